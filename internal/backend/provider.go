@@ -7,8 +7,8 @@ import (
 	"poold/internal/targets"
 )
 
-// The default pace of polls to the simulated provider. It is fast, because this provider solves
-// quickly.
+// The default pace of polls to the simulated provider. The polls are frequent, because this provider
+// solves quickly.
 const (
 	simulatedFirst    = 2 * time.Second
 	simulatedInterval = time.Second

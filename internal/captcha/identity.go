@@ -98,7 +98,7 @@ const (
 type ID string
 
 // Site returns the identifier that the vendor of the CAPTCHA gave the site: the sitekey, gt or
-// captcha_id. It returns "" for a picture.
+// captcha_id. Site returns "" for a picture.
 func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 
 // ID returns the hash of the identity. Equal identities must have equal IDs on every replica and in

@@ -7,7 +7,7 @@ import (
 )
 
 // ValueNames returns the names of the values in a solution of this type, in the order of the
-// services. It returns nil if a solution of this type is plain text.
+// services. ValueNames returns nil if a solution of this type is plain text.
 func ValueNames(t Type) []string {
 	switch t {
 	case GeeTest:
@@ -47,8 +47,8 @@ func Named(t Type, text string) map[string]string {
 	return found
 }
 
-// pairs parses a JSON object, or a list of name:value pairs, into names and texts. It ignores members
-// of an object that are neither strings nor numbers.
+// pairs parses a JSON object, or a list of name:value pairs, into names and texts. pairs ignores
+// members of an object that are neither strings nor numbers.
 func pairs(text string) map[string]string {
 	all := make(map[string]string)
 	var members map[string]json.RawMessage

@@ -27,9 +27,9 @@ const (
 // report writes one line about a check. The line contains the fault or, if fault is nil, the text.
 type report func(name, text string, fault error)
 
-// checkLive tries Redis, the stores of dedup and history, and the key of each provider. It buys
-// nothing and writes only a short-lived key in Redis. It prints one line for each check and returns
-// the number of faults.
+// checkLive tries Redis, the stores of dedup and history, and the key of each provider. checkLive
+// buys nothing and writes only a short-lived key in Redis. checkLive prints one line for each check
+// and returns the number of faults.
 func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
 	say := func(name, text string, fault error) {
 		mark := "ok"

@@ -228,8 +228,8 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	})
 }
 
-// mostPrinted is the maximum number of targets that the command prints. It prints the most expensive
-// targets.
+// mostPrinted is the maximum number of targets that the command prints. The command prints the most
+// expensive targets.
 const mostPrinted = 50
 
 // text formats the spending for `poold check`. A simulated provider costs nothing, so the text then

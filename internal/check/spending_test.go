@@ -75,7 +75,8 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	// A paused target buys nothing. Its depth needs no threads, and the sum does not need its price.
+	// A paused target buys nothing. The target's depth needs no threads, and the sum does not need
+	// its price.
 	unpriced := strings.Replace(target("b", ", depth: 5000, paused: true"), "turnstile", "recaptcha_v2", 1)
 	got := text(strings.Replace(head, "recaptcha_v2: 3, ", "", 1) + "targets:\n" + target("a", ", budget: {per_day: 500}") + unpriced)
 	if strings.Contains(got, "cannot be kept") || !strings.Contains(got, "\nin all: at most 500 solves an hour, about $0.60; ") {

@@ -21,7 +21,7 @@ type point struct {
 }
 
 // Arm selects the point at which the process kills itself. "POINT" means the first pass of the point,
-// "POINT:N" means its N-th pass, and "" means no point. Arm panics if N is not a positive number. It
+// "POINT:N" means its N-th pass, and "" means no point. Arm panics if N is not a positive number. Arm
 // must be called before any call of At.
 func Arm(at string) {
 	if at == "" {

@@ -60,7 +60,7 @@ const (
 	FromReplay Source = "replay" // the token was handed out before for the same Idempotency-Key
 )
 
-// Token is a token that was handed out. Its times are on Redis' clock.
+// Token is a token that was handed out. Token's times are on Redis' clock.
 type Token struct {
 	ID        string // identifies the token and proves which caller got it; see Report
 	Order     string // the order that bought the token; see Tokens.TokenID
@@ -88,8 +88,8 @@ type Request struct {
 	Wait   time.Duration // how long the caller waits for a token; 0 = no wait
 	// The wait ends early when the channel Over is closed. Over may be nil.
 	Over <-chan struct{}
-	// Parked is called when the caller gets a ticket and has to wait. The function must not block. It
-	// may be nil.
+	// Parked is called when the caller gets a ticket and has to wait. The function must not block.
+	// Parked may be nil.
 	Parked func()
 	// Caller is the name of the caller. Only this caller can report on the token.
 	Caller string

@@ -8,7 +8,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Attempt is the kind of a failed order. It decides how the failure counts for the bound of the
+// Attempt is the kind of a failed order. Attempt decides how the failure counts for the bound of the
 // identity.
 type Attempt string
 
@@ -22,8 +22,8 @@ const (
 const (
 	// attemptsLife is how long Redis keeps an identity's Attempts after the last failure.
 	attemptsLife = 2 * time.Minute
-	// hopelessLife replaces attemptsLife if the provider rejects the parameters of a target. It
-	// exceeds the longest interval between two probes.
+	// hopelessLife replaces attemptsLife if the provider rejects the parameters of a target.
+	// hopelessLife exceeds the longest interval between two probes.
 	hopelessLife = 24 * time.Hour
 )
 

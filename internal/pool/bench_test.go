@@ -35,7 +35,7 @@ func fill(b *testing.B, s *replica, list string, n int) {
 }
 
 // BenchmarkTakeAtLowLoad compares the take of a single caller with a bare LPOP through the same
-// client, in turns. It reports both medians.
+// client, in turns. The benchmark reports both medians.
 func BenchmarkTakeAtLowLoad(b *testing.B) {
 	s, id := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"}), captcha.ID("bench")
 	fill(b, s, s.keys(id).tokens, b.N)
@@ -103,8 +103,8 @@ func median(d []time.Duration) float64 {
 }
 
 // BenchmarkGuests measures the whole life of b.N guests in the store: request, order, landing, take
-// and retirement. It reports how many keys and bytes remain in Redis, and how many bytes in this
-// process. Tokens live for a second here.
+// and retirement. The benchmark reports how many keys and bytes remain in Redis, and how many bytes
+// in this process. Tokens live for a second here.
 func BenchmarkGuests(b *testing.B) {
 	addr := redistest.Server(b)
 	s := open(b, Options{Addresses: "redis://" + addr, Prefix: "bench"})
@@ -194,9 +194,9 @@ func BenchmarkLandings(b *testing.B) {
 	}
 }
 
-// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a status does. It compares a survey
-// without the last hour, a survey of idle identities, and a survey of identities with events in each
-// minute. It reports the time per identity.
+// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a status does. The benchmark compares a
+// survey without the last hour, a survey of idle identities, and a survey of identities with events
+// in each minute. The benchmark reports the time per identity.
 func BenchmarkSurveyWithTheHour(b *testing.B) {
 	const identities, part = 10_000, 50
 	for name, c := range map[string]struct{ told, busy bool }{"not-told": {}, "rest": {told: true}, "busy": {told: true, busy: true}} {

@@ -45,14 +45,14 @@ func (s *Orders) Book(ctx context.Context, budget Budget, order Ref, caps Caps, 
 	return max(0, time.Duration(reply)*time.Millisecond), err
 }
 
-// Refund removes an order from a shared budget. It is a no-op if the budget does not contain the
+// Refund removes an order from a shared budget. Refund is a no-op if the budget does not contain the
 // order.
 func (s *Orders) Refund(ctx context.Context, budget Budget, order Ref) error {
 	return s.db.Slow.ZRem(ctx, s.budgetKey(budget), order.String()).Err()
 }
 
-// Booked counts the solves of the last 60 min and of the last 24 h in a shared budget. It uses this
-// process' clock.
+// Booked counts the solves of the last 60 min and of the last 24 h in a shared budget. Booked uses
+// this process' clock.
 func (s *Orders) Booked(ctx context.Context, budget Budget) (hour, day int, err error) {
 	now, pipe := time.Now(), s.db.Slow.Pipeline()
 	since := func(span time.Duration) *redis.IntCmd {

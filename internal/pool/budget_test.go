@@ -83,8 +83,8 @@ func testBudgetsSlide(t *testing.T, o Options) {
 	}
 }
 
-// The guests' budget has an hourly and a daily limit. It is independent of the overall budget, also
-// for refunds.
+// The guests' budget has an hourly and a daily limit. The guests' budget is independent of the
+// overall budget, also for refunds.
 func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
 	s := open(t, o)
 	book := func(order string) time.Duration {

@@ -90,9 +90,9 @@ func (n *notifier) announce(ctx context.Context, id captcha.ID) {
 //go:embed lua/*.lua
 var sources embed.FS
 
-// loadScripts loads the scripts in lua/. They use only commands of Redis 6.2 that Redis 7.0 and the
-// embedded server also have. The argument endings is the maximum number of ended orders that Redis
-// keeps per identity. Stores with the same maximum share the loaded scripts.
+// loadScripts loads the scripts in lua/. The scripts use only commands of Redis 6.2 that Redis 7.0
+// and the embedded server also have. The argument endings is the maximum number of ended orders that
+// Redis keeps per identity. Stores with the same maximum share the loaded scripts.
 func loadScripts(endings int) redisdb.Scripts {
 	if loaded, is := loadedScripts.Load(endings); is {
 		return loaded.(redisdb.Scripts)

@@ -121,7 +121,8 @@ func TestBirthsAreNotInTheFuture(t *testing.T) {
 	})
 }
 
-// The tokens of a guest have no margin. They survive a step back of Redis' clock of up to 10 s.
+// The tokens of a guest have no margin. The tokens of a guest survive a step back of Redis' clock of
+// up to 10 s.
 func TestGuestsAfterRedisClockIsSetBack(t *testing.T) {
 	for back, want := range map[time.Duration]GuestStock{
 		9 * time.Second: {Guests: 1, Fresh: 1, Figures: Figures{Bought: 1, Solved: 1}},

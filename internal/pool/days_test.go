@@ -23,7 +23,7 @@ func openIdle(t *testing.T) *replica {
 }
 
 // Days lists the figures of each of seven days, over midnight, whichever replica counts first on a
-// day. Their sum is the total.
+// day. The sum of these figures is the total.
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("days")

@@ -12,8 +12,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// A token is fresh until the millisecond in which its margin begins. It outlives a lead time until
-// one millisecond earlier.
+// A token is fresh until the millisecond in which its margin begins. A token outlives a lead time
+// until one millisecond earlier.
 func TestTokensLiveToTheMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const margin, lead = 40 * time.Second, 15 * time.Second

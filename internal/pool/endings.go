@@ -36,7 +36,7 @@ const PriceUnknown = -1
 // CodeTimeout is the EndedOrder.Code of an order that failed because it timed out.
 const CodeTimeout = "TIMEOUT"
 
-// EndedOrder describes how one order ended. Its times are on Redis' clock.
+// EndedOrder describes how one order ended. EndedOrder's times are on Redis' clock.
 type EndedOrder struct {
 	Ref
 	How        string

@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A master is killed while tokens land and are taken. Its replica takes over within seconds. No token
-// is handed out twice.
+// A master is killed while tokens land and are taken. The master's replica takes over within seconds.
+// No token is handed out twice.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// failover kills the process that the function prepare returns, while two replicas buy and take. It
-// continues until tokens of every identity have landed and been taken after the kill.
+// failover kills the process that the function prepare returns, while two replicas buy and take.
+// failover continues until tokens of every identity have landed and been taken after the kill.
 func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []captcha.ID)) {
 	o.Prefix = "test-failover"
 	s, buyer := open(t, o), open(t, o)

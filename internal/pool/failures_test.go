@@ -45,8 +45,8 @@ func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
 	}
 }
 
-// A failed order ends one wait and removes its ticket in the same step. It is the longest wait at the
-// replica that owned the order, or else the longest wait of all replicas.
+// A failed order ends one wait and removes its ticket in the same step. The longest wait ends: the
+// longest at the replica that owned the order, or else the longest wait of all replicas.
 func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	o.Prefix = "test-failed orders"
 	one, two, id := open(t, o), open(t, o), identity("failed orders")

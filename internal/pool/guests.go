@@ -47,9 +47,10 @@ type GuestUse struct {
 	RatePer time.Duration
 }
 
-// Use records a request for a guest. It must be called before any other method for this guest. Before
-// a report on a token, the argument must be the zero GuestUse. Use fails with a *RateError if the
-// rate is exceeded. It fails with an *EmptyError whose Full is set if there are 100,000 other guests.
+// Use records a request for a guest. Use must be called before any other method for this guest.
+// Before a report on a token, the argument must be the zero GuestUse. Use fails with a *RateError if
+// the rate is exceeded. Use fails with an *EmptyError whose Full is set if there are 100,000 other
+// guests.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	r, err := g.call(ctx, "guest_use", g.guests(), args{
 		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
@@ -156,8 +157,8 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	return stock, strconv.Itoa(folded) == folds || folded == 0, r.Err
 }
 
-// tally adds the totals of a batch of guests to stock. It puts the guests' set-apart figures into the
-// map apart.
+// tally adds the totals of a batch of guests to stock. tally puts the guests' set-apart figures into
+// the map apart.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redisdb.Answer, len(ids))
 	g.pipelined(ctx, "guest_tally", func(call redisdb.Add) {

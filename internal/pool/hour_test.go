@@ -18,8 +18,8 @@ func hour(t *testing.T, s *replica, q Query) []Minute {
 	return stocks[0].Hour(time.Now())
 }
 
-// Hour lists the counts of each minute of the last hour, whichever replica looked. Their sum is the
-// increase of the counters.
+// Hour lists the counts of each minute of the last hour, whichever replica looked. The sum of these
+// counts is the increase of the counters.
 func TestTheLastHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("hour")

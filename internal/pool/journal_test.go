@@ -11,8 +11,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// FindAll reads orders of several identities at all nodes of a cluster, in more than one exchange. It
-// omits ended orders.
+// FindAll reads orders of several identities at all nodes of a cluster, in more than one exchange.
+// The result omits ended orders.
 func testFindAllReadsManyOrders(t *testing.T, o Options) {
 	o.Prefix = "many orders"
 	s := open(t, o)

@@ -58,7 +58,7 @@ func (n *keyspace) taskKey(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// budgetKey is the key of a shared budget. Its hash tag is not an identity.
+// budgetKey is the key of a shared budget. The hash tag of this key is not an identity.
 func (n *keyspace) budgetKey(budget Budget) string {
 	return n.prefix + ":spend:{" + string(budget) + "}"
 }
@@ -68,7 +68,8 @@ func (n *keyspace) bindingKey(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
 
-// guestKeys contains the common keys of all guests, in one slot. Their hash tag is not an identity.
+// guestKeys contains the common keys of all guests, in one slot. The hash tag of these keys is not an
+// identity.
 type guestKeys struct {
 	guests, uses, row, added, hold string
 	mark                           string // the caller adds the last part

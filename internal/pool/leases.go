@@ -80,8 +80,8 @@ func (s *Orders) ReleaseLeases(ctx context.Context, orders []Ref) error {
 	return err
 }
 
-// setLeases sets the remaining time of the orders' leases. It makes one exchange, with one call of
-// renew.lua for each identity.
+// setLeases sets the remaining time of the orders' leases. setLeases makes one exchange, with one
+// call of renew.lua for each identity.
 func (s *Orders) setLeases(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
 	byIdentity := map[captcha.ID][]any{}
 	for _, o := range orders {
@@ -118,8 +118,8 @@ func (s *Orders) setLeases(ctx context.Context, orders []Ref, length time.Durati
 const findBatch = 500
 
 // FindAll reads many orders, up to findBatch in one exchange. The result has the orders that exist,
-// in the sequence of the argument. It omits orders whose journal line is unreadable. FindAll fails if
-// the state of any other order is unknown.
+// in the sequence of the argument. FindAll omits orders whose journal line is unreadable. FindAll
+// fails if the state of any other order is unknown.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {

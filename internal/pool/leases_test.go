@@ -130,7 +130,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 			t.Fatal(lost, err)
 		}
 		lease("renewing", Lease)
-		// No replica can adopt the order before its lease ends. Then a replica can.
+		// No replica can adopt the order before its lease ends. Afterwards any replica can adopt it.
 		if adopted, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(adopted) != 0 {
 			t.Errorf("adopted early: %+v, %v", adopted, err)
 		}

@@ -50,8 +50,8 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 }
 
 // LastLook must be called for an identity that no longer has a target, after its tokens and orders
-// have expired. It counts expired tokens and orders. The keys then expire in two days unless a later
-// look extends their life.
+// have expired. LastLook counts expired tokens and orders. The keys then expire in two days unless a
+// later look extends their life.
 func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": leftKeyLife, "hour": false})
 	return err

@@ -17,8 +17,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Lease is how long an order belongs to its owner after the last renewal. Then any replica may adopt
-// the order.
+// Lease is how long an order belongs to its owner after the last renewal. After this time any replica
+// may adopt the order.
 const Lease = 5 * time.Second
 
 // saleKept is how long after a token's death Report still accepts a report on the token.

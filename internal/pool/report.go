@@ -29,8 +29,8 @@ func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, err
 	return signer.name(order, caller), nil
 }
 
-// Sold describes a token that was handed out. It fails with ErrUnknownToken if the caller did not get
-// the token, or if the token died more than 15 min ago.
+// Sold describes a token that was handed out. Sold fails with ErrUnknownToken if the caller did not
+// get the token, or if the token died more than 15 min ago.
 func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, err
 }
 
 // Report counts a token as accepted or rejected. Report fails with ErrUnknownToken if the caller did
-// not get the token, or if the token died more than 15 min ago. It fails with ErrReported if an
+// not get the token, or if the token died more than 15 min ago. Report fails with ErrReported if an
 // earlier report on the token was counted.
 func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (Sale, error) {
 	order, err := s.orderOf(ctx, token, caller)

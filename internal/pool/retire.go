@@ -14,18 +14,18 @@ import (
 const (
 	// guestLook is the maximum interval between two checks of a guest by Retire.
 	guestLook = time.Minute
-	// guestLease is how long a due guest belongs to the replica that leased it. Then another replica
-	// may lease the guest and add its figures to the row.
+	// guestLease is how long a due guest belongs to the replica that leased it. After this time
+	// another replica may lease the guest and add its figures to the row.
 	guestLease = 10 * time.Second
-	// nonceKept is how long Redis remembers the nonce of deleted figures. It exceeds guestLease, so a
-	// replica with an older lease of the guest cannot add the same figures again.
+	// nonceKept is how long Redis remembers the nonce of deleted figures. nonceKept exceeds
+	// guestLease, so a replica with an older lease of the guest cannot add the same figures again.
 	nonceKept = 3 * guestLease
-	// nonceApart is how long Redis remembers the nonce of set-apart figures. It exceeds keyLife,
-	// which is the life of these figures.
+	// nonceApart is how long Redis remembers the nonce of set-apart figures. nonceApart exceeds
+	// keyLife, which is the life of these figures.
 	nonceApart = keyLife + 24*time.Hour
 	// leftFor is how long an identity counts as handed over to a target, even if a replica with an
-	// older pools.yaml uses the identity as a guest. It exceeds the time that such a use stays on the
-	// list.
+	// older pools.yaml uses the identity as a guest. This time exceeds the time that such a use stays
+	// on the list.
 	leftFor = 15 * time.Minute
 	// leaveBatch is the maximum number of identities that one exchange looks up in the list of
 	// guests.
@@ -41,9 +41,9 @@ const (
 	leftField  = "left"  // exists if a target took over the identity
 )
 
-// HandOver hands guests over to new targets. It must be called before the targets are in use. It adds
-// the guests' figures so far to the common row. The targets get the tokens, the orders and all later
-// figures. If Redis fails, Retire hands the guests over later.
+// HandOver hands guests over to new targets. HandOver must be called before the targets are in use.
+// HandOver adds the guests' figures so far to the common row. The targets get the tokens, the orders
+// and all later figures. If Redis fails, Retire hands the guests over later.
 func (g *Guests) HandOver(ctx context.Context, ids []captcha.ID) error {
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
@@ -112,7 +112,7 @@ type dueGuest struct {
 }
 
 // leaseDue leases a batch of guests to this replica. Without ids, it leases guests that are due for a
-// check. Otherwise it leases the guests among the given ids.
+// check. Otherwise leaseDue leases the guests among the given ids.
 func (g *Guests) leaseDue(ctx context.Context, ids ...captcha.ID) ([]*dueGuest, error) {
 	identities := make([]any, len(ids))
 	for i, id := range ids {

@@ -70,8 +70,8 @@ func (r *returns) add(t Token) error {
 	return nil
 }
 
-// putBackAll puts back the pending tokens of an identity. It stops when no token is left, or if Redis
-// fails after the store has closed.
+// putBackAll puts back the pending tokens of an identity. putBackAll stops when no token is left, or
+// if Redis fails after the store has closed.
 func (r *returns) putBackAll(id captcha.ID) {
 	var failing error
 	var returned, dead int

@@ -198,8 +198,8 @@ func TestOutOfMemory(t *testing.T) {
 	balanced(t, look(t, s, id))
 }
 
-// After Redis refused a take, the next caller starts a new take. It succeeds as soon as Redis allows
-// it.
+// After Redis refused a take, the next caller starts a new take. The new take succeeds as soon as
+// Redis allows it.
 func TestTakeEndsAfterARefusal(t *testing.T) {
 	address := redistest.Server(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("refused")

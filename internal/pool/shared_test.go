@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// gather starts takes that wait with one Idempotency-Key. It returns when all of them are in the
+// gather starts takes that wait with one Idempotency-Key. gather returns when all of them are in the
 // queue.
 func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
@@ -39,7 +39,7 @@ func listeners(q *takeQueue) (n int) {
 	return n
 }
 
-// Twenty callers with one Idempotency-Key at two replicas count as one pending caller. All of them
+// Twenty callers with one Idempotency-Key at two replicas count as one pending caller. All callers
 // get the same token.
 func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	o.Prefix = "one ticket"

@@ -26,7 +26,7 @@ func newTokenSigner(secret string) *tokenSigner {
 	return &tokenSigner{secret: secret, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
 }
 
-// name returns the ID of an order's token for a caller. It consists of the order's id and a proof
+// name returns the ID of an order's token for a caller. The ID consists of the order's id and a proof
 // that this caller got the token.
 func (s *tokenSigner) name(order, caller string) string {
 	const proof = 12 // length in bytes; short, because a correct guess only allows a report

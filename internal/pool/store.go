@@ -46,7 +46,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Store is the stock of all identities. It is safe for concurrent use.
+// Store is the stock of all identities. Store is safe for concurrent use.
 type Store struct {
 	Tokens   *Tokens
 	Orders   *Orders

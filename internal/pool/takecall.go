@@ -16,7 +16,7 @@ type takeCall struct {
 	failed     bool // whether the callers got redisdb.ErrDown; tokens in a late reply go back into the stock
 }
 
-// admit adds waiters to the call until the call is full. It returns the remaining waiters.
+// admit adds waiters to the call until the call is full. admit returns the remaining waiters.
 func (c *takeCall) admit(waiters []*waiter) []*waiter {
 	for i, w := range waiters {
 		switch {
@@ -82,8 +82,8 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	return keys, args
 }
 
-// decode parses the reply of take.lua. It returns the answers of the waiters, followed by the answers
-// of the immediate callers.
+// decode parses the reply of take.lua. decode returns the answers of the waiters, followed by the
+// answers of the immediate callers.
 func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	head := replyHead + 2*len(c.waiters)
 	if len(reply) < head || len(reply) > head+len(c.immediate) {

@@ -46,8 +46,8 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	return q
 }
 
-// queueIdle is the idle time after which a queue is dropped. It is also the interval of the checks
-// for idle queues.
+// queueIdle is the idle time after which a queue is dropped. queueIdle is also the interval of the
+// checks for idle queues.
 const queueIdle = time.Minute
 
 // forgetIdle drops idle queues until ctx ends.

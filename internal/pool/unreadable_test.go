@@ -48,8 +48,8 @@ func (r *replica) replyToScript(n int, texts ...string) (replied func() bool) {
 }
 
 // A reply that does not match the script's header is an error, which does not mean an outage of
-// Redis. It deletes no figures of a guest. Names of live replicas may be any texts, and LastLook
-// ignores its reply.
+// Redis. Such a reply deletes no figures of a guest. Names of live replicas may be any texts, and
+// LastLook ignores its reply.
 func TestUnreadableRepliesAreErrors(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestUnreadableRepliesToTakesAreLogged(t *testing.T) {
 	}
 }
 
-// A take that gets a token with an unreadable field fails and does not show the token. This is also
+// A take that gets a token with an unreadable field fails and does not show the token. The same is
 // true for the Idempotency-Key that owns the token. The next take gets the next token.
 func TestUnreadableTokensAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

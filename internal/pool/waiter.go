@@ -117,7 +117,8 @@ func (q *takeQueue) endLocked(w *waiter) {
 	}
 }
 
-// parkLocked records that the waiter has a ticket. It calls Request.Parked of each of its callers.
+// parkLocked records that the waiter has a ticket. parkLocked calls Request.Parked of each of its
+// callers.
 func (w *waiter) parkLocked() {
 	w.parked = true
 	for _, notice := range w.notices {

@@ -182,8 +182,8 @@ func testWindowsAreLimited(t *testing.T, o Options) {
 	}
 }
 
-// A caller with a limit has at most that number of windows. It cannot change the windows of other
-// callers and takes no room from callers without a limit.
+// A caller with a limit has at most that number of windows. The caller cannot change the windows of
+// other callers and takes no room from callers without a limit.
 func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	const m = time.Minute
 	s, id := open(t, o), identity("limited")

@@ -56,7 +56,7 @@ func (db *DB) Eval(ctx context.Context, s *Script, keys []string, args ...any) (
 // Answer is the reply to one call of Pipelined, or the error of the call.
 type Answer = redis.Cmd
 
-// Add adds a call to Pipelined. Its arguments are those of DB.Call.
+// Add adds a call to Pipelined. Add's arguments are those of DB.Call.
 type Add = func(keys any, args Args, tail ...any) *Answer
 
 // Pipelined sends many calls of one script in one exchange. The function fill adds the calls.
@@ -90,7 +90,7 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	}
 }
 
-// Input returns the keys and the arguments in the order of the script's header. It panics if an
+// Input returns the keys and the arguments in the order of the script's header. Input panics if an
 // argument is missing or is not in the header.
 func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values []any) {
 	values = make([]any, 0, len(s.Names("ARGV"))+len(tail))
@@ -133,8 +133,8 @@ type keyFields struct {
 	fields []int // indexes of the fields, in the order of the header
 }
 
-// fieldsIn returns the indexes of the fields of a struct that contain the script's keys. It caches
-// the last result, because each script is called with one type of struct.
+// fieldsIn returns the indexes of the fields of a struct that contain the script's keys. fieldsIn
+// caches the last result, because each script is called with one type of struct.
 func (s *Script) fieldsIn(of reflect.Type) []int {
 	if known := s.keyFields.Load(); known != nil && known.of == of {
 		return known.fields
@@ -165,7 +165,7 @@ func plain(value any) any {
 	return value
 }
 
-// Reply is a list that a script replied. Its methods read one field by its name in the script's
+// Reply is a list that a script replied. Reply's methods read one field by its name in the script's
 // header.
 type Reply struct {
 	Err error // error of the first field read that is missing or has another type
@@ -233,7 +233,7 @@ func (r *Reply) Duration(name string) time.Duration {
 	return time.Duration(field[int64](r, name)) * time.Millisecond
 }
 
-// Integers returns the first n elements of a list. They must be integers.
+// Integers returns the first n elements of a list. These elements must be integers.
 func Integers(list any, n int) ([]int64, error) {
 	values, ok := list.([]any)
 	if !ok || len(values) < n {

@@ -47,7 +47,7 @@ type DB struct {
 	types     keyTypes
 }
 
-// Open makes a DB. It does no I/O. While Redis is unavailable, every call fails with ErrDown.
+// Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.
 func Open(o Options) (*DB, error) {
 	connect, to, err := clients(o.Addresses, o.SentinelMaster, o.Dial)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package redisdb gives access to Redis. It connects, probes the health of Redis, reviews the
-// settings of Redis, and loads and runs scripts. Packages pool, redisclaims and redisstore use it to
-// store tokens, claims and the history.
+// Package redisdb gives access to Redis. The package connects, probes the health of Redis, reviews
+// the settings of Redis, and loads and runs scripts. Packages pool, redisclaims and redisstore use it
+// to store tokens, claims and the history.
 //
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster

@@ -17,8 +17,8 @@ const (
 	// Changes of Redis' health are noticed within probeEvery + CallTimeout.
 	probeEvery = 500 * time.Millisecond
 	probeLife  = time.Minute
-	// probedMasters searches this number of hash tags for one tag of each master of a cluster. It
-	// misses a master with 1 % of the slots in one of 29,000 clusters.
+	// probedMasters searches this number of hash tags for one tag of each master of a cluster. The
+	// search misses a master with 1 % of the slots in one of 29,000 clusters.
 	probeTags = 1024
 )
 
@@ -61,7 +61,7 @@ func (db *DB) Away(ctx context.Context, tag string) error {
 		return nil
 	}
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
-		// This does no I/O, because the client has the slots in memory.
+		// MasterForKey does no I/O, because the client has the slots in memory.
 		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
 		if known := err == nil; !known || !now.away[master.Options().Addr] {
 			return nil

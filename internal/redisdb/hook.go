@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slowHook limits each exchange of the slow client to CallTimeout, and converts errors to ErrDown. It
-// does not convert redis.Nil, which means that a key does not exist.
+// slowHook limits each exchange of the slow client to CallTimeout, and converts errors to ErrDown.
+// slowHook does not convert redis.Nil, which means that a key does not exist.
 type slowHook struct{}
 
 // DialHook changes nothing.

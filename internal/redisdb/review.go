@@ -21,7 +21,7 @@ const (
 )
 
 // review checks for dangerous settings and missing rights: at the start, after each outage and every
-// minute. It logs only what the last check did not find.
+// minute. review logs only what the last check did not find.
 func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()

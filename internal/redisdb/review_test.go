@@ -42,8 +42,8 @@ func TestDangerousSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// A dangerous setting is among the notices. It is logged once at the start and once after each
-// outage.
+// A dangerous setting is among the notices. The setting is logged once at the start and once after
+// each outage.
 func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")

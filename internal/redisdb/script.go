@@ -19,11 +19,12 @@ var sources embed.FS
 // probe is the script that checks whether a part of Redis accepts writes.
 var probe = LoadScripts(sources, nil).Get("probe")
 
-// A Script is one atomic step in Redis: the file lua/NAME.lua of a package. Its text consists of
-// lua/general.lua of package redisdb, lua/common.lua of the script's package if it exists, the shared
-// files that the header lists under Uses, and the file itself. The header describes the purpose of
-// the script. It declares the keys, the arguments, groups of repeated arguments, the fields of a
-// reply in braces, and the errors. A name that ends in _ms is a duration in ms.
+// A Script is one atomic step in Redis: the file lua/NAME.lua of a package. The text of a script
+// consists of lua/general.lua of package redisdb, lua/common.lua of the script's package if it
+// exists, the shared files that the header lists under Uses, and the file itself. The header
+// describes the purpose of the script. The header declares the keys, the arguments, groups of
+// repeated arguments, the fields of a reply in braces, and the errors. A name that ends in _ms is a
+// duration in ms.
 //
 //	-- Places an order for each caller.
 //	--
@@ -82,7 +83,7 @@ func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	return all
 }
 
-// Get returns the script of a file. It panics if the file does not exist.
+// Get returns the script of a file. Get panics if the file does not exist.
 func (s Scripts) Get(name string) *Script {
 	script := s[name]
 	if script == nil {
@@ -155,7 +156,8 @@ func (h header) names() map[string]string {
 	return numbers
 }
 
-// resolveNames replaces the names in the text of a file. It adds the names that it finds to used.
+// resolveNames replaces the names in the text of a file. resolveNames adds the names that it finds to
+// used.
 func resolveNames(file, text string, names map[string]string, used map[string]bool) string {
 	if bare := bareNumber.FindString(text); bare != "" {
 		panic("redisdb: " + file + ".lua uses " + bare + " instead of a name")
@@ -170,7 +172,7 @@ func resolveNames(file, text string, names map[string]string, used map[string]bo
 	})
 }
 
-// source reads the file lua/NAME.lua. It panics if the file is missing from the binary.
+// source reads the file lua/NAME.lua. source panics if the file is missing from the binary.
 func source(files fs.FS, name string) string {
 	text, err := fs.ReadFile(files, "lua/"+name+".lua")
 	if err != nil {

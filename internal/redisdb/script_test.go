@@ -88,8 +88,8 @@ func TestLoadScriptsFindsMistakesInNames(t *testing.T) {
 	}
 }
 
-// A call must pass exactly the arguments and at least the keys in the script's header. They are sent
-// in the order of the header. A reply has the fields in the header.
+// A call must pass exactly the arguments and at least the keys in the script's header. Arguments and
+// keys are sent in the order of the header. A reply has the fields in the header.
 func TestCallsUseTheNamesOfTheHeader(t *testing.T) {
 	s := &Script{name: "x", header: header{"KEYS": {"orders", "spend"}, "ARGV": {"order", "lease_ms"}}, fields: map[string]int{"placed": 0, "wait_ms": 1}}
 	all := Args{"order": captcha.ID("a"), "lease_ms": time.Second}

@@ -29,7 +29,7 @@ var trials = []string{
 	"del K",
 }
 
-// Try checks whether poold can work with Redis. It writes only the keys of the probe, which expire
+// Try checks whether poold can work with Redis. Try writes only the keys of the probe, which expire
 // within a minute. DB.Run repeats these checks periodically, except the check of the commands.
 func (db *DB) Try(ctx context.Context) Trial {
 	m := db.monitor

@@ -14,7 +14,8 @@ func learning(name string, depth int) targets.Target {
 	return t
 }
 
-// demand requests a token at each interval for a time. It returns the numbers of requests and hits.
+// demand requests a token at each interval for a time. demand returns the numbers of requests and
+// hits.
 func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, got int) {
 	for began := time.Now(); time.Since(began) < long; asked++ {
 		w.after(every)

@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// shares is one of two live replicas. It counts the shared and the read statuses.
+// shares is one of two live replicas. The replica counts the shared and the read statuses.
 type shares struct {
 	alone
 	n, reads atomic.Int64

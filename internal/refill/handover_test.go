@@ -176,7 +176,7 @@ func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	})
 }
 
-// failing returns a stock in which the target's orders fail. It counts the calls of Retry.
+// failing returns a stock in which the target's orders fail. The stock counts the calls of Retry.
 type failing struct {
 	eye
 	retries atomic.Int64

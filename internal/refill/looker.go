@@ -20,7 +20,7 @@ import (
 const (
 	// batchMost is the maximum number of identities in one exchange with Redis.
 	batchMost = 128
-	// batchesAtOnce is the maximum number of concurrent exchanges. They are concurrent so that a
+	// batchesAtOnce is the maximum number of concurrent exchanges. Exchanges are concurrent so that a
 	// hanging exchange does not delay the others.
 	batchesAtOnce = 8
 	// If a worker waits for longer than gatherTime, its due time is rounded up to a multiple of
@@ -56,7 +56,7 @@ func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
 	return l
 }
 
-// run runs turns until ctx ends. Then it waits for the turns that have begun.
+// run runs turns until ctx ends. Then run waits for the turns that have begun.
 func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

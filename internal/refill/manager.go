@@ -54,7 +54,7 @@ type Buyer interface {
 	Concurrency() int
 }
 
-// Manager keeps one worker per target. It is safe for concurrent use.
+// Manager keeps one worker per target. Manager is safe for concurrent use.
 type Manager struct {
 	stock    Stock
 	replicas Replicas
@@ -95,7 +95,7 @@ type application struct {
 }
 
 // NewManager returns a manager without targets. The function others gets the ends of adopted orders
-// for identities without a target. It must not block.
+// for identities without a target. The function others must not block.
 func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha.ID, purchase.Result), log *slog.Logger) *Manager {
 	m := &Manager{
 		stock: stock, replicas: replicas, buyer: buyer, others: others, log: log,
@@ -131,7 +131,7 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	}
 }
 
-// Wake makes the worker of an identity look soon. It is a no-op if the identity has no worker.
+// Wake makes the worker of an identity look soon. Wake is a no-op if the identity has no worker.
 func (m *Manager) Wake(id captcha.ID) {
 	if w := m.workers.Load().byID[id]; w != nil {
 		m.looker.wake(w)
@@ -224,8 +224,8 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// retry lets a target with failing orders place its next order at once. It is called after a change
-// of the target's definition or of the providers, because the order may now succeed.
+// retry lets a target with failing orders place its next order at once. retry is called after a
+// change of the target's definition or of the providers, because the order may now succeed.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {
 		return

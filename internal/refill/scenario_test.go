@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
-	// The embedded server compiles a script at every call. This makes much garbage, and little memory
-	// stays in use.
+	// The embedded server compiles a script at every call. The compilation makes much garbage, and
+	// little memory stays in use.
 	debug.SetGCPercent(800)
 	goleak.VerifyTestMain(m)
 }

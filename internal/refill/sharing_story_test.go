@@ -179,7 +179,8 @@ func TestJobsShareFewSlots(t *testing.T) {
 	})
 }
 
-// A target that waits for a slot needs no goroutine. It gets its token as soon as there is a slot.
+// A target that waits for a slot needs no goroutine. The target gets its token as soon as there is a
+// slot.
 func TestWaitingForASlotTakesNoGoroutine(t *testing.T) {
 	testkit.WithoutRace(t) // not parallel: it counts goroutines
 	play(t, 4, func(t *testing.T, w *scenario) {

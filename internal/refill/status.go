@@ -52,8 +52,8 @@ type Failure struct {
 // failuresKept is the maximum number of failures in a Status.
 const failuresKept = 5
 
-// status holds the current Status of a target. It is shared by the worker, by the goroutines of the
-// target's orders and by the readers of /status.
+// status holds the current Status of a target. A status is shared by the worker, by the goroutines of
+// the target's orders and by the readers of /status.
 type status struct {
 	mu           sync.Mutex
 	now          Status
@@ -149,8 +149,8 @@ func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	s.now.Until = until
 }
 
-// wantsSlot records that the worker wants a slot. It returns the time since which the worker has
-// wanted a slot without placing an order.
+// wantsSlot records that the worker wants a slot. wantsSlot returns the time since which the worker
+// has wanted a slot without placing an order.
 func (s *status) wantsSlot(at time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +242,8 @@ func (s *status) ended(result purchase.Result, at time.Time) {
 	}
 }
 
-// failedLocked adds a failure. It makes a new list, because other goroutines may read the old list.
+// failedLocked adds a failure. failedLocked makes a new list, because other goroutines may read the
+// old list.
 func (s *status) failedLocked(result purchase.Result, at time.Time) {
 	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
 	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)

@@ -102,8 +102,8 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Status.Until of a refused target is the time of the next order. It is the same at each look until
-// that time changes.
+// Status.Until of a refused target is the time of the next order. The time is the same at each look
+// until that time changes.
 func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 300e6, time.UTC)
 	s := &status{now: Status{State: OK}}

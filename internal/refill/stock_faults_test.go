@@ -130,7 +130,7 @@ func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
 	})
 }
 
-// An unreadable learned state is logged once as a warning. Then the target is filled.
+// An unreadable learned state is logged once as a warning. Afterwards the target is filled.
 func TestAnUnreadableLearnedStateIsDropped(t *testing.T) {
 	s := newFaultyStock()
 	s.recall = func() ([]byte, error) { return []byte("junk"), nil }

@@ -17,8 +17,8 @@ import (
 	"poold/internal/targets"
 )
 
-// testStore is the stock of one replica: the real scripts on the embedded server of the bubble. It
-// counts calls and can make looks hang.
+// testStore is the stock of one replica: the real scripts on the embedded server of the bubble.
+// testStore counts calls and can make looks hang.
 type testStore struct {
 	*pooltest.Store
 	book *book

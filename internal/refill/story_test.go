@@ -14,7 +14,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A new target is filled at once. Then each token is replaced one lead time before its margin begins.
+// A new target is filled at once. Later each token is replaced one lead time before its margin
+// begins.
 func TestFillsAndRenews(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -37,8 +38,8 @@ func TestFillsAndRenews(t *testing.T) {
 		if short > 30 {
 			t.Errorf("short of tokens at %d of 600 looks", short)
 		}
-		// A token is 2 s old when it lands and stays fresh for 78 s. Its successor lands at the end
-		// of that time: 5 x 1200/78.
+		// A token is 2 s old when it lands and stays fresh for 78 s. The token's successor lands at
+		// the end of that time: 5 x 1200/78.
 		if n := len(w.provider.sales()); n < 75 || n > 90 {
 			t.Errorf("%d bought in twenty minutes, want about 80", n)
 		}

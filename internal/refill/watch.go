@@ -39,7 +39,7 @@ const (
 
 // Replicas shares state between the daemons with the same stock. *pool.Replicas implements it.
 type Replicas interface {
-	// Heartbeat announces that this replica is alive for the given time. It returns the live
+	// Heartbeat announces that this replica is alive for the given time. Heartbeat returns the live
 	// replicas, including this one.
 	Heartbeat(ctx context.Context, life time.Duration) (self string, live []string, err error)
 	// Leave announces that this replica stops.
@@ -79,8 +79,8 @@ func weight(replica string, id captcha.ID) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// keepWatching keeps the division up to date until ctx ends. Then it announces that this replica
-// leaves.
+// keepWatching keeps the division up to date until ctx ends. Then keepWatching announces that this
+// replica leaves.
 func (m *Manager) keepWatching(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()

@@ -184,7 +184,7 @@ func TestStatusOfTargetsThatOthersWatch(t *testing.T) {
 }
 
 // Each replica gives a caller the reason why there is no token, although only one replica watches the
-// target and has placed its orders.
+// target and has placed orders.
 func TestCallersSeeTheStatusOfTheWatchingReplica(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		x := target("x", 2)
@@ -234,8 +234,8 @@ func (r *replica) watchesNot() bool {
 	return false
 }
 
-// A worker that was absent loads the state that the watcher saved, and does not take the requests of that
-// time for a burst.
+// A worker that was absent loads the state saved by the watching replica. The requests of that time
+// do not look like a burst to the worker.
 func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {
@@ -258,7 +258,8 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 	})
 }
 
-// A replica keeps looking at a target that another one watches while it has pending callers.
+// If a target has pending callers, a replica continues to look at the target even if another replica
+// watches it.
 func TestContent(t *testing.T) {
 	for waiting, content := range map[int]bool{0: true, 2: false} {
 		w := newWorker(t.Context(), target("login", 3), eye(nil), &counter{}, nil, slog.New(slog.DiscardHandler))
@@ -269,8 +270,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// A watcher that saw orders of another replica looks again before their tokens expire, although their
-// landing does not wake it.
+// If the watching replica saw orders of another replica, it looks again before their tokens expire,
+// although their landing does not wake its worker.
 func TestWatcherSeesTokensBoughtByOthers(t *testing.T) {
 	play(t, 100, func(t *testing.T, w *scenario) {
 		login := target("login", 3)

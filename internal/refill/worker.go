@@ -18,31 +18,30 @@ import (
 )
 
 const (
-	// coalesce is the least time between two looks of a worker. Wake-ups within this time share one
+	// coalesce is the minimum time between two looks of a worker. Wake-ups within this time share one
 	// look.
 	coalesce = 20 * time.Millisecond
-	// Without a wake-up a worker looks again after backstop plus a random time up to backstopSpread,
-	// so that a thousand workers do not look at the same time.
+	// If no wake-up comes, a worker looks again after backstop plus a random time up to
+	// backstopSpread, so that a thousand workers do not look at the same time.
 	backstop       = 10 * time.Second
 	backstopSpread = 5 * time.Second
-	// After quietLooks looks without a change, a worker waits three times as long.
+	// After this number of looks without a change, a worker waits three times as long.
 	quietLooks = 3
-	// After a provider had no capacity, a target tries its next order after busyWait to twice
-	// busyWait.
+	// If a provider had no capacity, a target tries its next order after busyWait to twice busyWait.
 	busyWait = 250 * time.Millisecond
-	// While Redis is away a worker retries with a backoff from awayFirst to awayMost.
+	// While Redis is down, a worker retries with a backoff from awayFirst to awayMost.
 	awayFirst = 250 * time.Millisecond
 	awayMost  = 2 * time.Second
-	// While a worker waits for a slot, a wake-up updates its bid, but only after bidFor has passed.
+	// While a worker waits for a slot, a wake-up updates its bid at most once per bidFor.
 	bidFor = 500 * time.Millisecond
 	// starvedAfter is how long a target may wait for a slot before its state is starved.
 	starvedAfter = 2 * time.Second
-	// leastUnseen bounds how often a worker looks at a target whose tokens live about as long
-	// as an order takes.
+	// leastUnseen is the minimum interval of looks at a target whose tokens live about as long as an
+	// order takes.
 	leastUnseen = time.Second
 	// keepEvery is the interval at which a look extends the TTLs of the identity's keys.
 	keepEvery = time.Hour
-	// budgetWait is how long wake-ups are ignored after a budget was used up.
+	// budgetWait is how long a worker ignores wake-ups after a budget was used up.
 	budgetWait = 5 * time.Second
 	// panicWait is the pause after a panic, so that a worker that panics at each turn does not spin.
 	panicWait = time.Second
@@ -55,52 +54,52 @@ type worker struct {
 	buyer  Buyer
 	log    *slog.Logger
 	buy    buy
-	woken  atomic.Bool // there was a wake-up since the last look
+	woken  atomic.Bool // whether there was a wake-up since the last look
 	status status      // shared with the goroutines of orders and with Status
-	// owner is the target's owner. A reload that changes it does not replace the worker.
+	// owner is the target's owner. A reload that changes only the owner does not replace the worker.
 	owner atomic.Pointer[string]
 
 	ctx  context.Context // cancelled by stop
 	stop context.CancelFunc
 	done chan struct{} // closed when the worker has ended
 
-	watched   atomic.Bool                  // this replica watches the target
+	watched   atomic.Bool                  // whether this replica watches the target
 	remote    atomic.Pointer[sharedStatus] // status that the watching replica shared
-	refreshed atomic.Int64                 // when the method Current last read remote, in Unix ns
+	refreshed atomic.Int64                 // time of the last read of remote by Manager.Current, in Unix ns
 
-	// Owned by the goroutine that runs the turn.
+	// The goroutine that runs the turn owns the following fields.
 	tracker      *policy.Tracker
-	stockBackoff time.Duration // the last wait for Redis; 0 while it answers
-	kept         time.Time     // when a look last extended the TTLs of the identity's keys
+	stockBackoff time.Duration // last wait for Redis; 0 while Redis works
+	kept         time.Time     // time of the last look with pool.Query.Keep
 	looked       bool          // whether a look has succeeded
 	figures      pool.Figures  // counters at the last look
-	quiet        int           // looks in a row without a change
-	absent       bool          // another replica has watched the target meanwhile
-	calm         bool          // since the last turn there was no wake-up and no other live replica
-	last         lookResult    // last look; zero = no look that a decision can use again
-	shared       Status        // status last shared with the other replicas
+	quiet        int           // number of consecutive looks without a change
+	absent       bool          // whether another replica has watched the target meanwhile
+	calm         bool          // whether there was no wake-up and no other live replica since the last turn
+	last         lookResult    // last look; zero = no look that a decision can reuse
+	shared       Status        // last status shared with the other replicas
 	sharedAt     time.Time
 	sharedIn     *division // division of the identities at sharedAt
 	ordering     *ordering // orders for which the worker bids; nil = none
 
-	// Guarded by the looker's mu.
+	// The looker's mu guards the following fields.
 	due          time.Time // time of the next turn
 	earliest     time.Time // earliest time of the next turn after a wake-up
-	queueIndex   int       // index in the looker's queue; -1 = the worker's turn runs
-	passiveSince time.Time // time since which only a wake-up makes the worker due; zero = it has a due time
+	queueIndex   int       // index in the looker's queue; -1 = a turn of the worker runs
+	passiveSince time.Time // start of the wait in which only a wake-up makes the worker due; zero = due is valid
 	division     *division // division of the identities at the last turn
 	dismissed    bool
-	bidding      bool // the last request is pending, or its answer is not handled yet
-	bids         int  // requests so far
+	bidding      bool // whether the last request is pending, or its grant is not handled yet
+	bids         int  // number of requests so far
 	request      *purchase.Request
-	grant        *grant // answer to request, if it came during a turn
+	grant        *grant // response to request that came during a turn
 }
 
 // buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// terms limit one order. The stock refuses the order if it has reached depth already. It
-// counts the tokens that outlive lead, plus the orders, less the pending callers.
+// terms are the limits of one order. The stock refuses the order if (tokens that outlive lead) +
+// (orders) - (pending callers) has reached depth.
 type terms struct {
 	depth          int
 	lead, shortest time.Duration
@@ -109,9 +108,9 @@ type terms struct {
 // waitRange is how long a worker waits after a turn.
 type waitRange struct {
 	least time.Duration // minimum, even after a wake-up
-	most  time.Duration // maximum without a wake-up; the backstop limits it
-	// passive reports whether only a wake-up can bring work here while another replica watches
-	// the target.
+	most  time.Duration // maximum without a wake-up, limited by the backstop
+	// passive reports that only a wake-up can bring work to this worker, because another replica
+	// watches the target.
 	passive bool
 }
 
@@ -130,8 +129,8 @@ func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, 
 	return w
 }
 
-// backstop returns the worker's longest wait without a wake-up. It is three times as
-// long after quietLooks looks without a change.
+// backstop returns the worker's longest wait without a wake-up. The wait is three times as long after
+// quietLooks looks without a change.
 func (w *worker) backstop() time.Duration {
 	if w.quiet >= quietLooks {
 		return 3 * (backstop + backoff.UpTo(backstopSpread))
@@ -139,7 +138,7 @@ func (w *worker) backstop() time.Duration {
 	return backstop + backoff.UpTo(backstopSpread)
 }
 
-// contained runs a part of a turn. A panic ends only the turn, not the daemon.
+// contained runs a part of a turn. A panic ends only this turn, not the daemon.
 func (w *worker) contained(part func() waitRange) (next waitRange) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
@@ -148,8 +147,8 @@ func (w *worker) contained(part func() waitRange) (next waitRange) {
 	return next
 }
 
-// prepare begins a turn. If look is true, it returns how to look at the stock, else how
-// long to wait.
+// prepare begins a turn. If look is true, the result q is the query for the look. Otherwise the
+// result pause is the time to wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause waitRange, look bool) {
 	if w.target.Paused {
 		return q, waitRange{least: coalesce, most: policy.Never, passive: true}, false
@@ -178,8 +177,8 @@ func (w *worker) query(lead time.Duration) pool.Query {
 	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
 }
 
-// turn decides by the stock that a look returned. It returns what to order, or nil and
-// how long to wait.
+// turn decides what to order for the stock that a look returned. If order is nil, the result next is
+// the time to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next waitRange, order *ordering) {
 	w.last = lookResult{}
 	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock})
@@ -205,8 +204,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// bounded limits a decision while the target's orders fail, because the stock then
-// accepts only one order at a time, with pauses.
+// bounded limits a decision while the target's orders fail. The stock then accepts only one order at
+// a time, with pauses.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
 	case a.Bounded == 0:
@@ -221,22 +220,21 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	return d
 }
 
-// unseen returns the longest time between two looks while orders are in flight. A
-// landing wakes only the replica that placed the order, so the watching replica finds another
-// replica's token only by a look. That look must come while the token still outlives the lead.
+// unseen returns the longest time between two looks while orders are in flight. A landing wakes only
+// the replica that placed the order, so the watching replica finds another replica's token only by a
+// look. The look must come while the token still outlives the lead.
 func (w *worker) unseen(lead time.Duration) time.Duration {
 	return max(leastUnseen, w.target.Usable()-lead)
 }
 
-// note saves the learned state if a save is due, and updates the target's status with
-// the decision.
+// note saves the learned state if a save is due, and updates the target's status with the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
 	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
 }
 
-// notice logs lost orders and values of foreign programs. It also counts the looks
-// without a change.
+// notice logs lost orders and values of foreign programs. notice also counts the looks without a
+// change.
 func (w *worker) notice(s *pool.Stock) {
 	if w.looked {
 		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
@@ -253,11 +251,11 @@ func (w *worker) notice(s *pool.Stock) {
 	w.looked, w.figures = true, s.Figures
 }
 
-// decide returns the policy's decision about a look, and the look on which the decision is based.
-// If the policy now plans with another lead time than the look used, decide looks at the stock
-// again, so that the decision and the order use the same lead time.
+// decide returns the policy's decision about a look, and the look that it used last. If the policy
+// now plans with another lead time, decide looks again, so that the decision and the order use the
+// same lead time.
 func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (policy.Decision, lookResult, error) {
-	const looks = 3 // a landing in between can change the median again
+	const looks = 3 // a landing between two looks can change the median again
 	for n := 1; ; n++ {
 		if saw.stock.Err != nil {
 			return policy.Decision{}, saw, saw.stock.Err
@@ -278,8 +276,8 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 	}
 }
 
-// nearEnough reports whether a look with one lead time is good enough for a decision with another
-// lead time. The lead time of an adaptive target changes with every request.
+// nearEnough reports whether a look with one lead time suffices for a decision with another lead
+// time. The lead time of an adaptive target changes with every request.
 func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	if w.target.Refill != targets.RefillAdaptive {
 		return wanted == looked
@@ -287,9 +285,9 @@ func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	return (wanted - looked).Abs() <= looked/10
 }
 
-// terms returns a function that returns the terms of the nth order of a decision. With a
-// fixed depth the terms are the same for each order. With an adaptive depth the depth grows by one
-// with each order. So the stock refuses an order if another replica has ordered since the look.
+// terms returns a function that returns the terms of the n-th order of a decision. With a fixed
+// depth, the terms are the same for each order. With an adaptive depth, the depth grows by one with
+// each order, so the stock refuses an order if another replica has ordered since the look.
 func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	if w.target.Refill != targets.RefillAdaptive {
 		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
@@ -315,7 +313,7 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 	var held *pool.BoundedError
 	switch {
 	case errors.As(err, &held):
-		// The next look reads when the target's next order is allowed.
+		// The next look reads the time at which the target's next order is allowed.
 		return waitRange{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
 		if w.status.outOfBudget(budget, time.Now()) {
@@ -328,17 +326,17 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 		return waitRange{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):
 		w.status.busy(err, time.Now())
-		return waitRange{least: coalesce} // the field delayedUntil of the status delays the next order
+		return waitRange{least: coalesce} // status.delayedUntil delays the next order
 	default:
 		return w.stockAway(ctx, err)
 	}
 }
 
-// stockAway returns the next backoff while Redis is away. It logs at debug level only, because
-// the store logs the outage once for all targets.
+// stockAway returns the next backoff while Redis is down. It logs only at debug level, because the
+// store logs the outage once for all targets.
 func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 	if ctx.Err() != nil {
-		return waitRange{} // the error is not Redis' fault, because this worker is being stopped
+		return waitRange{} // not a fault of Redis: this worker is being stopped
 	}
 	reason := err.Error()
 	if errors.Is(err, redisdb.ErrDown) {
@@ -353,10 +351,10 @@ func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 
 // ended updates the status after the end of an order, and wakes the worker unless a
 // token landed.
-func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
+func (w *worker) ended(r purchase.Result, wake func(captcha.ID)) {
 	w.status.ended(r, time.Now())
 	if r.Outcome != purchase.Solved {
-		// The landing of a token wakes the worker without this call.
-		kick(w.target.ID)
+		// The landing of a token wakes the worker anyway.
+		wake(w.target.ID)
 	}
 }

@@ -63,9 +63,9 @@ func kept(t *testing.T) (s *spool.Spool, dir string) {
 	return s, dir
 }
 
-// If the process can open no more files, each call returns this error. This concerns the folder and
-// the files in it. The letters and the counts stay, no unfinished file is left, and the call can be
-// repeated.
+// If the process can open no more files, each call returns this error. The error concerns the folder
+// and the files in it. The letters and the counts stay, no unfinished file is left, and the call can
+// be repeated.
 func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	one, two, three := letter(1), letter(2), letter(3)
 	both := []spool.Letter{one, two}

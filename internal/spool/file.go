@@ -35,8 +35,9 @@ func nameOf(order string) string {
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-// readFile reads a letter and the size of the letter's file. Its errors contain the file's name, but
-// no part of the content. ErrBad means that the content is invalid. An I/O error is not ErrBad.
+// readFile reads a letter and the size of the letter's file. readFile's errors contain the file's
+// name, but no part of the content. ErrBad means that the content is invalid. An I/O error is not
+// ErrBad.
 func readFile(root *os.Root, name string) (Letter, int64, error) {
 	data, reason, err := readRegular(root, name)
 	if err != nil {

@@ -55,7 +55,7 @@ type Summary struct {
 	Size     int64     `json:"bytes"`            // size of the file
 }
 
-// encode returns the content of a dead letter's file. Its errors are ErrBad and ErrTooLarge.
+// encode returns the content of a dead letter's file. encode's errors are ErrBad and ErrTooLarge.
 func (l Letter) encode() ([]byte, error) {
 	err := l.fault()
 	if err != nil {
@@ -72,7 +72,7 @@ func (l Letter) encode() ([]byte, error) {
 	return data, nil
 }
 
-// decodeLetter decodes the content of a letter's file, as made by encode. Its errors contain no part
+// decodeLetter decodes the content of a letter's file, as made by encode. The errors contain no part
 // of the content.
 func decodeLetter(data []byte) (Letter, error) {
 	var l letterFile

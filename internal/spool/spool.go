@@ -14,7 +14,7 @@ import (
 )
 
 // MostLetters is the maximum number of letters in a spool, so that an outage cannot fill the disk.
-// It is also the maximum number of files set aside.
+// MostLetters is also the maximum number of files set aside.
 const MostLetters = 10_000
 
 var (
@@ -26,14 +26,14 @@ var (
 	ErrBad = errors.New("not a dead letter")
 )
 
-// Spool keeps dead letters in a folder, one file each. It is safe for concurrent use.
+// Spool keeps dead letters in a folder, one file each. Spool is safe for concurrent use.
 type Spool struct {
 	dir  string
 	most int // maximum number of letters, and of files set aside
 
 	// The mutex names is held while a name in the folder changes and while the folder is listed or
-	// opened, so that the counts match the folder. It is not held during writes of files. Count and
-	// SetAside do not need it.
+	// opened, so that the counts match the folder. The mutex is not held during writes of files.
+	// Count and SetAside do not need it.
 	names   sync.Mutex
 	letters atomic.Int64
 	bad     atomic.Int64 // number of files set aside

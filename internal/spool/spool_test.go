@@ -171,8 +171,8 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	}
 }
 
-// A repeated callback does not make the token younger. It writes nothing, so it also succeeds if the
-// spool or the disk is full.
+// A repeated callback does not make the token younger. A repeated callback writes nothing, so it also
+// succeeds if the spool or the disk is full.
 func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 	s := opened(t)
 	s.most = 1
@@ -219,8 +219,8 @@ func TestEachSortsLetters(t *testing.T) {
 	}
 }
 
-// A bad file does not hide the other letters. It is reported once and only by name. Its letter can
-// still be stored.
+// A bad file does not hide the other letters. A bad file is reported once and only by name. The
+// letter of a bad file can still be stored.
 func TestBadFilesAreSetAside(t *testing.T) {
 	whole := encoded(t, letter(1))
 	name := nameOf(letter(1).Order)

@@ -2,7 +2,7 @@
 --
 -- KEYS   attempts
 --
--- The hash `attempts` describes the orders that failed since the last solve. Its fields: refused and
+-- The hash `attempts` describes the orders that failed since the last solve. The fields are: refused and
 -- failed (numbers of orders), hopeless (1 = the provider rejects the parameters), reason, since
 -- (start of the bound in Unix ms), next (Unix ms before which no order is placed), every (ms between
 -- two probes), left (number of probes left in the bound's first minute). If `since` is absent or 0,

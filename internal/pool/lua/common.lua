@@ -134,9 +134,9 @@ local function insert(list, element)
 end
 
 -- live_tickets removes the tickets that their replicas have not refreshed for two seconds, and
--- returns the number of the remaining tickets. It also removes tickets whose last refresh is in the
--- future: Redis' clock was set back, so the age of such a ticket is unknown. A live replica adds the
--- ticket again, at its old place in the queue.
+-- returns the number of the remaining tickets. The function also removes tickets whose last refresh
+-- is in the future: Redis' clock was set back, so the age of such a ticket is unknown. A live replica
+-- adds the ticket again, at its old place in the queue.
 local function live_tickets(tickets, seen, now)
   if redis.call('ZCARD', seen) == 0 then
     return 0

@@ -9,16 +9,16 @@
 local failures_ms = 60000
 
 -- ended_before returns the reply for an order that no longer exists. If an earlier try of the same
--- call ended the order, this is the reply of that try (1, or 2 for a repeated token). Otherwise it is
--- 0.
+-- call ended the order, this is the reply of that try (1, or 2 for a repeated token). Otherwise the
+-- function returns 0.
 local function ended_before()
   local last, rest = string.match(redis.call('GET', KEYS.sale) or '', '^([^|]*)|(.*)$')
   return last ~= ARGV.call and 0 or rest == 'repeated' and 2 or 1
 end
 
 -- longest_waiting returns the oldest ticket of a replica. If the replica has none, it returns the
--- oldest ticket of all replicas. It also returns the ticket's arrival, and whether only this replica
--- holds the ticket.
+-- oldest ticket of all replicas. longest_waiting also returns the ticket's arrival, and whether only
+-- this replica holds the ticket.
 local function longest_waiting(replica)
   local all = redis.call('ZRANGE', KEYS.tickets, 0, -1, 'WITHSCORES')
   for i = 1, #all, 2 do
@@ -33,9 +33,9 @@ local function longest_waiting(replica)
 end
 
 -- answer_one ends the wait of one pending caller with ARGV.answer, if the pending callers outnumber
--- the remaining orders and fresh tokens. It removes the caller's ticket, so that no other order is
--- placed for this caller, and stores the answer for take.lua. `replica` is the order's owner. The
--- result is true if other replicas must be notified.
+-- the remaining orders and fresh tokens. answer_one removes the caller's ticket, so that no other
+-- order is placed for this caller, and stores the answer for take.lua. `replica` is the order's
+-- owner. The result is true if other replicas must be notified.
 local function answer_one(replica)
   if ARGV.answer == '' then
     return false

@@ -1,4 +1,4 @@
--- Leases guests that are due for a check to a replica. They become due again after retry_ms, in
+-- Leases guests that are due for a check to a replica. The guests become due again after retry_ms, in
 -- case that replica dies.
 --
 -- KEYS   guests

@@ -34,8 +34,8 @@ local function numbers(text)
 end
 
 -- note_minute adds the changes of the figures since the last look to the minute of this look, so that
--- takes need not count by minute. It returns the text of the last hour in the form of the README. If
--- Redis is out of memory, the text is not stored, and the look continues.
+-- takes need not count by minute. note_minute returns the text of the last hour in the form of the
+-- README. If Redis is out of memory, the text is not stored, and the look continues.
 local function note_minute(text, figures, now, keep)
   local value, have = pairs_of(figures), {}
   for i, name in ipairs({'requests', 'hits', 'waited', 'misses', 'bought', 'solved'}) do

@@ -5,7 +5,7 @@
 -- stock_counts counts the fresh tokens, the fresh tokens that outlive the margin and the lead time
 -- (outliving), the orders in flight and the pending callers. The field expiry is the time in ms until
 -- the first fresh token enters its margin. The field look is the time in ms until the number of
--- outliving tokens falls. Both are -1 if there is no such token.
+-- outliving tokens falls. The fields expiry and look are -1 if there is no such token.
 local function stock_counts(now, margin, lead)
   local list = KEYS.tokens
   local length = redis.call('LLEN', list)

@@ -96,8 +96,8 @@ local function refresh(waiter)
   end
 end
 
--- remove_departed removes the tickets of callers that left. It returns the position in ARGV before
--- the first waiter.
+-- remove_departed removes the tickets of callers that left. remove_departed returns the position in
+-- ARGV before the first waiter.
 local function remove_departed()
   local at = ARGV.size
   for _ = 1, tonumber(ARGV.departures) do
@@ -117,7 +117,7 @@ local function remove_departed()
 end
 
 -- read_waiters reads the waiters from the arguments, and the stored values of their Idempotency-Keys.
--- It returns whether the key `failures` may have answers for the waiters.
+-- read_waiters returns whether the key `failures` may have answers for the waiters.
 local function read_waiters(at)
   local may_fail = false
   local size = tonumber(ARGV.waiters)
@@ -219,7 +219,7 @@ local function replay(waiter, handed)
   return {'replay', element}
 end
 
--- serve returns the answer of a waiter. It returns nil if no token fits the waiter now. It also
+-- serve returns the answer of a waiter. serve returns nil if no token fits the waiter now. serve also
 -- returns nil if the rate allows no token and the waiter can have a ticket.
 local function serve(waiter)
   local handed = waiter.once and once[waiter.once]

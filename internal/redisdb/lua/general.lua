@@ -42,7 +42,7 @@ local function expect(command, ...)
   end
 end
 
--- publish sends a message to other replicas. It ignores errors, because a missing right to the
+-- publish sends a message to other replicas. publish ignores errors, because a missing right to the
 -- channel must not end a script that has already written.
 local function publish(channel, message)
   redis.pcall('PUBLISH', channel, message)

@@ -35,8 +35,8 @@ type Bubble struct {
 // "", the server executes the command.
 type Answer func(command string, args []string) (reply string)
 
-// InBubble starts an embedded server, which stops when the test ends. It must be called inside a
-// bubble, and moves the bubble's clock to 2026.
+// InBubble starts an embedded server, which stops when the test ends. InBubble must be called inside
+// a bubble, and moves the bubble's clock to 2026.
 func InBubble(t testing.TB) *Bubble {
 	t.Helper()
 	time.Sleep(time.Until(afterStart))

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is a TestMain. It silences the log of go-redis, because tests break connections. It fails if a
-// goroutine still runs after the tests.
+// Main is a TestMain. Main silences the log of go-redis, because tests break connections. Main fails
+// if a goroutine still runs after the tests.
 func Main(m *testing.M) {
 	redis.SetLogger(silence{})
 	// If a test kills a server, go-redis continues to dial the server for a second after Close.

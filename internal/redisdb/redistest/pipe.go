@@ -50,7 +50,7 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
-// stream is one direction of a connection. Its buffer has no maximum size.
+// stream is one direction of a connection. The buffer of a stream has no maximum size.
 type stream struct {
 	mu       sync.Mutex
 	changed  *sync.Cond

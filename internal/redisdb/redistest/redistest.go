@@ -27,8 +27,8 @@ func Server(t testing.TB, args ...string) string {
 	return addr
 }
 
-// Process starts a redis-server like Server. It also returns the process, which a test may stop or
-// kill.
+// Process starts a redis-server like Server. Process also returns the process, which a test may stop
+// or kill.
 func Process(t testing.TB, args ...string) (string, *os.Process) {
 	t.Helper()
 	return start(t, "redis-server", args...)

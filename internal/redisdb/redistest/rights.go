@@ -15,8 +15,8 @@ import (
 // Password is the password of the user that Rights describes.
 const Password = "of-a-test"
 
-// Rights returns the user's rights from the aclfile line in docs/configuration.md, word by word. It
-// replaces the password by Password, and the prefix of the keys by the prefixes of the tests.
+// Rights returns the user's rights from the aclfile line in docs/configuration.md, word by word.
+// Rights replaces the password by Password, and the prefix of the keys by the prefixes of the tests.
 func Rights(t testing.TB) []string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -33,7 +33,7 @@ func Rights(t testing.TB) []string {
 	return strings.Fields(line)[1:]
 }
 
-// Do sends a command as the default user, who has all rights. It returns the reply as text.
+// Do sends a command as the default user, who has all rights. Do returns the reply as text.
 func Do(t testing.TB, addr string, args ...any) string {
 	t.Helper()
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})

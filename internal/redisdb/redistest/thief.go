@@ -24,8 +24,8 @@ type Thief struct {
 // Dialer opens connections.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// NewThief returns a Thief with a fixed random seed. It loses only replies to requests that contain
-// the given text.
+// NewThief returns a Thief with a fixed random seed. The Thief loses only replies to requests that
+// contain the given text.
 func NewThief(share float64, text string) *Thief {
 	return &Thief{
 		Share: share, Match: []byte(text), dial: new(net.Dialer).DialContext,
@@ -40,7 +40,7 @@ func (t *Thief) Stolen() int {
 	return t.stolen
 }
 
-// Over makes the Thief use the connections of another dialer, unless that dialer is nil. It returns
+// Over makes the Thief use the connections of another dialer, unless that dialer is nil. Over returns
 // the Thief's own dialer.
 func (t *Thief) Over(dial Dialer) Dialer {
 	if dial != nil {

@@ -57,8 +57,8 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// affordable returns how many tokens may be kept. This is the credit plus the number of recent hits,
-// because about as many tokens will be used.
+// affordable returns how many tokens may be kept. The number is the credit plus the number of recent
+// hits, because about as many tokens will be used.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
 // accrue updates the field free. The argument floor is the number of tokens kept since the last call.

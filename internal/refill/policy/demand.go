@@ -144,8 +144,8 @@ func (d *drawing) sessions(rate float64) {
 	}
 }
 
-// flash draws a demand of a tenth of the rate. About every two hours there is a crowd of ten times
-// the rate, which fades within minutes.
+// flash draws a demand at a tenth of the rate. About every two hours, a crowd comes at ten times the
+// rate and fades within minutes.
 func (d *drawing) flash(rate float64) {
 	const between, fade = 7200.0, 120.0
 	d.addRequests(0, d.length, rate/10, nil)
@@ -195,7 +195,7 @@ func (d *drawing) mixed(rate float64) {
 }
 
 // ReadTrace reads arrival times in ascending order, one per line, as decimal seconds from the start.
-// It ignores empty lines and comments that begin with #.
+// ReadTrace ignores empty lines and comments that begin with #.
 func ReadTrace(r io.Reader) ([]float64, error) {
 	var arrivals []float64
 	lines := bufio.NewScanner(r)

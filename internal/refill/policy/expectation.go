@@ -113,8 +113,8 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// pays reports whether one more token is worth its price if n tokens are ready or ordered. It returns
-// true up to some n and false for all greater n.
+// pays reports whether one more token is worth its price if n tokens are ready or ordered. pays
+// returns true up to some n and false for all greater n.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
@@ -155,8 +155,8 @@ func (v *expectation) enough(k *Params, maximum int) int {
 	return least + sort.Search(min(limit, maximum)-least, func(n int) bool { return !v.pays(least+n, k) })
 }
 
-// enoughInTime is like enough, for a target that can place only one order per gap. It adds tokens
-// that are needed later but could not all be ordered in time.
+// enoughInTime is like enough, for a target that can place only one order per gap. enoughInTime adds
+// tokens that are needed later but could not all be ordered in time.
 func (v *expectation) enoughInTime(k *Params, maximum int, gap float64) int {
 	want := v.enough(k, maximum)
 	if gap < manySlots*v.q50 {

@@ -71,8 +71,8 @@ func (g *gaps) walkFrom(busy int, silence float64) walk {
 	return w
 }
 
-// endsWithin returns the probability that the silence ends in the next x seconds. It is 0 if no
-// recorded silence reached the current length.
+// endsWithin returns the probability that the silence ends in the next x seconds. The result is 0 if
+// no recorded silence reached the current length.
 func (w *walk) endsWithin(x float64) float64 {
 	to := gapPlace(w.silence + x)
 	if int(to) < w.bin {
@@ -94,12 +94,12 @@ func (w *walk) mix(table, x float64) float64 {
 	return (gapPrior*table + w.weight*w.endsWithin(x)) / (gapPrior + w.weight)
 }
 
-// firstPart returns the part of the current bin that lies before the start of the walk. It is 0 in
-// all later bins.
+// firstPart returns the part of the current bin that lies before the start of the walk. The result is
+// 0 in all later bins.
 func (w *walk) firstPart() float64 { return max(0, w.from-float64(w.bin)) }
 
 // silencesLeft returns how many recorded silences continue at the point at which the walk enters the
-// current bin. It assumes that the ends are spread evenly over a bin.
+// current bin. silencesLeft assumes that the ends are spread evenly over a bin.
 func (w *walk) silencesLeft() float64 {
 	return float64(w.class.Reached[w.bin]) - w.firstPart()*float64(w.class.Ended[w.bin])
 }

@@ -141,7 +141,7 @@ func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
 }
 
 // A sample is settled when its horizon has passed in scaled time, relative to the expected requests.
-// It counts as late if a request came after the near horizon.
+// The sample counts as late if a request came after the near horizon.
 func TestSamplesAreSettledAtTheirHorizon(t *testing.T) {
 	for _, scale := range []float64{1, 0.1} {
 		for later, late := range map[float64]uint32{0: 0, 30: sampleUnit} {

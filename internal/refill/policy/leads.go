@@ -16,7 +16,7 @@ const (
 )
 
 // guessSpread contains the factors by which the assumed lead time is spread before the first solve.
-// They are quantiles of a lognormal distribution with sigma 0.45.
+// The factors are quantiles of a lognormal distribution with sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
 // solves holds the lead times and the failures of a target's solves.

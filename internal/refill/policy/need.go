@@ -17,8 +17,8 @@ const (
 	nearEnough = 1.2
 )
 
-// Need is the result of a search for the max_waste that reaches the wanted hit rate. Its JSON is part
-// of the outputs.
+// Need is the result of a search for the max_waste that reaches the wanted hit rate. Need's JSON is
+// part of the outputs.
 type Need struct {
 	MaxWaste   *float64 `json:"max_waste"`    // approximate least sufficient value; null = no value up to 1000 suffices
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
@@ -58,8 +58,8 @@ func higherPrices(price float64) []float64 {
 	return list
 }
 
-// interpolatePrice returns the price at which the hit rate reaches the wanted rate. It interpolates
-// linearly between the logarithms of misses and price.
+// interpolatePrice returns the price at which the hit rate reaches the wanted rate. interpolatePrice
+// interpolates linearly between the logarithms of misses and price.
 func interpolatePrice(price, next, rate, nextRate, wanted float64) float64 {
 	const least = 1e-5 // minimum share of misses
 	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }

@@ -12,15 +12,16 @@ type Params struct {
 	IdleAfter time.Duration // time without a request after which only Min tokens are kept; 0 = no such time
 	Usable    time.Duration // lifetime less margin
 
-	// The poll times of the provider. Their sum is the assumed lead time before the first solve.
+	// The poll times of the provider. The sum of both is the assumed lead time before the first
+	// solve.
 	FirstPoll, PollInterval time.Duration
 }
 
 // remembers reports whether the policy uses the past demand.
 func (p Params) remembers() bool { return p.Adaptive || p.IdleAfter > 0 }
 
-// Lead returns the assumed lead time before the first solve. It is at most half the usable life,
-// because an earlier order would replace a token that is still good.
+// Lead returns the assumed lead time before the first solve. The assumed lead time is at most half
+// the usable life, because an earlier order would replace a token that is still good.
 func (p Params) Lead() time.Duration {
 	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }

@@ -87,8 +87,8 @@ func (s *State) adaptivePlan() Plan {
 }
 
 // warmLead returns how long before a warm window its tokens are ordered, so that nearly all of them
-// land before the window begins. It is at most half the usable life, so that the tokens are not old
-// when the window begins.
+// land before the window begins. The result is at most half the usable life, so that the tokens are
+// not old when the window begins.
 func (s *State) warmLead() time.Duration {
 	return min(inSeconds(s.learned.solves.quantile(windowLead)), s.params.Usable/2)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// leastLook is the minimum time in seconds between two decisions without an event. It ensures that
-// virtual time advances.
+// leastLook is the minimum time in seconds between two decisions without an event. leastLook ensures
+// that virtual time advances.
 const leastLook = 1e-3
 
 // order is a solve in flight.

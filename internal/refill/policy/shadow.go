@@ -12,8 +12,8 @@ const (
 	shadowLife = time.Hour
 	// A summary covers a period of one to two times shadowSpan, up to now.
 	shadowSpan = 12 * time.Hour
-	// waitersPatience is how long a patient caller of a shadow waits for a token. It equals the
-	// default wait of a real caller.
+	// waitersPatience is how long a patient caller of a shadow waits for a token. waitersPatience
+	// equals the default wait of a real caller.
 	waitersPatience = 20 * time.Second
 	// With fewer requests there is no comparison.
 	fewRequests = 50
@@ -33,8 +33,8 @@ type shadow struct {
 	runs     []*replay
 	calendar calendar
 	born     time.Time
-	// warmedUp reports that the shadow has run for one usable life. Its empty stock at the start then
-	// no longer matters.
+	// warmedUp reports that the shadow has run for one usable life. The shadow's empty stock at the
+	// start then no longer matters.
 	warmedUp     bool
 	older, newer period // counts for the summary; after shadowSpan, newer becomes older
 }
@@ -110,7 +110,7 @@ func (s *shadow) load(restore func(Params) *State) {
 	state.learned.sampled = state.now
 }
 
-// learn advances the shadow from the target's last look to the current look. It spreads the new
+// learn advances the shadow from the target's last look to the current look. learn spreads the new
 // requests over the time between the looks, and calls the function request to add each request to the
 // target's State. While an operator has paused buying, no outcomes count, neither of the target nor
 // of the shadow.

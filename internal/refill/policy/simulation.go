@@ -68,7 +68,8 @@ type Simulation struct {
 	Start       time.Time     // real time of second 0, for the windows; zero = a Monday, 00:00 UTC
 	Warm        []Warm        // warm windows
 	Seed        uint64
-	// Progress may be set. It is called from time to time with the completed share of the requests.
+	// Progress may be set. Progress is called from time to time with the completed share of the
+	// requests.
 	Progress func(done float64)
 }
 
@@ -211,9 +212,9 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 }
 
 // NearestFixed searches the smallest fixed depth with at least as many hits as the reference, which
-// must be a result of the same demand. It returns that depth with its result. It tries depths up to
-// reference.PeakHeld. If no depth has as many hits, it returns the smallest depth with as many hits
-// as the depth reference.PeakHeld.
+// must be a result of the same demand. NearestFixed returns that depth with its result. NearestFixed
+// tries depths up to reference.PeakHeld. If no depth has as many hits, it returns the smallest depth
+// with as many hits as the depth reference.PeakHeld.
 func (s Simulation) NearestFixed(ctx context.Context, reference Result) (depth int, nearest Result, err error) {
 	depth = reference.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {

@@ -143,7 +143,8 @@ func TestQuickProvider(t *testing.T) {
 	}
 }
 
-// Waiting requests get the next tokens in the order of their arrival. They stop waiting in time.
+// Waiting requests get the next tokens in the order of their arrival. The requests stop waiting in
+// time.
 func TestSimulationWaits(t *testing.T) {
 	p := Solves{Median: 10 * time.Second, Least: 10 * time.Second, Most: 10 * time.Second}
 	k := Params{Depth: 1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second}

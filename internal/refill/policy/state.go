@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// State is the learned state of one target, with the data of its policy. It has no clock, no lock and
-// no I/O. Every method gets the time as an argument. A time before the latest time counts as the
+// State is the learned state of one target, with the data of its policy. State has no clock, no lock
+// and no I/O. Every method gets the time as an argument. A time before the latest time counts as the
 // latest time. A State must be used by one goroutine at a time.
 type State struct {
 	learned *knowledge
@@ -18,7 +18,7 @@ type State struct {
 	credit credit
 	slots  slots
 
-	// These fields belong to the last plan. They are not saved.
+	// These fields belong to the last plan. The fields of the last plan are not saved.
 	plan      Plan
 	planned   float64    // time of the plan; 0 = the plan is stale
 	warm      int        // number of warm tokens for which the plan was made
@@ -90,8 +90,8 @@ func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.outdate()
 }
 
-// Learn replaces the lead times by the first 48 of a list, newest first. It must be called when the
-// lead times in the stock have changed.
+// Learn replaces the lead times by the first 48 of a list, newest first. Learn must be called when
+// the lead times in the stock have changed.
 func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.advance(at)
 	s.learned.solves.replace(leads)
@@ -124,7 +124,7 @@ func (s *State) outdate() {
 	}
 }
 
-// accrue updates the number of expiries that cost no credit. It must be called before the floor
+// accrue updates the number of expiries that cost no credit. accrue must be called before the floor
 // changes.
 func (s *State) accrue() {
 	// A token of the floor is replaced up to a lead time before the token expires.

@@ -29,7 +29,8 @@ type Figures struct {
 	Expired  int64 // tokens that expired unused
 }
 
-// Window is a period in which tokens are kept ready. Its times are relative to the time of the read.
+// Window is a period in which tokens are kept ready. Window's times are relative to the time of the
+// read.
 type Window struct {
 	Tokens int
 	In     time.Duration // time until the window begins; 0 or less = the window has begun

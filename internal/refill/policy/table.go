@@ -24,7 +24,7 @@ const (
 	// drops the cell with the least weight.
 	mostCells = 104
 
-	// sampleUnit is the weight of one sample. It is above 1, so that weights can be halved.
+	// sampleUnit is the weight of one sample. sampleUnit is above 1, so that weights can be halved.
 	sampleUnit = 512
 	// A histogram is halved when its weight reaches halveAt, so that the table follows changes of the
 	// demand.

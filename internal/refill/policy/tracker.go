@@ -8,9 +8,9 @@ import (
 // mostEvents is the maximum number of events of one kind that a tracker learns from one look.
 const mostEvents = 10_000
 
-// Tracker follows one target from look to look. Its State learns from the counts in the stock, which
-// cover all replicas. After the first request a tracker also has a shadow. A Tracker has no clock and
-// no lock, and must be used by one goroutine at a time.
+// Tracker follows one target from look to look. Tracker's State learns from the counts in the stock,
+// which cover all replicas. After the first request a tracker also has a shadow. A Tracker has no
+// clock and no lock, and must be used by one goroutine at a time.
 type Tracker struct {
 	state    *State
 	calendar calendar // the target's warm windows
@@ -56,9 +56,9 @@ func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.sta
 // Placed records an order.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
-// Worth returns the worth of one more token, as computed by State.Worth. It uses the adaptive State
-// of the target or of the target's shadow. A token for `min` or a warm window counts as surely needed
-// and used.
+// Worth returns the worth of one more token, as computed by State.Worth. Worth uses the adaptive
+// State of the target or of the target's shadow. A token for `min` or a warm window counts as surely
+// needed and used.
 func (t *Tracker) Worth(n int) float64 {
 	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
@@ -140,9 +140,9 @@ func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }
 
-// WantsSaved reports whether the caller must call Load with the saved state. This is necessary once,
-// and again when the shadow of a fixed target begins or needs its table. The shadow of an adaptive
-// target needs no saved state, and WantsSaved begins it.
+// WantsSaved reports whether the caller must call Load with the saved state. The call is necessary
+// once, and again when the shadow of a fixed target begins or needs its table. The shadow of an
+// adaptive target needs no saved state, and WantsSaved begins it.
 func (t *Tracker) WantsSaved(at time.Time) bool {
 	active := t.active(at)
 	if active && t.shadow == nil && t.state.params.Adaptive {

@@ -162,7 +162,7 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	return nil, errKind
 }
 
-// readJSON stores the members of a JSON object whose names the argument names contains.
+// readJSON stores those members of a JSON object that the map names contains.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
 	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
@@ -201,7 +201,7 @@ func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 }
 
 // mergeFields merges the fields of the query and of the body; the body overrides the query. If the
-// body has any field in outcomeNames, it ignores all such fields of the query.
+// body has any field in outcomeNames, all such fields of the query are ignored.
 func mergeFields(query, body callbackFields) callbackFields {
 	inBody := func(name string) bool { return body[name] != "" }
 	if slices.ContainsFunc(outcomeNames, inBody) {

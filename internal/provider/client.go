@@ -77,7 +77,7 @@ type Client struct {
 	asked   atomic.Int64 // time of the last call for the balance, in Unix nanoseconds
 }
 
-// protocol makes the requests of one protocol and parses their replies.
+// The interface protocol makes the requests and parses the replies of one protocol.
 type protocol interface {
 	// The method submit returns an error if the protocol cannot express the parameters.
 	submit(r Request) (query, error)
@@ -158,9 +158,9 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return c.cfg.Pace(t)
 }
 
-// Ready reports whether the caller may place an order at the given time. If not, the result wait is
-// the time until the next attempt. While the provider is down, Ready returns true to one caller in
-// each turn, and this caller's order is the probe.
+// Ready reports whether the caller may place an order at the given time. If Ready returns false,
+// the result wait is the time until the next attempt. While the provider is down, Ready returns
+// true to one caller in each turn, and this caller's order is the probe.
 func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
 
 // State returns a snapshot of the provider for /status.

@@ -10,8 +10,8 @@
 //
 // # Adding a service
 //
-// A service that speaks one of the two protocols needs only a profile. Add its name to Profiles and
-// profileNamed, the codes that have a different meaning there, its pace, and its word to the key
+// A service that speaks one of the two protocols needs only a profile. Add the profile's name to
+// Profiles and profileNamed, the codes with a different meaning, the pace, and a word of the key
 // `profile` in targets/set.go.
 //
 // A type for a new protocol implements the interface `protocol` (client.go); tasks.go is the model.
@@ -23,7 +23,7 @@
 // (hostile_test.go) tests the protocol with every hostile reply.
 //
 // A new type of CAPTCHA needs a row in wire.legacyMethods and in wire.taskNames, and its fields in
-// legacyFields and Task. If its solution is not a single token, it also needs a case in
+// legacyFields and Task. If the solution is not a single token, the type also needs a case in
 // captcha.Named or IsAnswer.
 //
 // # Protocols

@@ -12,7 +12,7 @@ const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
 	generic    = "generic"
-	otherPoold = "poold" // another poold, which may answer with tokens that are older than their submission
+	otherPoold = "poold" // another poold, whose tokens may be older than the submission
 )
 
 // Profiles lists the valid values of Config.Profile.
@@ -141,8 +141,8 @@ func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duratio
 	case profile == captchaAI:
 		return 15 * time.Second, 5 * time.Second
 	case profile == generic && api == APITasks:
-		// The faster services use this protocol. Some of them ban clients whose polls are less than
-		// 2 s apart.
+		// The faster services use this protocol. Some of these services ban clients whose polls are less
+		// than 2 s apart.
 		return 10 * time.Second, 3 * time.Second
 	case slow:
 		return 15 * time.Second, 5 * time.Second

@@ -52,7 +52,7 @@ func TestEveryCode(t *testing.T) {
 		for code := range strings.FieldsSeq(row.codes) {
 			code = strings.ReplaceAll(code, ":_", ": ")
 			for i, name := range Profiles() {
-				i = min(i, 2) // the profile poold has the meanings of generic
+				i = min(i, 2) // poold has the same codes as the profile generic
 				for _, form := range []struct{ api, reply string }{
 					{APILegacy, `{"status":0,"request":"` + code + `"}`},
 					{APILegacy, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},

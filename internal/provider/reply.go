@@ -19,7 +19,7 @@ const (
 	longText  = 4 << 10 // maximum length of the text of a picture, in bytes
 )
 
-// IsAnswer reports whether text is a possible solution for a CAPTCHA of type t.
+// IsAnswer reports whether a text is a possible solution for a CAPTCHA of type t.
 func IsAnswer(t captcha.Type, text string) bool {
 	switch {
 	case captcha.HasNamed(t):

@@ -17,8 +17,8 @@ const (
 	// According to its client's text for REPORT_NOT_RECORDED, 2captcha accepts a report within 15
 	// minutes after the solve. Other services with the legacy protocol copy 2captcha.
 	longWindow = 15 * time.Minute
-	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The services that copied
-	// this protocol state nothing else.
+	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. Services with a copy of
+	// this protocol do not contradict this limit.
 	shortWindow = time.Minute
 
 	duplicateReport = "ERROR_DUPLICATE_REPORT"

@@ -121,7 +121,7 @@ func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.
 	ctx := context.Background()
 	for range outageAfter + 1 {
 		task, err := c.Submit(ctx, Request{Identity: id, Pingback: pingback})
-		// These calls have no pingback, and some have no proxy. The client could not recognise those
+		// These calls have no pingback, and some have no proxy. So the client could not recognise these
 		// secrets in an answer.
 		var solution Solution
 		var err2, err3, err4, err5 error

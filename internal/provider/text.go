@@ -13,8 +13,8 @@ import (
 )
 
 // clean makes a text from a service safe to show. It replaces the secrets, removes all characters
-// except printable ASCII, and cuts the text after the maximum number of characters.
-func clean(text string, maximum int, secrets ...captcha.Secret) string {
+// except printable ASCII, and cuts the text after maxLength characters.
+func clean(text string, maxLength int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
 		// The text may contain the secret unchanged, form-encoded or cleaned by captcha.Printable.
@@ -24,10 +24,10 @@ func clean(text string, maximum int, secrets ...captcha.Secret) string {
 			}
 		}
 	}
-	return text[:min(len(text), maximum)]
+	return text[:min(len(text), maxLength)]
 }
 
-// containsImage reports whether text contains a piece of an image, as raw bytes or in base64.
+// containsImage reports whether a text contains a piece of an image, as raw bytes or in base64.
 func containsImage(text string, image []byte) bool {
 	if len(image) == 0 {
 		return false
@@ -42,17 +42,17 @@ func containsImage(text string, image []byte) bool {
 	return false
 }
 
-// isGraphic reports whether a text consists of 1 to maximum visible ASCII characters. Ids of tasks
-// and tokens have this form.
-func isGraphic(text string, maximum int) bool {
-	return text != "" && len(text) <= maximum &&
+// isGraphic reports whether a text consists of 1 to maxLength visible ASCII characters. Ids of
+// tasks and tokens have this form.
+func isGraphic(text string, maxLength int) bool {
+	return text != "" && len(text) <= maxLength &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// isReadable reports whether a text is valid UTF-8 of at most maximum bytes, is not only white
+// isReadable reports whether a text is valid UTF-8 of at most maxBytes bytes, is not only white
 // space, and has no control or replacement characters.
-func isReadable(text string, maximum int) bool {
-	return strings.TrimSpace(text) != "" && len(text) <= maximum && utf8.ValidString(text) &&
+func isReadable(text string, maxBytes int) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= maxBytes && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }
 

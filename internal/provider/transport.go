@@ -166,7 +166,7 @@ func (q query) leaksSecret(text string) bool {
 	return containsSecret(text, q.secrets)
 }
 
-// containsSecret reports whether text contains one of the secrets.
+// containsSecret reports whether a text contains one of the secrets.
 func containsSecret(text string, secrets []captcha.Secret) bool {
 	return slices.ContainsFunc(secrets, func(s captcha.Secret) bool {
 		return s != "" && strings.Contains(text, s.Reveal())

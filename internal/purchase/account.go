@@ -12,7 +12,7 @@ import (
 	"poold/internal/provider"
 )
 
-// A removed provider's account is kept for formerFor, which is longer than any task is in flight.
+// A removed provider's account is kept for formerFor. No task is in flight for longer.
 const formerFor = 26 * time.Hour
 
 // Account returns the id of an account at a service. The id does not depend on the provider's name
@@ -36,8 +36,8 @@ type account struct {
 	fullUntil        time.Time // no order is tried before this time: other replicas have the remaining permits
 	turnAt           time.Time // no order is tried before this time: another order probes the account
 	threadsRead      bool      // maintenance has read the provider's limit
-	removed          time.Time // time of the reload that removed the provider; zero = it is configured
-	threadsFailed    bool      // the provider's limit could not be read; logged once
+	removed          time.Time // time of the reload that removed the provider; zero = still configured
+	threadsFailed    bool      // a failed read of the provider's limit has been logged
 	unanswered       bool      // the last submit had no answer, which has been logged
 	missingCallbacks int       // number of consecutive tasks without their callback
 	shared           faultKey  // the fault that was last shared with the other replicas
@@ -51,8 +51,8 @@ const silentAfter = 3
 // silentLocked reports whether the account's latest silentAfter callbacks are missing.
 func (a *account) silentLocked() bool { return a.missingCallbacks >= silentAfter }
 
-// limitLocked returns the maximum number of orders in flight. This is the file's limit or the
-// provider's, whichever is smaller.
+// limitLocked returns the maximum number of orders in flight. This is the lower of the file's limit
+// and the provider's limit.
 func (a *account) limitLocked() int {
 	if a.threads > 0 {
 		return min(a.concurrency, a.threads)
@@ -68,8 +68,8 @@ type accountTerms struct {
 	callbacks Callbacks
 }
 
-// accounts stores the configured providers, in the order in which they are tried, and the removed
-// providers. It is safe for concurrent use.
+// The type accounts stores the configured providers, in the order in which they are tried, and the
+// removed providers. It is safe for concurrent use.
 type accounts struct {
 	*base
 	arrived chan struct{} // wakes maintenance when a provider was added
@@ -84,9 +84,9 @@ func newAccounts(b *base) *accounts {
 	return &accounts{base: b, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// set replaces the providers. An entry with the same Provider value keeps its slots and
+// replace replaces the providers. An entry with the same Provider value keeps its slots and
 // state.
-func (as *accounts) set(entries []Entry) {
+func (as *accounts) replace(entries []Entry) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	old := as.listed
@@ -231,8 +231,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// noteAnswer records whether a submit had an answer. It returns true if this differs from the
-// previous submit.
+// noteAnswer records whether a submit had an answer. It returns true if the previous submit
+// differed in this.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -103,8 +103,8 @@ func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...st
 func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []string // names and accounts in the dead replica's file
-		reload []string // in the first file of the next process; nil = this process does not reload
-		after  []string // in its present file
+		reload []string // names and accounts in the next process' first file; nil = no reload
+		after  []string // names and accounts in the present file
 		asked  string   // the provider that is polled
 	}{
 		"as it was":           {before: []string{"one", "x"}, after: []string{"two", "y", "one", "x"}, asked: "one"},
@@ -318,7 +318,7 @@ func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 }
 
 // A buyer remembers a removed provider for as long as orders can be in flight there. It remembers
-// one provider per account, and only accounts that are not configured.
+// one provider per account, and no configured account.
 func TestFormerProvidersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replica{ledger: &ledger{}}

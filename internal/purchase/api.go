@@ -104,8 +104,8 @@ type Orders interface {
 	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
 	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
 
-	// These methods find and end orders. FindAll omits orders that do not exist. Remembers reports
-	// whether the store knows that a missing order has ended.
+	// These methods find and end orders. FindAll omits orders that do not exist. The method Remembers
+	// reports whether the store knows that a missing order has ended.
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
 	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error)
@@ -159,14 +159,14 @@ type Spec struct {
 	Depth    int
 	Margin   time.Duration
 	Lifetime time.Duration
-	Lead     time.Duration // lead time; tokens that expire within it do not count in the depth
+	Lead     time.Duration // lead time; tokens that expire within this time do not count in the depth
 	// Shortest is the shortest learned lead time; 0 = too few lead times are known.
 	Shortest        time.Duration
 	PerHour, PerDay int // the target's budgets; 0 = no limit
 	// Guests is the budget of all guests; zero unless the order is for a guest.
 	Guests pool.Caps
-	// Image is the picture of a captcha.Image, else nil. The picture is kept only in memory and only
-	// until the submit.
+	// Image is the picture of a captcha.Image, and nil for other types. The picture is kept only in
+	// memory and only until the submit.
 	Image []byte
 }
 

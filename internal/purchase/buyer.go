@@ -58,7 +58,7 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 // replicas; 0 = no limit.
 func (b *Buyer) SetBudget(perDay int) { b.placer.setBudget(perDay) }
 
-// Booked returns the number of solves that count in the overall daily budget, and that budget.
+// Booked returns the number of solves in the overall daily budget, and the budget.
 func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	perDay = b.placer.budget()
 	if perDay == 0 {
@@ -68,7 +68,7 @@ func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	return used, perDay, err
 }
 
-// BookedForGuests returns the solves for guests in the last 60 min and 24 h.
+// BookedForGuests returns the numbers of solves for guests in the last 60 min and 24 h.
 func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) {
 	return b.stock.Booked(ctx, pool.OfGuests)
 }
@@ -80,7 +80,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	for _, e := range entries {
 		b.callbacks.secrets.remember(e.Provider.Name(), e.Callbacks.Secrets)
 	}
-	b.accounts.set(entries)
+	b.accounts.replace(entries)
 }
 
 // Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls onSlot
@@ -90,8 +90,8 @@ func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, onSlot)
 }
 
-// Admit waits for a slot at the first provider that is up, even while that provider is full. Of
-// several pending requests the best bid gets the slot, but one slot in fairTurn goes to the oldest
+// Admit waits for a slot at the first provider that is up, even while that provider is full. The
+// slot goes to the pending request with the best bid, but one slot in fairTurn goes to the oldest
 // request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller should
 // cancel a long wait and bid again with current figures. The caller must pass the slot to Buy or
 // free it.
@@ -166,7 +166,7 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 }
 
 // Pace returns the first wait and the poll interval of the provider that would get an order now.
-// Both are zero if no provider is configured.
+// The results are zero if no provider is configured.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	likely := b.accounts.nextAccount()
 	if likely == nil {
@@ -176,7 +176,7 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 }
 
 // Concurrency returns the maximum number of orders in flight, over all targets and replicas, at the
-// provider that would get an order now. It is zero if no provider is configured.
+// provider that would get an order now. The result is zero if no provider is configured.
 func (b *Buyer) Concurrency() int {
 	likely := b.accounts.nextAccount()
 	if likely == nil {
@@ -193,9 +193,9 @@ func (b *Buyer) Ended(order pool.Ref, outcome string) { b.orders.endedByCallback
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
 
 // Callback handles a provider's message that a task ended. It counts and drops an invalid message.
-// Its only error is ErrNotKept: neither Redis nor the disk stored the callback, and the provider
+// The only error is ErrNotKept: neither Redis nor the disk stored the callback, and the provider
 // should retry. Callback ignores the end of ctx.
-func (b *Buyer) Callback(ctx context.Context, c Callback) error { return b.callbacks.take(ctx, c) }
+func (b *Buyer) Callback(ctx context.Context, c Callback) error { return b.callbacks.handle(ctx, c) }
 
 // OpenDeadLetters opens the directory of the dead letters and finds the dead letters of an earlier
 // run.
@@ -212,7 +212,7 @@ func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }
 // be read.
 func (b *Buyer) DeadLettersSetAside() int { return b.callbacks.kept.SetAside() }
 
-// Replay retries all dead letters. It tries the letters of one identity oldest first. A dead letter
-// that fails does not stop the others; Replay returns an error only if all failed. One replay runs
-// at a time.
+// Replay retries all dead letters. It tries the letters of each identity from the oldest to the
+// newest. A failed letter does not stop other letters; Replay returns an error only if all letters
+// failed. One replay runs at a time.
 func (b *Buyer) Replay(ctx context.Context) (Replayed, error) { return b.replay.run(ctx) }

@@ -40,7 +40,7 @@ func TestAdmitWithoutProviders(t *testing.T) {
 }
 
 // The first provider of the list gets all orders. While that provider is down, the next provider
-// gets them.
+// gets the orders.
 func TestTheNextProviderTakesOver(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		two := newFakeProvider(s.ledger, "two")

@@ -47,8 +47,8 @@ func (c Callbacks) fallbackTime(timeout, usable time.Duration) time.Duration {
 	return min(longestFallback, timeout/2, usable/2)
 }
 
-// callbacks handles the callbacks of providers. It keeps a callback on disk if Redis does not store
-// it. It is safe for concurrent use.
+// The type callbacks handles the callbacks of providers. It keeps a callback on disk if Redis does
+// not store it. It is safe for concurrent use.
 type callbacks struct {
 	*base
 	accounts  *accounts
@@ -59,8 +59,8 @@ type callbacks struct {
 	kept      *spool.Spool
 }
 
-// take handles one callback; see Buyer.Callback.
-func (cs *callbacks) take(ctx context.Context, c Callback) error {
+// handle handles one callback; see Buyer.Callback.
+func (cs *callbacks) handle(ctx context.Context, c Callback) error {
 	outcome, err := cs.receive(ctx, c)
 	cs.observe.Callback(outcome)
 	if outcome == CallbackForged || outcome == CallbackMalformed {
@@ -192,8 +192,8 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// arrivals stores when each order's first callback arrived, until that callback is delivered. So a
-// repeated callback does not make a token younger. It is safe for concurrent use.
+// The type arrivals stores when each order's first callback arrived, until that callback is
+// delivered. So a repeated callback does not make a token younger. It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time

@@ -128,8 +128,8 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 	})
 }
 
-// Callbacks that arrive in an outage of Redis become dead letters. They count as arrived at any
-// replica, even if polls find the tokens.
+// Callbacks that arrive in an outage of Redis become dead letters. Such callbacks count as arrived
+// at any replica, even if polls find the tokens.
 func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 	for _, where := range []string{"at this replica", "at another replica"} {
 		runBubble(t, where, func(t *testing.T) {

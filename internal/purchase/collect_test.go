@@ -133,8 +133,8 @@ func TestAPollWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	})
 }
 
-// A task is given up at the provider's time-out after a last poll. The code of the end is that of a
-// time-out.
+// A task is given up at the provider's time-out after a last poll. The order then ends with the
+// code of a time-out.
 func TestATaskIsGivenUpAtItsTimeout(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var events []Event
@@ -215,8 +215,8 @@ func TestEachFailureEndsAnOrder(t *testing.T) {
 	}
 }
 
-// A failure is reported although Redis' answer was lost, if this replica's call recorded the
-// failure in Redis or if no other replica can have ended the order.
+// If Redis' answer about a failure is lost, this replica reports the failure, unless another
+// replica may have ended the order.
 func TestAFailureWithALostReplyIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		callbacks bool

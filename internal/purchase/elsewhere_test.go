@@ -41,7 +41,7 @@ func (s *stall) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return conn, err
 }
 
-// hang lets the network hang until the caller calls the returned function.
+// hang makes the network hang until the test calls the returned function.
 func (s *stall) hang() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	}
 }
 
-// An order is lost if Redis has no end for it, or if an outage of Redis outlasts the record of the
-// end.
+// An order is lost if Redis has no record of the order's end, or if an outage of Redis outlasts
+// this record.
 func TestAnOrderWithoutAKnownEndIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang   time.Duration

@@ -26,13 +26,13 @@ const (
 	abandoned     trigger = "abandoned"      // the replica that ran the order is dead
 )
 
-// script is the change that an end makes in Redis, as a text for the log.
+// script names the change in Redis at the end of an order, for the log.
 type script string
 
 const (
 	settle  script = "landing a token"                     // removes the order and adds the token
 	remove  script = "removing an order"                   // removes the order
-	keep    script = "keeping an order of unknown outcome" // the order counts until it expires; a callback can end it
+	keep    script = "keeping an order of unknown outcome" // the order counts until it expires; a callback can end the order
 	leave   script = "leaving an order to other replicas"  // the order stays in the journal
 	collect script = "collecting an order of a replica"    // this replica continues the order
 )
@@ -53,9 +53,9 @@ type end struct {
 	attempt  pool.Attempt
 }
 
-// The table ends has the end for each pair of state and trigger. The trigger may come from the
-// answer to the submit, a poll, a callback, a stop or an adoption. After a callback the state is
-// Bought, even if the journal has another state, because the callback proves the purchase.
+// This table has the end for each pair of state and trigger. The trigger may come from the answer
+// to the submit, a poll, a callback, a stop or an adoption. After a callback the state is Bought,
+// even if the journal has another state, because the callback proves the purchase.
 var ends = map[situation]end{
 	// The order was not submitted.
 	{pool.Intent, stopped}:   {script: remove, refund: true, outcome: Interrupted},
@@ -288,8 +288,8 @@ var sentences = map[Outcome]string{
 // Result is how an order ended, and why.
 type Result struct {
 	Outcome Outcome
-	// Hopeless reports that the provider rejects the target's parameters, so that another order with
-	// the same parameters would fail too.
+	// Hopeless means that the provider rejects the target's parameters, so that another order with the
+	// same parameters would fail too.
 	Hopeless bool
 	Err      error // nil if Solved
 }

@@ -79,29 +79,29 @@ func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 func TestLifetimesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLifetimes()
-		l.set("short", 2*time.Minute)
-		l.set("long", 90*time.Minute)
-		l.set("zero", 0)
+		l.setLife("short", 2*time.Minute)
+		l.setLife("long", 90*time.Minute)
+		l.setLife("zero", 0)
 		if l.get("short") != 2*time.Minute || l.get("never ordered") != uselessAfter || l.get("zero") != uselessAfter {
 			t.Errorf("lives %v, %v, %v", l.get("short"), l.get("never ordered"), l.get("zero"))
 		}
 		time.Sleep(time.Hour + time.Minute)
-		l.set("another", time.Minute)
+		l.setLife("another", time.Minute)
 		if l.get("short") != 2*time.Minute {
 			t.Error("forgotten within an hour of its end")
 		}
 		time.Sleep(time.Hour - 2*time.Second)
-		l.set("another", time.Minute)
+		l.setLife("another", time.Minute)
 		if len(l.of) != 3 {
 			t.Errorf("each order looks through all lives: %v", l.of)
 		}
 		time.Sleep(2 * time.Second)
-		l.set("another", time.Minute)
+		l.setLife("another", time.Minute)
 		if l.get("short") != uselessAfter || l.get("long") != 90*time.Minute || len(l.of) != 2 {
 			t.Errorf("two hours later: %v", l.of)
 		}
 		for i := range 1000 {
-			l.set(captcha.ID(strconv.Itoa(i)), time.Minute)
+			l.setLife(captcha.ID(strconv.Itoa(i)), time.Minute)
 			time.Sleep(10 * time.Minute)
 		}
 		if len(l.of) > 13 {

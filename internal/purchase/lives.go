@@ -12,17 +12,17 @@ const (
 	// uselessAfter is the life of a dead letter whose token has an unknown lifetime.
 	uselessAfter = 24 * time.Hour
 	// The token lifetime of an identity is remembered for lifeKept after the identity's last token
-	// expired. Most orders end sooner. A longer time would cost memory, because each picture is a new
-	// identity.
+	// expired. Most orders last less long. A longer time would cost memory, because each picture is a
+	// new identity.
 	lifeKept = time.Hour
 )
 
-// lifetimes stores the token lifetime of each identity, as of the identity's last order. It is safe
-// for concurrent use.
+// The type lifetimes stores the token lifetime of each identity, as of the identity's last order.
+// It is safe for concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life
-	sweep time.Time // when the method set will remove old entries again
+	sweep time.Time // time of the next removal of old entries
 }
 
 type life struct {
@@ -32,9 +32,9 @@ type life struct {
 
 func newLifetimes() *lifetimes { return &lifetimes{of: map[captcha.ID]life{}} }
 
-// set records the lifetime of an identity's tokens. It also removes the entries of
+// setLife records the lifetime of an identity's tokens. It also removes the entries of
 // identities whose last token expired long ago.
-func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
+func (l *lifetimes) setLife(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

@@ -11,8 +11,8 @@ import (
 // refreshEvery is the interval at which each provider's thread limit and balance are read.
 const refreshEvery = time.Minute
 
-// maintain reads the thread limits and the balances of the providers once per refreshEvery, and of
-// new providers at once.
+// maintain reads the thread limits and balances of all providers once per refreshEvery, and those
+// of new providers at once.
 func (as *accounts) maintain(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
@@ -50,7 +50,7 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 
 // refreshAccount reads one provider's thread limit and its balance.
 func (as *accounts) refreshAccount(ctx context.Context, a *account) {
-	// During an account fault the provider gets only slow probes, and an order is the probe.
+	// During an account fault the provider gets only slow probes, and each probe is an order.
 	if a.State(time.Now()).Kind == provider.StateDown {
 		return
 	}

@@ -20,8 +20,8 @@ const (
 	placeMargin = 10 * time.Second
 	// clockSlack is the greatest difference between the clocks of Redis nodes.
 	clockSlack = 10 * time.Second
-	// budgetRetry is the delay before a full budget is tried again. Another order may have a
-	// short-lived reservation, because the stock refuses that order later.
+	// budgetRetry is the delay before a full budget is tried again. If the stock refuses another
+	// order, that order's reservation soon ends.
 	budgetRetry = 100 * time.Millisecond
 	// currency is the number of stored price units per unit of the currency.
 	currency = 1e9
@@ -47,9 +47,9 @@ type Order struct {
 	// deadline is when the order expires in Redis, or a little earlier.
 	deadline time.Time
 
-	placed time.Time // time of placing; for an adopted order the latest possible time
-	// The method collect sets these fields from top to bottom. An adopted order begins with the first
-	// four set.
+	placed time.Time // time of the placement; for an adopted order the latest possible time
+	// The method collect sets these fields from top to bottom. In an adopted order the first four
+	// fields are already set.
 	submitted  time.Time // just before the submit
 	answered   time.Time // time at which the task id arrived
 	task       string    // the provider's id of the task

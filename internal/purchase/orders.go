@@ -14,10 +14,10 @@ import (
 )
 
 // maxOrders is the maximum number of goroutines that run orders. Normally the providers'
-// concurrency keeps their number far lower.
+// concurrency keeps the number far lower.
 const maxOrders = 4096
 
-// orders runs the orders of this replica. It is safe for concurrent use.
+// The type orders runs the orders of this replica. It is safe for concurrent use.
 type orders struct {
 	*base
 	accounts *accounts
@@ -80,8 +80,8 @@ func (ords *orders) runAdopted(ctx context.Context, o *Order, onEnd func(captcha
 // renewEvery lets a lease survive two failed renewals in a row.
 const renewEvery = 1500 * time.Millisecond
 
-// register adds an order to the orders in flight, so that renew renews its lease and a
-// callback can end it.
+// register adds an order to the orders in flight, so that its lease is renewed and a callback can
+// end the order.
 func (ords *orders) register(o *Order) {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
@@ -112,14 +112,14 @@ func (ords *orders) renew(ctx context.Context) {
 	}
 	for _, ref := range lost {
 		// An order whose submit is in progress gets its lease back when its task id is stored.
-		if o := ords.running(ref); o != nil && !o.submitting.Load() {
+		if o := ords.ownOrder(ref); o != nil && !o.submitting.Load() {
 			o.finish(Result{Outcome: Elsewhere, Err: errElsewhere})
 		}
 	}
 }
 
-// running returns an order of this replica, or nil.
-func (ords *orders) running(ref pool.Ref) *Order {
+// ownOrder returns an order of this replica, or nil.
+func (ords *orders) ownOrder(ref pool.Ref) *Order {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
 	return ords.inFlight[ref]
@@ -127,7 +127,7 @@ func (ords *orders) running(ref pool.Ref) *Order {
 
 // callbackArrived records that a callback for an order arrived at this replica.
 func (ords *orders) callbackArrived(order pool.Ref) {
-	if o := ords.running(order); o != nil {
+	if o := ords.ownOrder(order); o != nil {
 		o.arrived.Store(true)
 	}
 }
@@ -135,7 +135,7 @@ func (ords *orders) callbackArrived(order pool.Ref) {
 // endedByCallback stops an order that a callback ended at some replica. The argument outcome is
 // pool.Solved or the code of the failure.
 func (ords *orders) endedByCallback(order pool.Ref, outcome string) {
-	o := ords.running(order)
+	o := ords.ownOrder(order)
 	if o == nil {
 		return
 	}

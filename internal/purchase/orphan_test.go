@@ -15,7 +15,7 @@ func TestOrphanedPermitsAreReleased(t *testing.T) {
 		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
 		s.reserve(t, "one", orphan)
 		s.reserve(t, "one", late)
-		time.Sleep(time.Hour) // no search has found them yet
+		time.Sleep(time.Hour) // no search has found the permits yet
 		foreign := s.foundOrder(t, pool.Bought)
 		want := func(places ...pool.Ref) {
 			t.Helper()

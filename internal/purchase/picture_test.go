@@ -86,7 +86,7 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 				return provider.Solution{Token: "zwei wörter"}, nil
 			}
 			image, ended := s.buyPicture(t)
-			time.Sleep(time.Second) // it was submitted, and not polled
+			time.Sleep(time.Second) // the order was submitted, but not polled
 			synctest.Wait()
 			runtime.GC()
 			if image.Value() != nil {

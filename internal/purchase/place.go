@@ -49,12 +49,12 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// place acquires a permit at the slot's provider, reserves a solve in each shared
-// budget, and stores the order in the journal. Its errors are those of Buy. After an error, place
-// has freed the slot and removed the reservations. If it succeeds, the caller must call collect.
+// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
+// stores the order in the journal. It returns the errors of Buy. After an error, the slot is free
+// and the reservations are removed. After a success, the caller must call collect.
 //
-// place checks ctx only before the first step, because a cancelled step may still change Redis. All
-// steps together take a few seconds at most.
+// The method place checks ctx only before the first step, because a cancelled step may still change
+// Redis. All steps together take a few seconds at most.
 func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
 		slot.Free()
@@ -62,7 +62,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	terms := p.accounts.termsOf(slot.account)
 	o := newOrder(slot, spec, terms)
-	p.lifetimes.set(spec.ID, spec.Lifetime)
+	p.lifetimes.setLife(spec.ID, spec.Lifetime)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	at, err := p.acquire(ctx, bounded, o, terms.limit)
@@ -103,7 +103,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 }
 
 // acquire takes a permit at the slot's provider and returns the time of the decision on Redis'
-// clock. Its errors are those of Buy, and after an error it has freed the slot.
+// clock. It returns the errors of Buy, and after an error the slot is free.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.RedisTime, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))
@@ -243,7 +243,7 @@ type leftover struct {
 	once  bool // the order was removed once; a second removal undoes a late step
 }
 
-// removeLater adds an order to the leftovers, for removeLeftovers.
+// removeLater adds an order to the leftovers.
 func (p *placer) removeLater(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()

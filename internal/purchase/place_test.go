@@ -39,7 +39,7 @@ func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	})
 }
 
-// The number of orders in flight is bounded. Buy returns an error if there are more.
+// The number of orders in flight is bounded. Beyond the bound, Buy returns an error.
 func TestOrdersAreBounded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		found := s.foundOrder(t, pool.Bought)

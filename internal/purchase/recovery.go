@@ -19,7 +19,7 @@ const (
 	// again.
 	maxErrors = 3
 	// A stranded order is reported until strandedFor after a search last found it. If no search finds
-	// it for this time, another replica has adopted it.
+	// the order for this long, another replica has adopted the order.
 	strandedFor = 2 * pool.Lease
 )
 
@@ -52,8 +52,8 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 
 // adopt takes over the orders with expired leases at every provider with permits, and returns the
 // orders to collect. It removes orders that were not submitted, keeps orders with an unknown
-// outcome, and reports orders whose account is not configured. If it returns an error, it also
-// returns the orders that it adopted.
+// outcome, and reports orders whose account is not configured. Even with an error, adopt returns
+// the orders that it adopted.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error
@@ -75,7 +75,7 @@ func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	return adopted, errors.Join(errs...)
 }
 
-// adoptAt adopts the orders at one provider name. After an error it continues with the other
+// adoptAt adopts the orders of one provider name. After an error it continues with the other
 // identities, but it stops after maxErrors errors.
 func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
 	refs, err := rc.stock.Holders(ctx, name)
@@ -144,7 +144,7 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	log.Info("adopted an order of a dead replica", "task", r.Task)
 	o.fallback = rc.accounts.termsOf(o.account).callbacks.fallbackTime(o.timeout, o.spec.Lifetime-o.spec.Margin)
 	o.slot = rc.accounts.take(o.account)
-	rc.lifetimes.set(r.Identity, o.spec.Lifetime)
+	rc.lifetimes.setLife(r.Identity, o.spec.Lifetime)
 	rc.mu.Lock()
 	delete(rc.stranded, permit{name, r.Ref})
 	rc.mu.Unlock()
@@ -193,7 +193,7 @@ type strandedOrder struct {
 }
 
 // Stranded describes paid tasks in flight that cannot be polled, because no configured provider has
-// their account or their provider's name.
+// the account or the provider name of the tasks.
 type Stranded struct {
 	Provider string // name of the provider when the orders were placed
 	Orders   int
@@ -221,9 +221,9 @@ func (rc *recovery) list() []Stranded {
 	return list
 }
 
-// addStranded records the stranded orders of a provider name, and ends this replica's leases on them,
-// because the account may be configured at another replica. It logs when it finds new stranded
-// orders.
+// addStranded records the stranded orders of a provider name, and ends this replica's leases on
+// these orders, because the account may be configured at another replica. It logs when it finds new
+// stranded orders.
 func (rc *recovery) addStranded(ctx context.Context, name string, orders []pool.Record) {
 	now, grew := time.Now(), false
 	refs := make([]pool.Ref, 0, len(orders))

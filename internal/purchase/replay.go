@@ -42,7 +42,7 @@ type Replayed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// replay retries dead letters. One run is active at a time. It is safe for concurrent use.
+// The type replay retries dead letters. One run is active at a time. It is safe for concurrent use.
 type replay struct {
 	*base
 	callbacks *callbacks
@@ -71,7 +71,7 @@ func (rp *replay) open() error {
 	return nil
 }
 
-// runQuietly replays and ignores the results, because the store logs an outage of Redis.
+// runQuietly calls the method run and ignores the results, because the store logs an outage of Redis.
 func (rp *replay) runQuietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
 // run retries all dead letters; see Buyer.Replay.

@@ -232,7 +232,7 @@ func TestReplayWithADeadNode(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The replays of Run.
+	// Run starts these replays.
 	for deadline := time.Now().Add(30 * time.Second); r.buyer.DeadLetterCount() > left; {
 		got, err := r.buyer.Replay(t.Context())
 		if err != nil && !errors.Is(err, redisdb.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {

@@ -299,7 +299,7 @@ func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 		}
 		impatient, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
-		time.Sleep(100 * time.Millisecond) // the first one is running
+		time.Sleep(100 * time.Millisecond) // the first replay is running
 		if _, err := s.buyer.Replay(impatient); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("replay = %v, want ctx's error", err)
 		}

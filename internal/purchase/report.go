@@ -28,8 +28,8 @@ type report struct {
 	accepted       bool
 }
 
-// reports passes callers' reports to the providers in the background. A report is sent only within
-// the provider's report window. It is safe for concurrent use.
+// The type reports passes callers' reports to the providers in the background. A report is sent
+// only within the provider's report window. It is safe for concurrent use.
 type reports struct {
 	*base
 	accounts *accounts

@@ -20,7 +20,7 @@ func TestReportsArePassedOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		provider, task string
 		age            time.Duration
-		answers        []error // nil from then on
+		answers        []error // errors of the first calls; later calls succeed
 		calls          int
 		outcome        string
 	}{

@@ -61,7 +61,7 @@ func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing stri
 	return ords.retryUntil(ctx, o, o.deadline, doing, step)
 }
 
-// retryUntil is retryUntilDeadline with the time until as the deadline.
+// retryUntil is retryUntilDeadline with another deadline.
 func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {

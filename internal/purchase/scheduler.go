@@ -18,7 +18,7 @@ const (
 	recheckEvery = time.Second
 	// shortestRecheck is the minimum delay before a provider that was not ready is checked again.
 	shortestRecheck = 50 * time.Millisecond
-	// fullFor is how long no order is tried at a provider after other replicas have filled it.
+	// No order is tried at a provider for fullFor after other replicas have filled the provider.
 	fullFor = 200 * time.Millisecond
 	// servedFor is how long a target's turn at a bounded provider is remembered.
 	servedFor = time.Hour
@@ -109,7 +109,7 @@ func (r *Request) Withdraw() bool {
 // The heaps of a scheduler.
 const (
 	byWorth = iota // the best bid first
-	bySince        // the longest waiting first
+	bySince        // the longest wait first
 )
 
 // requests is a heap of requests. Each request stores its index in the heap.

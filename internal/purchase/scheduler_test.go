@@ -14,7 +14,7 @@ import (
 // newTestScheduler returns a scheduler for one provider with the given number of slots.
 func newTestScheduler(slots int) *scheduler {
 	as := newAccounts(&base{log: quiet()})
-	as.set([]Entry{{Provider: newFakeProvider(&ledger{}, "one"), Concurrency: slots}})
+	as.replace([]Entry{{Provider: newFakeProvider(&ledger{}, "one"), Concurrency: slots}})
 	return newScheduler(as)
 }
 

@@ -42,8 +42,8 @@ func mac(secret captcha.Secret, texts ...string) []byte {
 	return hash.Sum(nil)
 }
 
-// secrets stores the secrets that sign callback addresses, also those of removed providers. It is
-// safe for concurrent use.
+// The type secrets stores the secrets that sign callback addresses, also those of removed
+// providers. It is safe for concurrent use.
 type secrets struct {
 	mu         sync.Mutex
 	byProvider map[string][]captcha.Secret // by provider; the current secrets come last

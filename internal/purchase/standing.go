@@ -167,7 +167,7 @@ func sinceAnswered(a *account) time.Duration {
 var ErrUnknownProvider = errors.New("no provider has this name")
 
 // Probe tries a provider now, after an operator has repaired the provider's account. It reads the
-// balance and allows the next order at once. It returns the state of the provider. Its errors are
+// balance and allows the next order at once. It returns the state of the provider. The errors are
 // ErrUnknownProvider and those of Redis.
 func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	a := b.accounts.byName(name)

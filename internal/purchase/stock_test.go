@@ -31,7 +31,7 @@ type testRedis struct {
 	lostReply func(step string) error
 	placed    map[pool.Ref]pool.Order // orders as the buyers placed them
 	landings  []pool.Landing          // landings that the settle script executed
-	second    *pooltest.Store         // another replica; see other
+	second    *pooltest.Store         // another replica; see the method other
 }
 
 // stock is one replica's store, with the real scripts. It records the steps in the ledger and lets

@@ -63,5 +63,5 @@ func (b *Buyer) OrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
 // OwnOrdersInFlight lists the orders in flight that this replica runs.
 func (b *Buyer) OwnOrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
 	list, err := b.OrdersInFlight(ctx)
-	return slices.DeleteFunc(list, func(u OrderInFlight) bool { return b.orders.running(u.Order) == nil }), err
+	return slices.DeleteFunc(list, func(u OrderInFlight) bool { return b.orders.ownOrder(u.Order) == nil }), err
 }

@@ -64,9 +64,9 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 }
 
 // pace returns the time of the first poll and the interval between polls. If a callback is
-// expected, the first poll comes after the fallback time. Otherwise it comes one interval before
-// the shortest recent lead time, but not before the provider's first wait. An even earlier poll
-// would find nothing. A later first poll would make the token's age less certain.
+// expected, the first poll comes after the fallback time. Otherwise the first poll comes one
+// interval before the shortest recent lead time, but not before the provider's first wait. An even
+// earlier poll would find nothing. A later first poll would make the token's age less certain.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.hasCallback && !silent {

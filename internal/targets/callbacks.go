@@ -24,7 +24,7 @@ func (p *providerEntry) callbackRules() {
 		p.firstEntry("callback_url").warn("poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
 	}
 	for _, name := range []string{"fallback_after", "callback_delay"} {
-		if p.has(name) && p.CallbackURL == "" && !p.hasInvalid("callback_url") {
+		if p.hasKey(name) && p.CallbackURL == "" && !p.hasInvalid("callback_url") {
 			p.firstEntry(name).warn("is not used without callback_url")
 		}
 	}
@@ -33,7 +33,7 @@ func (p *providerEntry) callbackRules() {
 		p.firstEntry("fallback_after").fail("must be at least %s, or 0s for the default", shortestFallback)
 	case !p.hasInvalid("fallback_after", "timeout") && after >= p.Timeout:
 		p.firstEntry("fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (default timeout: %s)",
-			short(defaultTimeout))
+			shortDuration(defaultTimeout))
 	}
 }
 

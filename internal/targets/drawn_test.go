@@ -15,7 +15,7 @@ import (
 type drawn struct {
 	*rapid.T
 	fault func(k kind) []string // texts that are invalid values of a kind
-	left  bool                  // whether the fault has not been placed yet
+	left  bool                  // whether the file still lacks the fault
 	what  string                // the place of the fault
 }
 
@@ -88,7 +88,7 @@ func (d *drawn) fields(s section) (texts []string) {
 func (d *drawn) items(k list, key string) (texts []string) {
 	n := rapid.IntRange(0, 3).Draw(d.T, "items")
 	if k.set {
-		n = 1 // two might be the same
+		n = 1 // two items might be equal
 	}
 	for range n {
 		texts = append(texts, d.value(k.item, key))

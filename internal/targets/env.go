@@ -17,8 +17,7 @@ type scalar struct {
 // values.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// notText returns the end of a message about an invalid value, with the value itself if a message
-// may quote the value.
+// notText returns the end of a message about an invalid value, which quotes a literal value.
 func (e scalar) notText() string {
 	if !e.literal() {
 		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])

@@ -56,7 +56,7 @@ func (h *History) check(e entry) {
 	}
 	if h.Backend != HistoryDynamoDB {
 		h.ActiveItems = false
-		if e.has("active_items") && !e.hasInvalid("active_items") {
+		if e.hasKey("active_items") && !e.hasInvalid("active_items") {
 			e.firstEntry("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
 		}
 	} else {
@@ -78,7 +78,7 @@ func (h *History) checkKeep(e entry) {
 	case HistoryNone:
 		h.Audit = 0
 		for _, key := range []string{"keep", "audit"} {
-			if e.has(key) && !e.hasInvalid(key) {
+			if e.hasKey(key) && !e.hasInvalid(key) {
 				e.firstEntry(key).fail("belongs to a backend that keeps something: remove it, or set backend")
 			}
 		}

@@ -218,7 +218,7 @@ func (boolean) read(v value, dst reflect.Value) entry {
 
 func (boolean) schema() schema { return orReference("boolean") }
 
-// number is the kind of decimal numbers from lo to hi, or only of integers if whole is set.
+// number is the kind of decimal numbers from lo to hi. If whole is set, the numbers must be integers.
 type number struct {
 	lo, hi float64
 	whole  bool
@@ -235,7 +235,7 @@ func (k number) read(v value, dst reflect.Value) entry {
 	if !ok {
 		return entry{value: v}
 	}
-	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // for YAML 010 is eight, but for people ten
+	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // 010 means eight in YAML, but ten for people
 		return v.refuse("must be %s without a zero in front, which YAML takes for an octal number", want)
 	}
 	n, err := strconv.ParseFloat(e.text, 64)
@@ -261,7 +261,7 @@ func (k number) schema() schema {
 type duration struct{ lo, hi time.Duration }
 
 func (k duration) read(v value, dst reflect.Value) entry {
-	want := fmt.Sprintf("a duration from %s to %s", short(k.lo), short(k.hi))
+	want := fmt.Sprintf("a duration from %s to %s", shortDuration(k.lo), shortDuration(k.hi))
 	unit, such := "s", "90s or 1m30s"
 	if k.hi > 24*time.Hour {
 		unit, such = "h", "168h"
@@ -292,8 +292,8 @@ func (duration) schema() schema {
 	return schema{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + reference}
 }
 
-// short formats a duration without zero parts, such as 24h instead of 24h0m0s.
-func short(d time.Duration) string {
+// shortDuration formats a duration without zero parts, such as 24h instead of 24h0m0s.
+func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

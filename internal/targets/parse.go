@@ -14,7 +14,7 @@ import (
 // an error, the Set is nil.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {
 	r := &reader{file: file, lookup: lookup}
-	set := r.set(data)
+	set := r.readSet(data)
 	if len(r.problems) > 0 {
 		return nil, r.problems.sorted()
 	}
@@ -34,11 +34,12 @@ func digest(data []byte) string {
 // pools describes all sections and keys of the file.
 var pools = sectionOf(reflect.TypeFor[file](), "")
 
-// set reads the keys of the file one by one, and then checks the rules between keys. It continues
-// after a problem, so that all problems are reported; Parse then discards the Set. The sections may
-// have any order in the file, but are checked in a fixed order: targets depend on the defaults,
-// providers on Redis, server keys on the targets, and the section solve on the server keys.
-func (r *reader) set(data []byte) *Set {
+// readSet reads the keys of the file one by one, and then checks the rules between keys. It
+// continues after a problem, so that all problems are reported; Parse then discards the Set. The
+// sections may have any order in the file, but are checked in a fixed order. Targets depend on the
+// defaults, providers on Redis, server keys on the targets, and the section solve on the server
+// keys.
+func (r *reader) readSet(data []byte) *Set {
 	node, problem := syntax.Document(data)
 	if problem != nil {
 		r.fail(problem.Line, "%s", problem.Text)

@@ -14,7 +14,7 @@ import (
 const (
 	defaultTimeout   = 180 * time.Second
 	profileCaptchaAI = "captchaai"
-	profilePoold     = "poold" // another poold, which may answer with tokens that are older than their submission
+	profilePoold     = "poold" // another poold, whose tokens may be older than the submission
 )
 
 // providerEntry is one entry of the section providers, with its positions in the file.
@@ -61,7 +61,7 @@ func (p *providerEntry) rules() {
 	case p.hasInvalid("api"):
 	case p.simulated():
 		for _, name := range []string{"profile", "url", "key", "balance"} {
-			if p.has(name) {
+			if p.hasKey(name) {
 				p.firstEntry(name).warn("is not used with api: simulated")
 			}
 		}
@@ -73,7 +73,7 @@ func (p *providerEntry) rules() {
 		}
 	}
 	if !p.hasInvalid("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
-		p.firstEntry("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: %s)", short(defaultTimeout))
+		p.firstEntry("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: %s)", shortDuration(defaultTimeout))
 	}
 	p.callbackRules()
 }
@@ -201,7 +201,7 @@ func (r *reader) agedRules(set *Set) {
 	for _, t := range set.Targets {
 		if lifetime, _ := set.Life(t.Identity.Type); t.Lifetime > lifetime/2 {
 			r.fail(t.Line, "targets.%s.lifetime: must be at most %s, half of what %s tokens live: a provider with profile poold and api legacy does not say how old its tokens are; "+
-				"set it, or use api: tasks", t.Name, short(lifetime/2), t.Identity.Type)
+				"set it, or use api: tasks", t.Name, shortDuration(lifetime/2), t.Identity.Type)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (r *reader) warnUnusual(set *Set) {
 			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha as a supported type", prefix)
 		}
 		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
-			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens expire after %s", prefix, t.Identity.Type, short(usual.Lifetime))
+			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens expire after %s", prefix, t.Identity.Type, shortDuration(usual.Lifetime))
 		}
 		if t.Depth == 0 {
 			r.warn(t.Line, "%s.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it", prefix)

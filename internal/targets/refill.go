@@ -27,14 +27,14 @@ func (t *targetEntry) refillRules(inherited entry) {
 	if t.Refill == RefillFixed {
 		for _, name := range []string{"min", "hit_rate", "max_waste"} {
 			// Only the target's own keys count, because the defaults may have such a key for other targets.
-			if t.has(name) {
+			if t.hasKey(name) {
 				t.firstEntry(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
 		}
 		t.Min = 0
 		return
 	}
-	if !t.has("depth") {
+	if !t.hasKey("depth") {
 		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it limits the tokens kept and on order, so set it in the target",
 			t.path, t.Depth)
 	}
@@ -42,12 +42,12 @@ func (t *targetEntry) refillRules(inherited entry) {
 		return
 	}
 	if t.Min <= t.Depth {
-		if t.has("depth") {
+		if t.hasKey("depth") {
 			t.roomRule()
 		}
 		return
 	}
-	if t.has("min") {
+	if t.hasKey("min") {
 		t.firstEntry("min").fail("must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
 		return
 	}
@@ -82,9 +82,9 @@ type Warm struct {
 	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long the window lasts."`
 }
 
-// Next returns the first window that ends after at; see cron.Schedule.Window.
-func (w Warm) Next(at time.Time) (from, until time.Time) {
-	return w.Cron.Window(at, w.For)
+// Next returns the first window that ends after t; see cron.Schedule.Window.
+func (w Warm) Next(t time.Time) (from, until time.Time) {
+	return w.Cron.Window(t, w.For)
 }
 
 // windowRules warns about windows that never end, because the next window starts before the
@@ -94,7 +94,7 @@ func (t *targetEntry) windowRules() {
 		w := t.Warm[i]
 		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
 			item.firstEntry("for").warn("the next window begins before this one ends (%s), so the tokens are always kept: "+
-				"use depth instead, or min with refill: adaptive", short(gap))
+				"use depth instead, or min with refill: adaptive", shortDuration(gap))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (t *targetEntry) windowRules() {
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// Windows of the defaults get no warning, because they apply to targets of different depths.
-	if !t.has("warm") || t.hasInvalid("warm") || t.hasInvalid(others...) || inherited.hasInvalid(others...) {
+	if !t.hasKey("warm") || t.hasInvalid("warm") || t.hasInvalid(others...) || inherited.hasInvalid(others...) {
 		return
 	}
 	always, key := t.Depth, "depth"

@@ -55,8 +55,8 @@ func ReadSolve(body []byte) (SolveRequest, error) {
 }
 
 // SolveOf checks an identity by the rules of ReadSolve and returns a request for this identity. The
-// error has the type Problems. The caller must check the image before; it is nil for types without
-// a picture.
+// error has the type Problems. The caller must already have checked the image, which is nil for
+// types without a picture.
 func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	object := &yaml.Node{Kind: yaml.MappingNode}
 	from := reflect.ValueOf(id)
@@ -146,7 +146,7 @@ func bareNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode,
 func (s *SolveRequest) rules(e entry) {
 	id := &s.Identity
 	e.proxyRules(entry{}, id)
-	if e.has("type") && !e.hasInvalid("type") {
+	if e.hasKey("type") && !e.hasInvalid("type") {
 		e.typeRules(id, solveSection.fields)
 	}
 	if id.Picture.MaxLength > 0 && id.Picture.MinLength > id.Picture.MaxLength {

@@ -30,7 +30,7 @@ func (s *Set) lastingSettings() []lastingSetting {
 		{"redis", s.Redis, fmt.Sprintf("%s %s prefix %s", strings.Join(redis, ","), s.Redis.SentinelMaster, s.Redis.Prefix)},
 		{"dead_letters", s.DeadLetters, s.DeadLetters},
 		{"dedup", s.Dedup, fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL.Reveal()))},
-		{"history", s.History, fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, short(s.History.Keep), short(s.History.Audit),
+		{"history", s.History, fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, shortDuration(s.History.Keep), shortDuration(s.History.Audit),
 			withoutSecrets(s.History.URL.Reveal()), s.History.Table, withoutSecrets(s.History.Endpoint), s.History.Region, items)},
 	}
 }

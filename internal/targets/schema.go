@@ -41,7 +41,7 @@ func (f field) schema() schema {
 	s := f.kind.schema()
 	s["description"] = f.doc
 	if d, ok := f.kind.(duration); ok { // JSON Schema has no keyword for the range of a duration, so the description has the range
-		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
+		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, shortDuration(d.lo), shortDuration(d.hi))
 	}
 	if !f.preset.IsValid() {
 		return s
@@ -49,7 +49,7 @@ func (f field) schema() schema {
 	s["default"] = f.preset.Interface()
 	switch preset := s["default"].(type) {
 	case time.Duration:
-		s["default"] = short(preset)
+		s["default"] = shortDuration(preset)
 	case Size:
 		s["default"] = preset.String()
 	case captcha.Secret: // the default of a secret is not secret itself

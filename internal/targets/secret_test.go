@@ -117,7 +117,7 @@ func FuzzParse(f *testing.F) {
 		}
 		set, err := Parse("pools.yaml", data, lookup)
 		if err != nil {
-			problems, ok := err.(Problems) //nolint:errorlint // the type itself is promised
+			problems, ok := err.(Problems) //nolint:errorlint // Parse promises exactly this type
 			if !ok || len(problems) == 0 || set != nil {
 				t.Fatalf("set %v, error %T: %v", set, err, err)
 			}

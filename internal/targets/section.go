@@ -101,7 +101,7 @@ func (s section) schema() schema {
 	return all
 }
 
-// A mapping has names as keys, and at least one of them. It is read into a slice of structs with a
+// A mapping has names as keys, and has at least one key. It is read into a slice of structs with a
 // field Name.
 type mapping struct {
 	item kind

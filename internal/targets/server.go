@@ -108,11 +108,11 @@ func (k *rawKey) hashKey() {
 	bearer, hash := k.Bearer, k.Hash
 	switch at := k.firstEntry("key", "key_sha256"); {
 	case k.hasInvalid("key", "key_sha256"):
-	case k.has("key") == k.has("key_sha256"):
+	case k.hasKey("key") == k.hasKey("key_sha256"):
 		k.fail("needs either key or key_sha256")
 	case bearer == "" && hash == "":
 		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
-	case k.has("key"):
+	case k.hasKey("key"):
 		if !isPrintable(bearer.Reveal(), '!') {
 			at.fail("must be printable ASCII without spaces, or no header can carry it")
 			return
@@ -145,7 +145,7 @@ const clientKey = 32
 // warnLength warns about a key that clients of solving services may refuse because of its length.
 // It warns only if the key has all scopes that such a client needs.
 func (k *rawKey) warnLength() {
-	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
+	if k.hasKey("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
 		k.firstEntry("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
 	}
 }

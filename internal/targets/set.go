@@ -13,7 +13,7 @@ import (
 // Budget.PerHour is 0. Solve is nil if only the identities of targets may be bought. Targets are
 // sorted by name.
 type Set struct {
-	Server      Server     // the section server; the struct file has its key
+	Server      Server     // the section server
 	Redis       Redis      `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
 	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
 	Budget      Budget     `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
@@ -26,7 +26,7 @@ type Set struct {
 	Digest      string     // SHA-256 of the bytes of the file, in hex; independent of the environment
 
 	lifetimes map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
-	lines     map[string]int        // lines of the settings that need a restart; see the method lasting
+	lines     map[string]int        // lines of the settings that need a restart; see lastingSettings
 
 	listenGiven bool // whether --listen or POOLD_LISTEN set the listen address
 }
@@ -169,12 +169,12 @@ type Price struct {
 	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
 }
 
-// Costs returns the known price per1000 of 1000 solves.
+// Costs returns a known price for 1000 solves.
 func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
 
-// For returns the price of one solve of a type, or 0 if the price is unknown.
+// The method For returns the price of one solve of a type, or 0 if the price is unknown.
 func (p Prices) For(t captcha.Type) float64 {
-	if per := p.of(t); per != nil {
+	if per := p.priceOf(t); per != nil {
 		return per.Per1000 / solvesPerPrice
 	}
 	return 0
@@ -182,12 +182,12 @@ func (p Prices) For(t captcha.Type) float64 {
 
 // Known reports whether the file states a price for the type.
 func (p Prices) Known(t captcha.Type) bool {
-	per := p.of(t)
+	per := p.priceOf(t)
 	return per != nil && per.Known
 }
 
-// of returns the price for a type of CAPTCHA, or nil for an unknown type.
-func (p *Prices) of(t captcha.Type) *Price {
+// priceOf returns the price for a type of CAPTCHA, or nil for an unknown type.
+func (p *Prices) priceOf(t captcha.Type) *Price {
 	return map[captcha.Type]*Price{
 		captcha.RecaptchaV2: &p.RecaptchaV2, captcha.RecaptchaV3: &p.RecaptchaV3, captcha.HCaptcha: &p.HCaptcha, captcha.Turnstile: &p.Turnstile,
 		captcha.GeeTest: &p.GeeTest, captcha.GeeTestV4: &p.GeeTestV4, captcha.Image: &p.Image,

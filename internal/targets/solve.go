@@ -61,8 +61,8 @@ func (s *Solve) Allows(id captcha.Identity) error {
 
 // check checks the section. A missing owner is inherited from the defaults.
 func (s *Solve) check(e entry, set *Set, defaults *targetEntry) {
-	if !e.has("owner") {
-		if s.Owner = defaults.Owner; !defaults.has("owner") {
+	if !e.hasKey("owner") {
+		if s.Owner = defaults.Owner; !defaults.hasKey("owner") {
 			e.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
 		}
 	}
@@ -72,7 +72,7 @@ func (s *Solve) check(e entry, set *Set, defaults *targetEntry) {
 		}
 	}
 	budget := e.firstEntry("budget")
-	if e.has("budget") && !e.hasInvalid("budget") && s.Budget == (Budget{}) {
+	if e.hasKey("budget") && !e.hasInvalid("budget") && s.Budget == (Budget{}) {
 		budget.fail("needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
 	}
 	e.budgetRules(s.Budget)

@@ -22,7 +22,7 @@ import (
 //	default  the value if the key is absent, in the form of the file
 //	range    minimum and maximum value
 //	words    all valid texts
-//	form     a regular expression for the whole text; the tag want describes it in messages
+//	form     a regular expression for the whole text; the tag `want` describes such texts in messages
 //	as       the name of a kind of text in the map texts (kinds.go)
 //	set      the list must have at least one item and no equal items
 //	max      the maximum number of items of a list
@@ -36,8 +36,8 @@ type field struct {
 	kind     kind
 	index    []int          // index of the Go field for package reflect
 	preset   reflect.Value  // the default; the zero reflect.Value = no default
-	must     bool           // see the tag must
-	of       []captcha.Type // see the tag of; nil = all types
+	must     bool           // see the tag `must`
+	of       []captcha.Type // see the tag `of`; nil = all types
 }
 
 // sectionOf returns the section that the tags of a struct describe. It panics if a tag is invalid,
@@ -79,11 +79,11 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	lo, hi, _ := strings.Cut(tag.Get("range"), " ")
 	switch t {
 	case reflect.TypeFor[time.Duration]():
-		return duration{must(time.ParseDuration(lo)), must(time.ParseDuration(hi))}
+		return duration{orPanic(time.ParseDuration(lo)), orPanic(time.ParseDuration(hi))}
 	case reflect.TypeFor[Rate]():
 		return rate
 	case reflect.TypeFor[Size]():
-		return size(must(parseSize(lo)), must(parseSize(hi)))
+		return size(orPanic(parseSize(lo)), orPanic(parseSize(hi)))
 	case reflect.TypeFor[Prices]():
 		return numberOr{sectionOf(t, "")}
 	case reflect.TypeFor[Price]():
@@ -136,11 +136,11 @@ func textOf(tag reflect.StructTag, view string) textual {
 }
 
 func rangeOf(lo, hi string, whole bool) number {
-	return number{must(strconv.ParseFloat(lo, 64)), must(strconv.ParseFloat(hi, 64)), whole}
+	return number{orPanic(strconv.ParseFloat(lo, 64)), orPanic(strconv.ParseFloat(hi, 64)), whole}
 }
 
-// must returns the parsed value of a tag, and panics if err is not nil.
-func must[T any](n T, err error) T {
+// orPanic returns the parsed value of a tag, and panics if err is not nil.
+func orPanic[T any](n T, err error) T {
 	if err != nil {
 		panic(err)
 	}

@@ -35,9 +35,9 @@ func unknownDefault(key string) string {
 	return unpoolableField(key)
 }
 
-// outlives checks that the margin is less than the lifetime. Otherwise no token could be handed
+// checkMargin checks that the margin is less than the lifetime. Otherwise no token could be handed
 // out.
-func (e entry) outlives(l life) bool {
+func (e entry) checkMargin(l life) bool {
 	if l.Margin < l.Lifetime {
 		return true
 	}
@@ -80,10 +80,10 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 // empty. After other problems the ID is set, so that the target is still compared with other
 // targets.
 func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
-	if !t.has("owner") && !inherited.has("owner") {
+	if !t.hasKey("owner") && !inherited.hasKey("owner") {
 		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
 	}
-	if t.has("type") && !t.hasInvalid("type") {
+	if t.hasKey("type") && !t.hasInvalid("type") {
 		t.typeRules(&t.Identity, targetSection.fields)
 		t.settleLife(byType[t.Identity.Type], inherited)
 	}
@@ -98,7 +98,7 @@ func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 // hasValidIdentity reports whether all fields of the identity are valid.
 func (t *targetEntry) hasValidIdentity(inherited entry) bool {
 	for _, f := range identityFields {
-		if f.must && f.belongs(t.Identity.Type) && !t.has(f.key) || t.hasInvalid(f.key) || inherited.hasInvalid(f.key) {
+		if f.must && f.belongs(t.Identity.Type) && !t.hasKey(f.key) || t.hasInvalid(f.key) || inherited.hasInvalid(f.key) {
 			return false
 		}
 	}
@@ -113,7 +113,7 @@ var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
 // typeRules also reports keys that the type needs and the request lacks.
 func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	for _, f := range fields {
-		switch has, belongs := e.has(f.key), f.belongs(id.Type); {
+		switch has, belongs := e.hasKey(f.key), f.belongs(id.Type); {
 		case !has && belongs && f.must && e.r.request:
 			e.child(f.key).fail("is missing: %s needs it", id.Type)
 		case !has || belongs:
@@ -148,23 +148,23 @@ func (t *targetEntry) settleLife(l life, inherited entry) {
 		return
 	}
 	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
-	if !t.has("margin") && !inherited.has("margin") { // the value does not decide, because a margin of 0s is valid
+	if !t.hasKey("margin") && !inherited.hasKey("margin") { // the value does not decide, because a margin of 0s is valid
 		t.Margin = l.Margin
 	}
-	t.outlives(life{t.Lifetime, t.Margin})
+	t.checkMargin(life{t.Lifetime, t.Margin})
 }
 
 // proxyRules checks that proxy and proxy_type are both set or both missing. An empty proxy, for
 // instance from an unset variable, removes the proxy of the defaults.
 func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
-	has := func(name string) bool { return e.has(name) || inherited.has(name) }
+	has := func(name string) bool { return e.hasKey(name) || inherited.hasKey(name) }
 	switch {
 	case e.hasInvalid(both...) || inherited.hasInvalid(both...):
 		return
 	case id.Proxy != "" && !has("proxy_type"):
 		e.firstEntry("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
-	case e.has("proxy_type") && !has("proxy"):
+	case e.hasKey("proxy_type") && !has("proxy"):
 		e.firstEntry("proxy_type").fail("needs proxy: remove it, or give host:port")
 	}
 	if id.Proxy == "" {

@@ -29,13 +29,13 @@ type turnstileLife struct {
 }
 
 // byType returns the life of each poolable type. If the margin of a type is not less than the
-// lifetime, byType reports one problem and uses the default life. With the invalid life, each
+// lifetime, byType reports one problem and uses the default life. With the invalid values, each
 // target of the type would have a problem too.
 func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
 		t := captcha.Types()[i]
-		if sub := e.firstEntry(string(t)); sub.hasInvalid("lifetime", "margin") || !sub.outlives(l) {
+		if sub := e.firstEntry(string(t)); sub.hasInvalid("lifetime", "margin") || !sub.checkMargin(l) {
 			l = builtInLife(t)
 		}
 		all[t] = l
@@ -54,8 +54,8 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	return l.Lifetime, l.Margin
 }
 
-// builtIn has the defaults of the section types. The lifetimes are those that the vendors document.
-// The margins give callers enough time to use a token at the site.
+// builtIn has the defaults of the section types. The vendors document these lifetimes. The margins
+// give callers enough time to use a token at the site.
 var builtIn = func() (l lifetimes) {
 	sectionOf(reflect.TypeFor[lifetimes](), "").preset(reflect.ValueOf(&l).Elem())
 	return l

@@ -75,8 +75,8 @@ type entry struct {
 	items []entry          // entries of a list, or of a mapping of names
 }
 
-// has reports whether the file contains the key, with a valid or an invalid value.
-func (e entry) has(key string) bool {
+// hasKey reports whether the file contains the key, with a valid or an invalid value.
+func (e entry) hasKey(key string) bool {
 	_, written := e.keys[key]
 	return written
 }
@@ -84,13 +84,13 @@ func (e entry) has(key string) bool {
 // hasInvalid reports whether one of these keys has an invalid value. Rules between several keys
 // then report nothing, because the invalid value is already reported.
 func (e entry) hasInvalid(keys ...string) bool {
-	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
+	return slices.ContainsFunc(keys, func(key string) bool { return e.hasKey(key) && !e.keys[key].ok })
 }
 
 // requireKeys reports a problem for each of these keys that the file lacks.
 func (e entry) requireKeys(keys ...string) {
 	for _, key := range keys {
-		if !e.has(key) {
+		if !e.hasKey(key) {
 			e.child(key).fail("is missing")
 		}
 	}
@@ -111,7 +111,7 @@ func (e entry) checkUnique(what, name string, lines map[string]int) {
 // section.
 func (e entry) firstEntry(keys ...string) entry {
 	for _, key := range keys {
-		if e.has(key) {
+		if e.hasKey(key) {
 			return e.keys[key]
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// books stores the sold tasks and counts calls and outcomes. All methods are safe for concurrent
-// use.
+// The type books stores the sold tasks and counts calls and outcomes. All methods are safe for
+// concurrent use.
 type books struct {
 	opts *Options
 
@@ -94,7 +94,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	return t, ""
 }
 
-// draw chooses a random due time for a task, and at random whether the task is unsolvable.
+// draw randomly chooses the due time of a task and whether the task is unsolvable.
 func (o *Options) draw(t *task) (due time.Time, failed bool) {
 	lot := randomOf(t.lot, lotStream)
 	lead := time.Duration(float64(o.Median) * math.Exp(o.Sigma*lot.NormFloat64()))
@@ -120,7 +120,7 @@ func (b *books) poll(number int64, at time.Time) outcome {
 	o := b.lookLocked(number, at)
 	b.mu.Unlock()
 	if o.code == "" {
-		o.token = o.task.token(b.opts) // outside the lock, because it is expensive
+		o.token = o.task.token(b.opts) // outside the lock, because this is expensive
 	}
 	return o
 }

@@ -31,7 +31,7 @@ type Totals struct {
 type Sale struct {
 	Task        string           `json:"task"`
 	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; the JSON form lacks the proxy
-	ID          captcha.ID       `json:"id"`       // the ID of Identity; covers the proxy
+	ID          captcha.ID       `json:"id"`       // the ID of Identity, which depends on the proxy too
 	At          time.Time        `json:"at"`
 	DueAt       time.Time        `json:"due_at"`
 	Failed      bool             `json:"failed"` // whether the task is unsolvable, known before the due time
@@ -68,7 +68,7 @@ func (b *books) totalsLocked() Totals {
 	return t
 }
 
-// ledger returns the totals and the sales at the same time.
+// ledger returns the totals and the sales, both from the same time.
 func (b *books) ledger() Ledger {
 	b.mu.Lock()
 	totals := b.totalsLocked()

@@ -8,9 +8,9 @@ import (
 // Flavour is the real service that a Service imitates.
 type Flavour string
 
-// The flavours. They differ in the code for "no free thread", in threadsinfo, in the JSON type of
-// the id of a reCAPTCHA task, in the name of the field for the user agent, and in the forms of
-// legacy pingbacks and of solutions of a GeeTest.
+// The flavours. Flavours differ in the code for "no free thread", in threadsinfo, in the JSON type
+// of a reCAPTCHA's task id and in the field for the user agent. They also differ in legacy
+// pingbacks and in the solutions of a GeeTest.
 const (
 	CaptchaAI  Flavour = "captchaai" // the default
 	TwoCaptcha Flavour = "2captcha"

@@ -16,15 +16,15 @@ import (
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s,
-		// These timeouts are longer than clients keep an idle connection. If the service closed a
-		// connection during a submission, the client could not know whether its task was accepted.
+		// These timeouts exceed the time for which clients keep an idle connection. If the service closed
+		// a connection during a submission, the client could not know whether its task was accepted.
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelWarn),
-		// The context of requests ends with ctx, so that calls with a delay by a fault end too.
+		// The context of requests ends with ctx, so that delayed calls end too.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer s.Close()

@@ -109,7 +109,7 @@ const (
 	fillerStream
 	orderStream
 	pingStream
-	faultStream // the position of the fault in the list is added
+	faultStream // first of the streams for faults, one per fault
 )
 
 // randomOf returns the random numbers for a seed and a stream.

@@ -22,7 +22,7 @@ type LegacyCall struct {
 	Form    Form
 	Key     string
 	Action  Action
-	Word    string // for res.php: the value of the parameter action
+	Word    string // for res.php: the value of the parameter `action`
 	IDs     []string
 	Many    bool // for a Poll: the parameter "ids" lists the tasks
 	Priced  bool // for a Poll: the action is get2, whose response includes the price

@@ -29,11 +29,11 @@ var legacyMethods = []struct {
 	{captcha.Image, "post", ""}, // the picture is a file of a multipart form
 }
 
-// legacyField is a field of in.php. The member at points to the corresponding field of an identity:
-// a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
+// legacyField is a field of in.php. The member ptr points to the corresponding field of an
+// identity: a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
 type legacyField struct {
 	name string
-	at   any
+	ptr  any
 }
 
 // anyService selects the fields of all services.
@@ -119,7 +119,7 @@ func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, 
 // field.
 func (f legacyField) text() string {
 	n := 0
-	switch at := f.at.(type) {
+	switch at := f.ptr.(type) {
 	case *string:
 		return *at
 	case *captcha.Secret:
@@ -148,7 +148,7 @@ func (f legacyField) text() string {
 func (f legacyField) read(text string) bool {
 	var err error
 	var valid bool
-	switch at := f.at.(type) {
+	switch at := f.ptr.(type) {
 	case *string:
 		*at = text
 	case *captcha.Secret:

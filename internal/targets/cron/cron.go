@@ -63,13 +63,13 @@ func Parse(text string) (Schedule, error) {
 func (s Schedule) String() string { return s.text }
 
 // Window returns the start and the end, in UTC, of the first window of the given length that ends
-// after at. The window may start before at. If windows overlap, Window returns the earliest window.
-// A zero Schedule returns zero times.
-func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.Time) {
+// after t. The window may start before t. If windows overlap, Window returns the earliest window. A
+// zero Schedule returns zero times.
+func (s Schedule) Window(t time.Time, length time.Duration) (from, until time.Time) {
 	if s.zone == nil {
 		return time.Time{}, time.Time{}
 	}
-	from = s.nextBegin(at.Add(-length))
+	from = s.nextBegin(t.Add(-length))
 	return from, from.Add(length)
 }
 
@@ -104,13 +104,13 @@ func (s Schedule) nextBegin(t time.Time) time.Time {
 	}
 }
 
-// clocksSet returns the next time at which the clocks in the zone of at are set, or the zero time
-// if there is none. On the last day of a leap year time.ZoneBounds may return a time that is not
-// after at. Without the check nextBegin would then loop forever.
-func clocksSet(at time.Time) time.Time {
-	_, set := at.ZoneBounds()
-	if !set.IsZero() && !set.After(at) {
-		return at.Add(12 * time.Hour)
+// clocksSet returns the next time at which the clocks in the zone of t are set, or the zero time if
+// there is none. On the last day of a leap year time.ZoneBounds may return a time that is not after
+// t. Without the check nextBegin would then loop forever.
+func clocksSet(t time.Time) time.Time {
+	_, set := t.ZoneBounds()
+	if !set.IsZero() && !set.After(t) {
+		return t.Add(12 * time.Hour)
 	}
 	return set
 }

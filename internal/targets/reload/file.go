@@ -24,13 +24,13 @@ type File struct {
 	every  time.Duration // interval of the polls
 	limit  time.Duration // timeout for one read
 
-	// turn is a lock for reading and applying the file, so that an older Set cannot replace a newer
+	// fileLock is a lock for reading and applying the file, so that an older Set cannot replace a newer
 	// Set. The channel has one element while a goroutine has the lock. A mutex is not possible,
 	// because a caller of Reload may stop waiting for the lock.
-	turn    chan struct{}
-	refused string           // why the last attempt was refused; "" = not refused; guarded by turn
-	remarks targets.Problems // changes in the file that need a restart; guarded by turn
-	reading *reading         // the last started read; nil before the first read; guarded by turn
+	fileLock chan struct{}
+	refused  string           // why the last attempt was refused; "" = not refused; guarded by fileLock
+	remarks  targets.Problems // changes in the file that need a restart; guarded by fileLock
+	reading  *reading         // the last started read; nil before the first read; guarded by fileLock
 
 	content func(path string) ([]byte, error) // reads the file; tests replace it to simulate a disk that hangs
 
@@ -48,7 +48,7 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 	f := &File{
 		path: path, lookup: lookup, log: log,
 		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second, limit: 5 * time.Second,
-		turn: make(chan struct{}, 1), content: readFile,
+		fileLock: make(chan struct{}, 1), content: readFile,
 	}
 	f.state.Store(new(state))
 	return f
@@ -67,8 +67,8 @@ func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply =
 // Load reads the file for the first time. The error is targets.Problems or ctx.Err(), and the
 // caller must report it. Load logs warnings.
 func (f *File) Load(ctx context.Context) (*targets.Set, error) {
-	f.turn <- struct{}{}
-	defer func() { <-f.turn }()
+	f.fileLock <- struct{}{}
+	defer func() { <-f.fileLock }()
 	var set *targets.Set
 	data, err := f.read(ctx, nil)
 	if err == nil {
@@ -100,19 +100,19 @@ func (f *File) Status() targets.Status { return f.state.Load().status }
 // A repeated failure is logged once.
 func (f *File) Reload(ctx context.Context) error {
 	select {
-	case f.turn <- struct{}{}:
+	case f.fileLock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-f.turn }()
+	defer func() { <-f.fileLock }()
 	return f.attempt(ctx, nil)
 }
 
-// attempt reads the file and applies the new Set. It calls the function before first. The caller
-// must have the lock turn.
-func (f *File) attempt(ctx context.Context, before func()) error {
+// attempt reads the file and applies the new Set. It first calls the function prepare. The caller
+// must hold fileLock.
+func (f *File) attempt(ctx context.Context, prepare func()) error {
 	old := f.Current()
-	data, err := f.read(ctx, before)
+	data, err := f.read(ctx, prepare)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -167,7 +167,7 @@ func (f *File) noteRecovery(inUse *targets.Set) {
 	f.log.Info("the configuration file matches the configuration in use again")
 }
 
-// publish makes a new state visible to Current and Status. The caller must have the lock turn.
+// publish makes a new state visible to Current and Status. The caller must hold fileLock.
 func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(&state{set, status}) }
 
 // warn logs the warnings of the new Set that the old Set lacks.

@@ -250,7 +250,8 @@ func TestReloadTakesTurns(t *testing.T) {
 }
 
 // The settings server.listen, server.tls, redis, dead_letters, dedup and history keep their values
-// from the start. A reload applies the other settings, and reports once that these need a restart.
+// from the start. A reload applies the other settings, and reports once that the listed settings
+// need a restart.
 func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()

@@ -48,11 +48,10 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 }
 
 // read returns the bytes of the file. It reads at most one byte more than Parse accepts, so that
-// Parse reports a larger file. The goroutine of the reading first calls the function `before`,
-// which uses the disk too. The error is targets.Problems or ctx.Err(). The caller must have the
-// lock turn.
-func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
-	data, err := f.bytes(ctx, before)
+// Parse reports a larger file. The goroutine of the reading first calls the function prepare, which
+// uses the disk too. The error is targets.Problems or ctx.Err(). The caller must hold fileLock.
+func (f *File) read(ctx context.Context, prepare func()) ([]byte, error) {
+	data, err := f.bytes(ctx, prepare)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // the caller cancelled the read, so the file is not at fault

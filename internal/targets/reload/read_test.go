@@ -152,7 +152,7 @@ func TestStopDoesNotWaitForAHangingDisk(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(4 * time.Second): // less than the limit of a read
+	case <-time.After(4 * time.Second): // shorter than the limit of a read
 		t.Fatal("the stop waits for the disk")
 	}
 	loading, cancel := context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ import (
 // Kubernetes replaces a ConfigMap by renaming a link, and the events do not contain the name of the
 // file. A read of unchanged bytes has no effect.
 func (f *File) Run(ctx context.Context) error {
-	var events <-chan fsnotify.Event // if the system cannot watch files, a nil channel, which never delivers
+	var events <-chan fsnotify.Event // stays nil and never delivers if the system cannot watch files
 	var lost <-chan error
 	following := make(chan struct{}, 1) // a lock; has one element while addWatches uses the disk
 	watcher, err := fsnotify.NewWatcher()
@@ -70,11 +70,11 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 		}
 		deadline = time.Time{}
 		select {
-		case f.turn <- struct{}{}:
+		case f.fileLock <- struct{}{}:
 			if ctx.Err() == nil {
 				_ = f.attempt(ctx, follow)
 			}
-			<-f.turn
+			<-f.fileLock
 		case <-ctx.Done():
 			return
 		}

@@ -79,7 +79,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 	b.must(os.Symlink("../two/real.yaml", b.path("etc/new")))
 	b.must(os.Rename(b.path("etc/new"), b.File.path))
 	b.untilDepth(3)
-	// The link changed before the watch of the new directory. From here on, the watch sees changes.
+	// The link changed before the new directory was watched. From here on, changes are noticed.
 	b.put(b.path("two/real.yaml"), minimal("depth: 4"))
 	b.untilDepth(4)
 }
@@ -152,15 +152,15 @@ func inBubble(t *testing.T, test func(b *testFile, events chan<- fsnotify.Event)
 }
 
 // readAfter checks that the file is read after the given time, within 20 ms, and not earlier. It
-// calls the function meanwhile every 10 ms.
-func (b *testFile) readAfter(d time.Duration, depth int, meanwhile func()) {
+// calls the function tick every 10 ms.
+func (b *testFile) readAfter(d time.Duration, depth int, tick func()) {
 	b.t.Helper()
 	b.write(minimal("depth: " + strconv.Itoa(depth)))
 	for began := time.Now(); time.Since(began) < d+20*time.Millisecond; {
 		if b.depth() == depth && time.Since(began) < d-20*time.Millisecond {
 			b.t.Fatalf("read after %v, want %v", time.Since(began), d)
 		}
-		meanwhile()
+		tick()
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 	}

@@ -55,7 +55,7 @@ func Document(data []byte) (*yaml.Node, *Problem) {
 	return nil, &Problem{second.Line, "a second YAML document begins here; the file holds one: remove the line with ---"}
 }
 
-// IsNull reports whether a node is the null value, like the value of a key without text.
+// IsNull reports whether a node is the null value, such as the value of an empty key.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // nextDocument decodes the next document into nodes and does not expand aliases. It converts a

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A quoted text that spans lines and a quote inside a comment are not open quotes.
+// Neither a quoted text over several lines nor a quote inside a comment is an open quote.
 func TestOpenQuoteIgnoresClosedQuotesAndComments(t *testing.T) {
 	for text, want := range map[string]int{
 		"a: \"x\n  y\"\nb: @\n":           0,

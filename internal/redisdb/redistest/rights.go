@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -19,8 +18,13 @@ const Password = "of-a-test"
 // Rights replaces the password by Password, and the prefix of the keys by the prefixes of the tests.
 func Rights(t testing.TB) []string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../docs/configuration.md"))
+	// A test runs in the folder of its package.
+	path := "docs/configuration.md"
+	page, err := os.ReadFile(path)
+	for depth := 0; err != nil && depth < 5; depth++ {
+		path = filepath.Join("..", path)
+		page, err = os.ReadFile(path)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,6 @@ func newFleet(t *testing.T, n int, api, profile string, options simulated.Option
 	return f
 }
 
-// start starts a replica.
 func (f *fleet) start(list ...targets.Target) *replica {
 	f.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -205,7 +204,6 @@ func (f *fleet) count(action simulated.Action, since time.Time) (n int) {
 	return n
 }
 
-// stock returns the stock of a target.
 func (f *fleet) stock(t targets.Target) pool.Stock {
 	f.t.Helper()
 	s, err := f.all[0].store.Look(f.t.Context(), t.ID, t.Margin, 0)

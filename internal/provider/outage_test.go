@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// Five consecutive failures of any calls begin an outage.
 func TestFiveFailuresBeginAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})

@@ -112,7 +112,6 @@ const (
 	pictureCanary = "picture-canary-4711-"
 )
 
-// thePicture returns the image for the orders.
 func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
@@ -131,7 +130,6 @@ func showsPicture(text string) bool {
 	return false
 }
 
-// request returns the request for an identity.
 func request(id captcha.Identity) Request {
 	r := Request{Identity: id}
 	if id.Type == captcha.Image {

@@ -39,7 +39,6 @@ func TestAdoptReturnsOrdersBeforeAnError(t *testing.T) {
 	}
 }
 
-// After errors for three identities the search stops.
 func TestAdoptStopsAfterThreeErrors(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		for n := range 5 {

@@ -162,7 +162,6 @@ func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 	}
 }
 
-// If an order ends before its submit, its reservations are returned.
 func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(s *testBuyer, target *Spec)

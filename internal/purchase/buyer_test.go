@@ -197,7 +197,6 @@ func TestAReloadKeepsSlots(t *testing.T) {
 	})
 }
 
-// An order at a removed provider is still collected at that provider.
 func TestOrdersAtARemovedProviderAreCollected(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)

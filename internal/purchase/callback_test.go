@@ -51,7 +51,6 @@ func callbackTo(address, query string) Callback {
 	return Callback{Provider: parts[n-3], Order: parts[n-2], Secret: parts[n-1], Query: values, At: time.Now()}
 }
 
-// address returns the callback address of the order.
 func (o *Order) address() string { return o.pingback }
 
 // mustCall handles a callback; an error fails the test.

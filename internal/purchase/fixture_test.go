@@ -301,7 +301,6 @@ func (s *testBuyer) order(t *testing.T) *Order {
 	return s.orderFor(t, spec())
 }
 
-// mustPlace admits and places an order.
 func mustPlace(t *testing.T, d *Buyer, target Spec) *Order {
 	t.Helper()
 	slot, err := d.Admit(t.Context(), Bid{})

@@ -69,7 +69,6 @@ func TestAnOrphanedPermitIsReleasedAfterAnError(t *testing.T) {
 	})
 }
 
-// Orphaned permits are released at each provider.
 func TestOrphanedPermitsAtTwoProvidersAreReleased(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})

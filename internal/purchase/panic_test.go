@@ -44,7 +44,6 @@ type panicky struct{ witness }
 
 func (panicky) Ended(Event) { panic("a fault of ours") }
 
-// A panic of the observer ends only one order.
 func TestAPanicOfTheObserverEndsOneOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.observe = panicky{witness{s.ledger}}
@@ -103,7 +102,6 @@ func TestAPanicLosesNoLeftover(t *testing.T) {
 	})
 }
 
-// A panic in a provider does not block the scheduler.
 func TestAPanicInAProviderDoesNotBlockRequests(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: &panickingProvider{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})

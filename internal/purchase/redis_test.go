@@ -11,7 +11,6 @@ import (
 	"poold/internal/pool"
 )
 
-// key returns the name of an identity's key.
 func key(kind string, id captcha.ID) string { return testPrefix + ":" + kind + ":{" + string(id) + "}" }
 
 // members returns the members of all sorted sets of a kind, including expired members.
@@ -92,7 +91,6 @@ func (w *testRedis) sum(name string) (n int) {
 	return n
 }
 
-// record returns the journal record of an order.
 func (w *testRedis) record(order pool.Ref) pool.Record {
 	w.t.Helper()
 	r, there, err := w.other().Find(w.t.Context(), order)
@@ -116,7 +114,6 @@ func (w *testRedis) line(order pool.Ref) string {
 	return line
 }
 
-// facts returns the stored facts of an order.
 func (w *testRedis) facts(order pool.Ref) string {
 	w.t.Helper()
 	return strings.SplitN(w.line(order), "|", 7)[6]

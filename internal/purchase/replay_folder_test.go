@@ -95,7 +95,6 @@ func TestABlockedFolderStopsTheStart(t *testing.T) {
 	})
 }
 
-// A broken dead letter does not prevent the start.
 func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()

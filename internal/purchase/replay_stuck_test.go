@@ -180,7 +180,6 @@ func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
 	})
 }
 
-// An expired letter does not show that Redis answers.
 func TestExpiredLettersDoNotProveThatRedisAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)

@@ -94,7 +94,6 @@ func TestReportsNeverBlock(t *testing.T) {
 	})
 }
 
-// A removed provider gets no reports.
 func TestARemovedProviderGetsNoReports(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)

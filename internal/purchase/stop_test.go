@@ -86,7 +86,6 @@ func TestAStopEndsPollingAtOnce(t *testing.T) {
 	}
 }
 
-// A stop before the submit removes the order.
 func TestAStopRemovesAnUnsubmittedOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)

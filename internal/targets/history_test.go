@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// The defaults of the section history depend on the backend.
 func TestHistoryDefaultsDependOnTheBackend(t *testing.T) {
 	const days = 24 * time.Hour
 	for text, want := range map[string]History{

@@ -58,7 +58,6 @@ func warnings(s *Set) string {
 	return b.String()
 }
 
-// Parse stores the value of every key.
 func TestParseReadsEveryKey(t *testing.T) {
 	data, err := os.ReadFile("testdata/good-full.yaml")
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 
 const onPage = `"pageurl":"https://staging.example.com/login"`
 
-// ReadSolve stores every field of a request.
 func TestReadSolveReadsEveryField(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	sum := sha256.Sum256([]byte("\x00\xffpicture"))

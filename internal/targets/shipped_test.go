@@ -72,7 +72,6 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	}
 }
 
-// The defaults in the shipped file equal the defaults in the tags.
 func TestShippedFileNamesDefaults(t *testing.T) {
 	data := shipped(t)
 	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(string(data), -1)

@@ -6,12 +6,10 @@ import (
 	"testing"
 )
 
-// windowText returns the text of an item of `warm`.
 func windowText(cron string, tokens int, long string) string {
 	return fmt.Sprintf("{cron: %q, tokens: %d, for: %s}", cron, tokens, long)
 }
 
-// parseWarm is the parsed item.
 func parseWarm(t *testing.T, cron string, tokens int, long string) Warm {
 	t.Helper()
 	return mustParse(t, minimal("warm: ["+windowText(cron, tokens, long)+"]"), nil).Targets[0].Warm[0]

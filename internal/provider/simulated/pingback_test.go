@@ -144,7 +144,6 @@ func TestPingShare(t *testing.T) {
 	want(t, "same seed", run(0.5), half)
 }
 
-// Close ends a delivery in progress.
 func TestCloseEndsPingbacks(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

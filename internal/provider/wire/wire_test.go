@@ -137,7 +137,6 @@ func TestATaskNumberIsPositiveDigits(t *testing.T) {
 	}
 }
 
-// Answers have the shapes that clients expect.
 func TestAnswersHaveTheirShape(t *testing.T) {
 	plain, object := Form{}, Form{JSON: true}
 	for _, row := range []struct {
@@ -222,7 +221,6 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 	}
 }
 
-// A server reads the field names of all services and clients.
 func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
 	for query, want := range map[string]captcha.Identity{

@@ -137,7 +137,6 @@ func TestWindowAtTheEndOfALeapYear(t *testing.T) {
 	}
 }
 
-// The zero Schedule has no windows.
 func TestZeroScheduleHasNoWindows(t *testing.T) {
 	if from, until := (Schedule{}).Window(time.Now(), time.Hour); !from.IsZero() || !until.IsZero() {
 		t.Errorf("from %s until %s", from, until)

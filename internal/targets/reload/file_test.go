@@ -54,7 +54,6 @@ func newBench(t *testing.T, text string) *testFile {
 
 func (b *testFile) path(name string) string { return filepath.Join(b.dir, name) }
 
-// write writes the file in place.
 func (b *testFile) write(text string) {
 	b.t.Helper()
 	b.put(b.path("pools.yaml"), text)
@@ -94,7 +93,6 @@ func (b *testFile) startWatch() {
 	})
 }
 
-// waitUntil waits until a condition is true.
 func (b *testFile) waitUntil(what string, ok func() bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {

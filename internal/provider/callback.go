@@ -162,7 +162,7 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	return nil, errKind
 }
 
-// readJSON stores those members of a JSON object that the map names contains.
+// readJSON stores the members of a JSON object. It ignores members whose names the map lacks.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
 	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {

@@ -12,7 +12,7 @@ func (c *Client) Over(rt http.RoundTripper) *Client {
 	return c
 }
 
-// Codes lists every error code that a profile knows.
+// Codes lists every error code of a profile.
 func Codes(profile string) []string {
 	p, _ := profileNamed(profile)
 	return slices.Sorted(maps.Keys(p.faults))

@@ -231,8 +231,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// noteAnswer records whether a submit had an answer. It returns true if the previous submit
-// differed in this.
+// noteAnswer records whether a submit had an answer. It returns true if this submit had an answer
+// and the previous submit had none, or vice versa.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -204,8 +204,8 @@ func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 	})
 }
 
-// The journal has the price, the budgets and the facts of an order, because another replica may end
-// the order.
+// The journal has the price, the budgets and the facts of an order, so any replica can end the
+// order.
 func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: pool.PriceUnknown} {

@@ -59,7 +59,7 @@ type callbacks struct {
 	kept      *spool.Spool
 }
 
-// handle handles one callback; see Buyer.Callback.
+// handle implements Buyer.Callback.
 func (cs *callbacks) handle(ctx context.Context, c Callback) error {
 	outcome, err := cs.receive(ctx, c)
 	cs.observe.Callback(outcome)

@@ -87,9 +87,9 @@
 //
 // # Crash points
 //
-// Tests can make the process kill itself (package crash) after an order was placed, marked,
-// submitted, stored, polled or settled, and after a callback was received, delivered or kept on
-// disk.
+// Tests can make the process kill itself (package crash) after each step of an order: placed,
+// marked, submitted, stored, polled or settled. The same is possible after a callback was received,
+// delivered or kept on disk.
 //
 // # What it does not do
 //

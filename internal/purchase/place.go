@@ -103,7 +103,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 }
 
 // acquire takes a permit at the slot's provider and returns the time of the decision on Redis'
-// clock. It returns the errors of Buy, and after an error the slot is free.
+// clock. It returns the errors of Buy. After an error the slot is free.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.RedisTime, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))

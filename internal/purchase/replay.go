@@ -71,7 +71,7 @@ func (rp *replay) open() error {
 	return nil
 }
 
-// runQuietly calls the method run and ignores the results, because the store logs an outage of Redis.
+// runQuietly replays without results. An outage of Redis is logged by the store.
 func (rp *replay) runQuietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
 // run retries all dead letters; see Buyer.Replay.

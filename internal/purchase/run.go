@@ -9,8 +9,8 @@ import (
 	"poold/internal/panics"
 )
 
-// Run runs the buyer's periodic work until ctx ends: it renews the leases of this replica's orders,
-// removes leftovers, replays dead letters, passes reports to the providers, reads the providers'
+// Run does the buyer's periodic work until ctx ends. It renews the leases of this replica's orders,
+// removes leftovers, replays dead letters and passes on reports. It also reads the providers'
 // limits and balances, and exchanges the providers' states with the other replicas.
 func (b *Buyer) Run(ctx context.Context) error {
 	var duties sync.WaitGroup

@@ -31,7 +31,7 @@ const fairTurn = 4
 // Bid is the worth of a slot to a target.
 type Bid struct {
 	Callers bool      // callers wait for the token; such a bid precedes bids without callers
-	Worth   float64   // expected number of callers that need not wait because of this order, weighted
+	Worth   float64   // weighted number of callers that this order saves from waiting
 	Since   time.Time // when the target began to wait for the slot
 	For     string    // the target, or GuestTarget for all guests; see scheduler.served
 }

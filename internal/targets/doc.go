@@ -29,8 +29,8 @@
 //     $${ stands for a literal ${.
 //   - A number or a boolean in quotes has the wrong type, unless it contains a reference. Text
 //     needs no quotes. A duration needs a unit.
-//   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. The
-//     section `defaults` replaces them.
+//   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. Use
+//     the section `defaults` instead.
 //
 // A target inherits its missing keys from the section `defaults`. If the defaults lack a lifetime
 // or margin too, the section `types` applies, and then the built-in values. Each key of a budget is

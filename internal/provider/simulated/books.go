@@ -19,7 +19,7 @@ type books struct {
 	mu       sync.Mutex // guards everything below
 	lots     *rand.Rand
 	last     int64           // number of the newest task
-	tasks    map[int64]*task // by number; a task is deleted some time after its due time
+	tasks    map[int64]*task // by number; a task is deleted 5 min after its due time
 	inFlight []*task         // sorted by due time
 	settled  []*task         // tasks after their due time that are not deleted yet, sorted by due time
 	sold     []*task         // all sold tasks; only with Options.Ledger

@@ -36,7 +36,7 @@ type legacyField struct {
 	ptr  any
 }
 
-// anyService selects the fields of all services.
+// The service name anyService selects the fields of all services.
 const anyService = "any"
 
 // legacyFields lists the fields of in.php for an identity of this type. LegacyForm writes these

@@ -30,8 +30,9 @@ type change struct {
 	// polls the status until this function returns true, for at most outcomeTime. If the function is
 	// nil, the command reads the status once.
 	decided func(before, after *status.Target) bool
-	// text describes the change in one line. The arguments are the target before and after the change;
-	// nil means that the target is unknown, for instance because the key may not read the status.
+	// The function text returns a line that describes the change. The arguments are the target before
+	// and after the change; nil means that the target is unknown, for instance because the key may not
+	// read the status.
 	text func(before, after *status.Target) string
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// guestWait limits the wait of a guest's task. POST /solve has the same limit for its callers.
+	// guestWait limits the wait of a guest's task. The wait of callers of POST /solve has the same limit.
 	guestWait = 300 * time.Second
 	// targetWait limits the wait of a target's task to the life of its record.
 	targetWait = 15 * time.Minute

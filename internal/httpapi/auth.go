@@ -74,8 +74,8 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	return err
 }
 
-// reauthenticate authenticates the caller again if the file was reloaded since its admission.
-// Without a reload since then, the returned Access is nil.
+// reauthenticate authenticates the caller again if the file was reloaded since the caller's
+// admission. Without a reload since the admission, the returned Access is nil.
 func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil

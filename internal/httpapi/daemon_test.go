@@ -280,7 +280,8 @@ func (d *daemon) request(t testing.TB, method, path string, body io.Reader, head
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
 
-// check checks that a response has this status (0 = any) and that the body contains these parts.
+// check reports a test failure unless a response has this status (0 = any) and the body contains
+// these parts.
 func (a answer) check(t testing.TB, what string, status int, parts ...string) {
 	t.Helper()
 	if status != 0 && a.status != status {

@@ -62,7 +62,7 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 	if rows = show(); rows[2].State != refill.Starved || rows[2].Reason != why {
 		t.Errorf("%+v", rows[2])
 	}
-	// A target's own reason stays, as for its callers.
+	// If a target has its own reason, its row shows this reason, as the responses to callers do.
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
 	noError(t, d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}))

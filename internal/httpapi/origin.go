@@ -36,7 +36,7 @@ func refuseStrangers(r *http.Request) error {
 }
 
 // refuseForeignPages refuses prefetch requests and requests that a page of another site caused.
-// Browsers mark such requests. Programs do not set these marks.
+// Browsers mark such requests. Other programs do not mark their requests.
 func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site must not send this request"
 	for _, origin := range r.Header["Origin"] {

@@ -166,7 +166,7 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 }
 
 // TestReportsAboutUnknownTokensAreLimited: reports about invented tokens add no guest and are
-// limited like wrong keys. Meanwhile, reports about known tokens are counted.
+// limited like wrong keys. Reports about known tokens are still counted.
 func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Server.Keys = append(set.Server.Keys, targets.Key{

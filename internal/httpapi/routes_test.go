@@ -22,7 +22,7 @@ func (d *daemon) askRoute(t *testing.T, rt *kernel.Route, method, target string,
 
 // TestEachRouteRefusesExactly sends one request of each kind to each route. Exactly the listed
 // routes refuse the request, with the listed status. The paths are listed here, so that a wrong
-// right in the table of routes fails the test.
+// scope in the table of routes fails the test.
 func TestEachRouteRefusesExactly(t *testing.T) {
 	probes := []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	files := []string{"/", "/status.css", "/status.js", "/status.svg", "/uplot.css", "/uplot.js"}

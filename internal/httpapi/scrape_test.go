@@ -91,8 +91,8 @@ func (s *scrapers) unblock() {
 	close(s.began)
 }
 
-// TestScrapersThatDoNotReadShareBodies: scrapers that do not read share bodies, even if the status
-// changes often.
+// TestScrapersThatDoNotReadShareBodies: slow scrapers share bodies, even if the status changes
+// often.
 func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	gathered := &gatherings{}

@@ -145,8 +145,8 @@ func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	return request, nil
 }
 
-// shareKey returns the key of the requests that share a solve. If withProxy is false, these
-// requests may have different proxies.
+// shareKey returns the key of the requests that share a solve. If withProxy is false, requests with
+// different proxies can share a solve.
 func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	if !withProxy {
 		id.Proxy, id.ProxyType = "", ""

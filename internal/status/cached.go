@@ -33,9 +33,9 @@ type result[T any] struct {
 	until time.Time // when the value becomes stale
 }
 
-// get returns the last result if it is current, and otherwise makes a new result. The function
-// build runs in the goroutine of one caller. The function build must limit its own duration,
-// because the other callers wait for the same result.
+// get returns the last result. If the last result is not current, get first makes a new result. The
+// function build runs in the goroutine of one caller. The function build must limit its own
+// duration, because the other callers wait for the same result.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	c.mu.Lock()
 	if last := c.last; last != nil && last.revision == of && time.Now().Before(last.until) {

@@ -261,7 +261,7 @@ func (s *Solve) Used() bool {
 // Dedup counts the requests to POST /solve over all replicas, and the requests that got the token
 // of another request.
 type Dedup struct {
-	Requests int64      `json:"requests"`  // all requests of Days: with a token, missed and refused
+	Requests int64      `json:"requests"`  // all requests in the field Days: with a token, missed and refused
 	Shared   int64      `json:"shared"`    // sum of shared_wait and shared_cache
 	Saved    int64      `json:"saved"`     // sum of shared and replay
 	Missed   int64      `json:"missed"`    // no token came in time

@@ -11,16 +11,16 @@ import (
 
 const (
 	// After a lost reply, the task is kept for the next equal submission for lostFor. Package compat
-	// keeps a task without polls for the same time.
+	// keeps an unpolled task for the same time.
 	lostFor = 30 * time.Second
 	// mostLost is the maximum number of submissions with a lost reply that a replica keeps.
 	mostLost = 4096
 )
 
 // submits keeps submissions to the compatible endpoints whose replies are not written yet or were
-// lost. A client that repeats such a submission gets the same task, because the client does not
-// know the number of the first task. After a successful reply the submission is dropped at once, so
-// that an equal later submission buys its own token. The zero value is empty.
+// lost. A client that repeats a submission without a reply gets the same task, because the client
+// does not know the number of the first task. After a successful reply the submission is dropped at
+// once, so that an equal later submission buys its own token. The zero value is empty.
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit

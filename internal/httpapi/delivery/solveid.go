@@ -25,7 +25,8 @@ type SolveID struct {
 // String returns the text of the id, as in the responses of /solve.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
-// readSolveID parses the text that SolveID.String returns. For any other text the result is false.
+// readSolveID parses the text that SolveID.String returns. For a text that is not a SolveID, the
+// result is false.
 func readSolveID(text string) (s SolveID, ok bool) {
 	parts := solveID.FindStringSubmatch(text)
 	if parts == nil {

@@ -183,7 +183,8 @@ func encodeCursor(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
 }
 
-// decodeCursor decodes the text that encodeCursor returns. For any other text the result is false.
+// decodeCursor decodes the text that encodeCursor returns. For a text that is not a cursor, the
+// result is false.
 func decodeCursor(text string) (history.Position, bool) {
 	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	wrongKeysFrom = 4096
 )
 
-// WrongKeys counts the wrong keys of each address. The counts do not affect right keys. The zero
-// value is empty.
+// WrongKeys counts the wrong keys of each address. The counts do not affect requests with right
+// keys. The zero value is empty.
 type WrongKeys struct{ Failures[netip.Prefix] }
 
 // Count counts a wrong key that came from an address. If the limit is reached, Count counts nothing

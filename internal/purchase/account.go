@@ -12,7 +12,7 @@ import (
 	"poold/internal/provider"
 )
 
-// A removed provider's account is kept for formerFor. No task is in flight for longer.
+// A removed provider's account is kept for formerFor. This exceeds the longest flight of a task.
 const formerFor = 26 * time.Hour
 
 // Account returns the id of an account at a service. The id does not depend on the provider's name

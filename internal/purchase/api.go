@@ -83,7 +83,7 @@ type Orders interface {
 	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
 
-	// Replicas share the state of each provider as its standing.
+	// A provider's standing is the state that replicas share.
 	ReportFault(ctx context.Context, provider string, f permits.Fault) error
 	ReportUp(ctx context.Context, provider string, sent time.Duration) error
 	ReportRefusal(ctx context.Context, provider string) error

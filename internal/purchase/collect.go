@@ -17,7 +17,7 @@ import (
 // task id, waits for a callback or polls, and settles the order. It frees the order's slot before
 // it returns.
 //
-// When ctx ends, collect buys nothing more:
+// When ctx ends, the method collect buys nothing more:
 //
 //   - It removes an order that was not submitted.
 //   - It finishes a submit in flight and stores the task id.
@@ -59,8 +59,8 @@ func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// buy submits the order and stores its task id. It returns bought = false if the order ended
-// instead.
+// buy submits the order and stores its task id. The result bought is false if the order ended
+// before that.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		ords.placer.rollback(ctx, o)

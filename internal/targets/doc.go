@@ -19,8 +19,7 @@
 // The rules of reading:
 //
 //   - Parse reports all problems at once, sorted by line, in the form "pools.yaml:LINE: key path:
-//     rule and remedy". A YAML syntax error is the only reported problem, because there is no tree
-//     to check.
+//     rule and remedy". A YAML syntax error is reported alone, because there is no tree to check.
 //   - A problem quotes a value only if the file contains this value literally and the value cannot
 //     be a secret. Values of environment variables are never quoted.
 //   - References such as ${NAME} and ${NAME:-default} are replaced in values, never in keys. The

@@ -43,7 +43,6 @@ targets:
   ts: {type: turnstile, sitekey: ts-key, pageurl: "https://e.example.com/ts"}
 `
 
-// startForClients starts a service, a Redis and a poold with full pools.
 func startForClients(t *testing.T, prefix string) (p *process, service, redis string) {
 	t.Helper()
 	redis = redistest.Server(t)

@@ -40,7 +40,6 @@ func newCallbackDoor(t testing.TB) *callbackDoor {
 	return d
 }
 
-// setReplicas sets the replicas that get the callbacks.
 func (d *callbackDoor) setReplicas(replicas ...*process) {
 	if d == nil {
 		return
@@ -50,7 +49,6 @@ func (d *callbackDoor) setReplicas(replicas ...*process) {
 	d.replicas = replicas
 }
 
-// recorded returns the recorded callbacks.
 func (d *callbackDoor) recorded() []callback {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +90,6 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// send sends the callback to one replica.
 func (c callback) send(base string) (status int, err error) {
 	request, err := http.NewRequest(c.method, base+c.path, bytes.NewReader(c.body))
 	if err != nil {

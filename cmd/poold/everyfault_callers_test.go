@@ -31,7 +31,6 @@ type storyCallers struct {
 	codes  map[string]int // number of all other responses by code
 }
 
-// startStoryCallers starts callers of each kind.
 func startStoryCallers(s *everyFault) *storyCallers {
 	c := &storyCallers{
 		s: s, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}, over: make(chan struct{}),
@@ -123,7 +122,6 @@ func picture(name string, size int) string {
 	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
 }
 
-// guestIdentity is the identity of guest.
 func guestIdentity(name string) captcha.Identity {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + name}
 }
@@ -216,7 +214,6 @@ func (s *everyFault) checkLedger() {
 	}
 }
 
-// add adds the figures o to f.
 func (f *dayFigures) add(o dayFigures) {
 	f.Orders += o.Orders
 	f.Solved += o.Solved

@@ -344,7 +344,6 @@ func (s *everyFault) refuseAccount() {
 	}
 }
 
-// providerState returns the state of the provider at a replica.
 func (p *process) providerState() string {
 	p.t.Helper()
 	var document struct{ Providers []struct{ State string } }

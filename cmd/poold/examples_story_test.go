@@ -115,7 +115,6 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// run runs a block.
 func (s *story) run(b block) {
 	s.t.Helper()
 	b.text = strings.ReplaceAll(b.text, "127.0.0.1:8080", strings.TrimPrefix(s.daemon.url, "http://"))

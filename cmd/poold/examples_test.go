@@ -182,7 +182,6 @@ func examples(t *testing.T) map[string][]block {
 	return pages
 }
 
-// blocksOf returns the fenced blocks of a page.
 func blocksOf(page, text string) (blocks []block) {
 	inside := false
 	for number, line := range slices.Collect(strings.Lines(text)) {

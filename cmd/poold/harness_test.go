@@ -160,7 +160,6 @@ func startProvider(t testing.TB, o simulated.Options) string {
 	return "http://" + strings.TrimSpace(string(line[:n]))
 }
 
-// ledger reads the provider's books.
 func ledger(t testing.TB, provider string) simulated.Ledger {
 	t.Helper()
 	var books simulated.Ledger

@@ -15,7 +15,6 @@ import (
 	"poold/internal/targets/reload"
 )
 
-// newHistoryInit returns the command `poold history init`.
 func newHistoryInit(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",

@@ -22,7 +22,6 @@ type endedOrder struct {
 	Price                              float64
 }
 
-// dayFigures are the figures of a day.
 type dayFigures struct {
 	Target, Type                                     string
 	Orders, Solved, Discarded, Failed, Refused, Lost int

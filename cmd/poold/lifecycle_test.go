@@ -58,7 +58,6 @@ func TestAPartThatFails(t *testing.T) {
 	}
 }
 
-// allStacks returns the stacks of all goroutines.
 func allStacks() string {
 	stacks := make([]byte, 1<<20)
 	for {

@@ -56,7 +56,6 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 	return entries
 }
 
-// open makes the client for a provider of the file.
 func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Client, error) {
 	config := backend.ProviderConfig(p)
 	config.Observe, config.Log = ps.observe(p.Name), ps.log
@@ -77,7 +76,6 @@ func (ps *providers) account(p targets.Provider) string {
 	return purchase.Account(string(p.API), p.URL, p.Key)
 }
 
-// callbacks returns the settings of a provider's callbacks.
 func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
 	c := purchase.Callbacks{
 		URL: p.CallbackURL, Fallback: p.FallbackAfter, Delay: p.CallbackDelay, Secrets: set.Server.CallbackSecrets,

@@ -48,7 +48,6 @@ func tuneGC(manyBodies bool) {
 	debug.SetGCPercent(percent)
 }
 
-// newServe returns the command `poold serve`.
 func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",

@@ -64,7 +64,6 @@ func (d *solveDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// runSolve runs `poold solve` against a daemon.
 func runSolve(t *testing.T, d *solveDaemon, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	server := httptest.NewServer(d)

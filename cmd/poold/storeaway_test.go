@@ -75,7 +75,6 @@ func newSide(t testing.TB, table, endpoint string) *side {
 	return &side{w: w, p: w.start(t, credentials...)}
 }
 
-// historyStatus is the status of a daemon's history.
 type historyStatus struct {
 	OK         bool
 	Unrecorded int

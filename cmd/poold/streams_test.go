@@ -77,7 +77,6 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	}
 }
 
-// elapsed returns the duration of a call of the function do.
 func elapsed(t *testing.T, do func() error) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -43,7 +43,6 @@ func (p *place) startReplica() *counter {
 	return c
 }
 
-// runCounter runs an Arrivals over a store until it is stopped.
 func (p *place) runCounter(store history.ArrivalStore) (a *history.Arrivals, stop func()) {
 	a = history.NewArrivals(store, slog.New(slog.NewTextHandler(&p.log, nil)))
 	a.SetTargets(map[captcha.ID]string{identity(1).ID(): "login"})
@@ -300,7 +299,6 @@ func TestStopRepeatsAnInterruptedWriteOfArrivals(t *testing.T) {
 	})
 }
 
-// oneMinute is a store with one minute.
 type oneMinute struct {
 	history.ArrivalStore
 	text string

@@ -65,7 +65,6 @@ func away(context.Context, []history.Entry) error {
 	return fmt.Errorf("%w: not now", history.ErrDown)
 }
 
-// countWrites returns the number of writes.
 func (s *shelf) countWrites() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +90,6 @@ func (s *shelf) checkEntries(first, last int, without ...string) {
 
 func name(i int) string { return fmt.Sprintf("e%06d", i) }
 
-// withAuditor runs a test with an auditor in a bubble.
 func withAuditor(t *testing.T, do func(t *testing.T, s *shelf, a *history.Auditor, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{t: t}
@@ -101,7 +99,6 @@ func withAuditor(t *testing.T, do func(t *testing.T, s *shelf, a *history.Audito
 	})
 }
 
-// auditor runs an auditor until it is stopped.
 func (s *shelf) auditor(log slog.Handler) (a *history.Auditor, stop func()) {
 	a = history.NewAuditor(s, slog.New(log))
 	ctx, cancel := context.WithCancel(s.t.Context())

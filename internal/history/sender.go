@@ -233,7 +233,6 @@ func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error 
 	return s.from.Forget(ctx, orders)
 }
 
-// recordOf returns the record of an order that ended.
 func recordOf(o pool.EndedOrder) Record {
 	wanted := o.Facts.Identity
 	r := Record{

@@ -27,7 +27,7 @@ import (
 // patience limits each step on a busy machine.
 const patience = 2 * time.Minute
 
-// sendingEnv is an environment variable. If it is set, the test process is one of the processes of
+// sendingEnv is an environment variable. If this variable is set, the test process is one of the processes of
 // TestSendersAreKilled.
 const sendingEnv = "POOLD_TEST_SENDER"
 
@@ -99,7 +99,6 @@ func (d *dyingProcess) Write(ctx context.Context, batch []history.Record) error 
 	return d.to.Write(ctx, batch)
 }
 
-// startProxy starts a proxy before a store and returns the address of the proxy.
 func (d *dyingProcess) startProxy(t *testing.T, address string) string {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -196,7 +195,6 @@ func stockAt(t *testing.T, address string) *pool.Store {
 	return stock
 }
 
-// storeAt opens the store at an address.
 func storeAt(t *testing.T, address string) history.Store {
 	t.Helper()
 	scheme, _, _ := strings.Cut(address, ":")

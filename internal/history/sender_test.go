@@ -33,7 +33,6 @@ type place struct {
 	fault func(batch []history.Record) error
 }
 
-// inPlace runs a test with a place in a bubble.
 func inPlace(t *testing.T, do func(t *testing.T, p *place)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &place{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
@@ -73,12 +72,10 @@ func (p *place) setFault(fault func([]history.Record) error) {
 	p.fault = fault
 }
 
-// sender runs a sender to the place's store until it is stopped.
 func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
 	return p.senderTo(from, p)
 }
 
-// senderTo runs a sender until it is stopped.
 func (p *place) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
 	s = history.NewSender(from, to, slog.New(slog.NewTextHandler(&p.log, nil)))
 	return s, p.runUntilStopped(s.Run)
@@ -107,7 +104,6 @@ func identity(i int) captcha.Identity {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"}
 }
 
-// order places an order and ends it.
 func (p *place) order(i int, name string, how history.How) captcha.ID {
 	p.t.Helper()
 	id := identity(i)

@@ -60,10 +60,8 @@ func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 	}
 }
 
-// openClaims opens the claim store of a replica.
 type openClaims func(t *testing.T) claimStore
 
-// claimStore is the claim store of a replica.
 type claimStore struct {
 	claims  func(Claims) Claims
 	savings func(Savings) Savings
@@ -131,7 +129,6 @@ func (s *drawnStory) replaceReplica(killed bool) {
 	s.start()
 }
 
-// drawTime draws a time below the limit.
 func (s *drawnStory) drawTime(limit time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(int64(limit)))
 }

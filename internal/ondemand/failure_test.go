@@ -125,7 +125,6 @@ func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// noAdoption is an order store whose method Adopt finds no order.
 type noAdoption struct{ purchase.Orders }
 
 func (noAdoption) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool.Ref, error) {

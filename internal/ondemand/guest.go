@@ -174,7 +174,6 @@ func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	return g
 }
 
-// leave removes a call from its guest.
 func (gs *guests) leave(g *guest, c *call) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

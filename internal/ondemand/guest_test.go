@@ -244,7 +244,6 @@ func TestGuestsAreForgotten(t *testing.T) {
 	}
 }
 
-// panicking is a buyer that panics.
 type panicking struct {
 	Buyer
 	faults atomic.Int64 // number of panics to come

@@ -41,7 +41,6 @@ type sharedError struct {
 	Retry  int64     `json:"retry_ms,omitempty"` // 0 = unknown
 }
 
-// errorKind names the type of a stored error.
 type errorKind string
 
 const (
@@ -125,7 +124,6 @@ func (t *sharedToken) token(left time.Duration) pool.Token {
 	}
 }
 
-// err decodes the error.
 func (e *sharedError) err() error {
 	retry := time.Duration(e.Retry) * time.Millisecond
 	switch e.Kind {

@@ -189,7 +189,6 @@ func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	})
 }
 
-// dial connects to Redis.
 func (w *scenario) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := w.redis.Dial(ctx, network, address)
 	if err != nil {
@@ -221,7 +220,6 @@ type doubles struct {
 	log     *slog.Logger // of the service; nil = discarded
 }
 
-// start starts a replica.
 func (w *scenario) start(with doubles) *replica {
 	r := &replica{done: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
@@ -324,7 +322,6 @@ func behind(proxy captcha.Secret) Request {
 	return sharing(requestFor(id))
 }
 
-// sharing returns the request r as a request that shares its solve.
 func sharing(r Request) Request {
 	id := r.Guest.Spec.Identity
 	id.Proxy, id.ProxyType = "", ""
@@ -342,7 +339,6 @@ type answers struct {
 	at      []time.Time // times of the answers
 }
 
-// call starts n concurrent callers of a replica.
 func (a *answers) call(ctx context.Context, r *replica, n int, ask Request) *answers {
 	for range n {
 		a.calls.Go(func() {

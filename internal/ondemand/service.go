@@ -129,7 +129,6 @@ func (s *Service) keepRetiring(ctx context.Context) {
 	}
 }
 
-// pause waits for the duration d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

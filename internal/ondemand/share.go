@@ -63,7 +63,6 @@ func (ss *shares) wake(key captcha.ID) {
 	}
 }
 
-// solveFor returns a token for a request that shares its solve with equal requests.
 func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 	w := &waiter{r: r, came: time.Now(), out: make(chan outcome, 1)}
 	sh, err := ss.join(w)
@@ -110,7 +109,6 @@ func (ss *shares) join(w *waiter) (*share, error) {
 	return sh, nil
 }
 
-// remove removes waiters from a share.
 func (ss *shares) remove(sh *share, gone ...*waiter) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

@@ -62,7 +62,6 @@ func openIdle(t *testing.T, o redisdb.Options) *Permits {
 	return New(db)
 }
 
-// inBubble runs a test with two idle replicas in a bubble.
 func inBubble(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, one, two *Permits)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -54,7 +54,6 @@ const readOnly = "25006"
 // silence is the reason in the error of a timeout.
 const silence = "no answer in time"
 
-// errBusy reports that another transaction holds the lock of the key that DB.Alone needs.
 var errBusy = &fault{reason: "another transaction holds the lock of this key", down: true, again: true}
 
 // mayRetry reports whether an immediate retry may succeed.

@@ -13,7 +13,6 @@ import (
 const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity
 	where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`
 
-// open opens a database until the test ends.
 func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}

@@ -123,7 +123,6 @@ func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	}
 }
 
-// lastApplied returns the number of the last applied step.
 func lastApplied(ctx context.Context, tx Tx) (version int, err error) {
 	var made bool // to_regclass is not used, because it caches the absence of a table until the transaction ends
 	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {

@@ -153,7 +153,6 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
-// base returns the simulation that the flags and the file describe.
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
 	if err := s.fillDefaults(ctx, c, given); err != nil {
@@ -300,7 +299,6 @@ func (s *simulation) load(ctx context.Context) (demand, error) {
 	return demand{arrivals: arrivals}, nil
 }
 
-// printResult prints the result of a run, the max_waste that it needs, and the verdict.
 func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
 	var money, needs string
 	if spent != nil {

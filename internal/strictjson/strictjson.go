@@ -144,7 +144,6 @@ func (r reader) readName(seen map[string]bool) (string, error) {
 	return name, nil
 }
 
-// readValue reads one JSON value with all nested values.
 func (r reader) readValue(depth int) error {
 	token, err := r.token()
 	if err != nil {

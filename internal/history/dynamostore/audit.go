@@ -39,7 +39,6 @@ func entryItem(e history.Entry, keep time.Duration) item {
 	return i
 }
 
-// entriesKey returns the partition key of the entries for an API key.
 func entriesKey(key string) string { return prefixedKey(keyPrefix, key, mostPartitionKey) }
 
 // entry reads the item of an entry. It returns false if the item has expired or was written by another program.

@@ -66,7 +66,6 @@ func matches(cell, key string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(key)
 }
 
-// makeAllCalls makes each call that a daemon makes.
 func makeAllCalls(t *testing.T, s *Store) {
 	t.Helper()
 	r := record(yesterday(), 0, func(r *history.Record) { r.Code = "A_CODE" })

@@ -68,7 +68,6 @@ func statsKeys(day string) []string {
 // unbroken escapes the character that separates the parts of a key.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
-// figureAttribute returns the name of the attribute that contains a figure.
 func figureAttribute(name string) string {
 	switch name {
 	case "solved":

@@ -17,7 +17,6 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// openStore opens a store until the test ends.
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), o)
@@ -28,7 +27,6 @@ func openStore(t testing.TB, o Options) *Store {
 	return s
 }
 
-// newTable makes a new table and returns its name.
 func newTable(t testing.TB, endpoint string) string {
 	t.Helper()
 	table := "test-" + rand.Text()
@@ -117,7 +115,6 @@ func records(ended time.Time, n int) []history.Record {
 // yesterday returns yesterday's noon, so that no test crosses midnight.
 func yesterday() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour) }
 
-// dayOf returns the figures of records of one day.
 func dayOf(records []history.Record) history.Day {
 	day := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	for _, r := range records {
@@ -145,7 +142,6 @@ func site(t testing.TB, s *Store, sitekey string) (found []history.Record) {
 	}
 }
 
-// mustWrite writes records and fails the test after an error.
 func mustWrite(t testing.TB, s *Store, records ...history.Record) {
 	t.Helper()
 	if err := s.Write(t.Context(), records); err != nil {

@@ -46,7 +46,6 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	return page, s.downError(ctx, "reading the records of a status", err)
 }
 
-// records reads a page of records.
 func (s *Store) records(ctx context.Context, l list, q history.Query) (history.Page, error) {
 	records, more, err := readPage(ctx, s, l, recordAttributes, q, item.record, func(r history.Record) (id, target string) { return r.ID, r.Target })
 	return history.Page{Records: records, More: more}, err

@@ -16,7 +16,6 @@ import (
 	"poold/internal/history"
 )
 
-// errNoCredentials reports that no AWS credentials were found.
 var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
 
 // refusedCodes are the error codes with which DynamoDB rejects invalid credentials.
@@ -74,7 +73,6 @@ func codes(cancelled *types.TransactionCanceledException) string {
 	return strings.Join(found, ", ")
 }
 
-// codeText returns a text for an error code of DynamoDB.
 func codeText(code string) string {
 	switch {
 	case slices.Contains(refusedCodes, code):

@@ -36,7 +36,6 @@ func prefixedKey(prefix, text string, maximum int) string {
 	return prefix + text
 }
 
-// siteKey returns the partition key of a site's records.
 func siteKey(sitekey string) string { return prefixedKey(sitePrefix, sitekey, mostPartitionKey) }
 
 // item is an item of the table, or the key of an item.
@@ -110,7 +109,6 @@ func (i item) record(now time.Time) (history.Record, bool) {
 	return r, i.number("ttl") > now.Unix() && r.ID != "" && r.How != "" && !r.Ended.IsZero()
 }
 
-// id returns the ID of the record in an item.
 func (i item) id() string {
 	if order := i.text("order"); order != "" {
 		return order

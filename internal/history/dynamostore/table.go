@@ -80,7 +80,6 @@ func (s *Store) Init(ctx context.Context, stream bool) error {
 	return nil
 }
 
-// newImages specifies a stream that contains the new image of each changed item.
 var newImages = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
 
 // create creates the table if it does not exist.

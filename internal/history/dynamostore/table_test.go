@@ -223,7 +223,6 @@ func TestErrorsOfOutages(t *testing.T) {
 	}
 }
 
-// checkNoSecret fails the test if an error contains an address or a secret.
 func checkNoSecret(t *testing.T, err error) {
 	t.Helper()
 	for _, text := range []string{dynamotest.Secret, "127.0.0.1", "http", "no-such", "dynamotest", "injected"} {

@@ -112,7 +112,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// writeError writes an error response of DynamoDB.
 func writeError(w http.ResponseWriter, fate Fate) {
 	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected"}
 	if fate.Reasons != nil {

@@ -40,7 +40,6 @@ func TestAudit(t *testing.T, open OpenAudit) {
 	}
 }
 
-// actions lists all values of history.Action.
 var actions = []history.Action{history.Taken, history.Bought, history.Accepted, history.Rejected}
 
 // entry returns an entry with the key "key" and a unique ID.
@@ -55,7 +54,6 @@ func entry(at time.Time, changes ...func(*history.Entry)) history.Entry {
 	return e
 }
 
-// withKey returns a function that sets the key of an entry.
 func withKey(key string) func(*history.Entry) { return func(e *history.Entry) { e.Key = key } }
 
 // withAction returns a function that sets the action of an entry, and the fields that depend on the
@@ -68,7 +66,6 @@ func withAction(action history.Action) func(*history.Entry) {
 	}
 }
 
-// auditModel is a model of an audit. It contains the entries by ID.
 type auditModel map[string]history.Entry
 
 func (m auditModel) write(batch []history.Entry) {
@@ -82,7 +79,6 @@ func (m auditModel) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, e history.Entry) bool { return e.At.Before(oldest) })
 }
 
-// entries returns the entries of a key that a query selects.
 func (m auditModel) entries(key string, q history.Query) (found []history.Entry, more bool) {
 	for _, e := range m {
 		if e.Key == key && selected(e.At, e.ID, e.Target, q) {
@@ -96,7 +92,6 @@ func (m auditModel) entries(key string, q history.Query) (found []history.Entry,
 	return found, false
 }
 
-// day returns the figures of a day by key.
 func (m auditModel) day(day time.Time) map[string]history.KeyFigures {
 	keys := map[string]history.KeyFigures{}
 	for _, e := range m {
@@ -143,7 +138,6 @@ func (w *auditTwin) writeTogether(t *testing.T, sizes []int, parts ...[]history.
 	}
 }
 
-// key returns the list of the entries of a key.
 func (w *auditTwin) key(key string) list[history.Entry] {
 	return list[history.Entry]{
 		name: fmt.Sprintf("key %.40q", key),
@@ -156,7 +150,6 @@ func (w *auditTwin) key(key string) list[history.Entry] {
 	}
 }
 
-// compareDay compares the figures of a day with the model.
 func (w *auditTwin) compareDay(t tester, day time.Time) {
 	t.Helper()
 	got, err := w.audit().KeyDay(t.Context(), day)

@@ -225,7 +225,6 @@ func (s *drawn) change() {
 	}
 }
 
-// drawKnown draws one of the model's records.
 func (s *drawn) drawKnown() (history.Record, bool) {
 	all, _ := s.records.model.page(func(history.Record) bool { return true }, history.Query{Limit: mostWritten})
 	if len(all) == 0 {
@@ -264,7 +263,6 @@ func (s *drawn) endOutage() {
 	s.pending = nil
 }
 
-// waitForReads waits until a replica can read from the store again.
 func (s *drawn) waitForReads(store history.Store, audit history.Audit) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, records := store.Day(s.t.Context(), time.Now())

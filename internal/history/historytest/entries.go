@@ -43,7 +43,6 @@ func normalize(text string) string {
 	return valid
 }
 
-// mayReturn reports whether an audit may return the text got for a written text.
 func mayReturn(got, text string) bool {
 	if utf8.ValidString(text) && !strings.Contains(text, "\x00") && len(text) <= 500 {
 		return got == text

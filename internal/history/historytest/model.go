@@ -13,7 +13,6 @@ import (
 	"poold/internal/history"
 )
 
-// model is a model of a store. It contains the records by ID.
 type model map[string]history.Record
 
 // write adds the records whose IDs are not in the model.
@@ -30,7 +29,6 @@ func (m model) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, r history.Record) bool { return r.Ended.Before(oldest) })
 }
 
-// page returns the records that a query selects.
 func (m model) page(selects func(history.Record) bool, q history.Query) (found []history.Record, more bool) {
 	for _, r := range m {
 		if selects(r) && selected(r.Ended, r.ID, r.Target, q) {
@@ -53,7 +51,6 @@ func (m model) task(task string) []history.Record {
 	return found
 }
 
-// selected reports whether a query selects a record or an entry with this time, ID and target.
 func selected(at time.Time, id, target string, q history.Query) bool {
 	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To)) &&
 		(q.Before == history.Position{} || cmp.Or(at.Compare(q.Before.Ended), cmp.Compare(id, q.Before.ID)) < 0) &&

@@ -129,7 +129,6 @@ func testAllowedTargets(t *testing.T, open Open) {
 	}
 }
 
-// Solve returns false for an unknown ID.
 func testUnknownSolve(t *testing.T, open Open) {
 	w, r := newTwin(t, open), record(noon(), withID("abc"))
 	w.write(t, r)

@@ -9,7 +9,6 @@ import (
 	"poold/internal/history"
 )
 
-// hows lists all values of history.How.
 var hows = []history.How{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}
 
 // noon returns yesterday's noon in UTC. Each store keeps the records of yesterday.
@@ -37,7 +36,6 @@ func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	return r
 }
 
-// withSitekey returns a function that sets the sitekey of a record.
 func withSitekey(sitekey string) func(*history.Record) {
 	return func(r *history.Record) { r.Sitekey = sitekey }
 }

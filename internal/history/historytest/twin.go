@@ -20,7 +20,6 @@ type twin struct {
 	turn   int // number of calls of the method store
 }
 
-// newTwin returns a twin with an empty store and an empty model.
 func newTwin(t testing.TB, open Open) *twin { return &twin{stores: open(t), model: model{}} }
 
 // store returns the replicas in turn, a different replica at each call.
@@ -50,7 +49,6 @@ type list[T comparable] struct {
 
 func position(r history.Record) history.Position { return history.Position{Ended: r.Ended, ID: r.ID} }
 
-// site returns the list of the records with a sitekey.
 func (w *twin) site(sitekey string) list[history.Record] {
 	return list[history.Record]{
 		name: "site",
@@ -65,7 +63,6 @@ func (w *twin) site(sitekey string) list[history.Record] {
 	}
 }
 
-// tasks returns the list of the records with a status.
 func (w *twin) tasks(status history.Status) list[history.Record] {
 	return list[history.Record]{
 		name: "tasks " + string(status),
@@ -136,7 +133,6 @@ func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() fu
 	all.Wait()
 }
 
-// compareDay compares the figures of a day with the model.
 func (w *twin) compareDay(t tester, day time.Time) {
 	t.Helper()
 	got, err := w.store().Day(t.Context(), day)

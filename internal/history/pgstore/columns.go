@@ -15,7 +15,6 @@ func recordColumns(r *history.Record) []history.Column {
 	return append(r.Columns(), history.Column{Name: "status", Field: &status})
 }
 
-// names returns the names of columns.
 func names(columns []history.Column) []string {
 	all := make([]string, len(columns))
 	for i, c := range columns {

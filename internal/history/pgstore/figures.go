@@ -23,7 +23,6 @@ var (
 	keyDays = days{"captcha_audit_figures", "key", figureNames(new(history.KeyFigures).Counts())}
 )
 
-// figureNames returns the names of the columns with figures.
 func figureNames(counts []history.Count) []string {
 	names := make([]string, len(counts))
 	for i, c := range counts {

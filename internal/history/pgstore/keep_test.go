@@ -13,7 +13,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// record returns a record that ended at a time.
 func record(id string, ended time.Time) history.Record {
 	ended = ended.UTC().Truncate(time.Millisecond)
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site"}.ID()
@@ -24,7 +23,6 @@ func record(id string, ended time.Time) history.Record {
 	}
 }
 
-// mustWrite writes records and fails the test after an error.
 func mustWrite(t *testing.T, s *Store, records ...history.Record) {
 	t.Helper()
 	if err := s.Write(t.Context(), records); err != nil {
@@ -60,7 +58,6 @@ func countShown(t *testing.T, s *Store, records ...history.Record) (site, tasks,
 	return site, len(page.Records), solves, orders
 }
 
-// read reads the records of a site.
 func read(t *testing.T, s *Store, sitekey string) []history.Record {
 	t.Helper()
 	page, err := s.Site(t.Context(), sitekey, history.Query{Limit: history.MostLimit})

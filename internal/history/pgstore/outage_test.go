@@ -126,7 +126,6 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	checkExact(t, killer, records)
 }
 
-// callAll calls each method and returns the errors.
 func callAll(t *testing.T, s *Store, batch []history.Record) []error {
 	t.Helper()
 	q := history.Query{Limit: 1}

@@ -23,7 +23,6 @@ var (
 	audit  = table[history.Entry]{"captcha_audit", "key, at, id", "at", (*history.Entry).Columns}
 )
 
-// columnList returns the names of the table's columns, separated by commas.
 func (t table[R]) columnList() string { return strings.Join(names(t.columns(new(R))), ", ") }
 
 // insert inserts the rows that the table lacks, except rows older than the argument keep. It returns

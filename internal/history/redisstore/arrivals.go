@@ -29,7 +29,6 @@ func NewArrivals(db *redisdb.DB) *Arrivals {
 	return &Arrivals{db}
 }
 
-// key returns the key of the arrivals of a target in a UTC hour.
 func (s *Arrivals) key(target string, hour time.Time) string {
 	return s.db.Prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }

@@ -155,7 +155,6 @@ func TestUnreadableValuesAreErrors(t *testing.T) {
 	}
 }
 
-// spoil replaces a part of the values of a key.
 func spoil(t *testing.T, redis *redistest.Bubble, key, value string) {
 	t.Helper()
 	check := func(err error) {

@@ -32,7 +32,6 @@ func declare(db *redisdb.DB) {
 	})
 }
 
-// hashed returns the hash that replaces a text in a key.
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])

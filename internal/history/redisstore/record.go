@@ -77,7 +77,6 @@ func decode(text string, columns []history.Column) error {
 	return nil
 }
 
-// parseInto parses a text and sets a field.
 func parseInto(field any, text string) (err error) {
 	switch field := field.(type) {
 	case *string:
@@ -106,7 +105,6 @@ func escape(texts []string) string {
 	return strings.Join(escaped, "|")
 }
 
-// unescape returns the texts that escape has joined.
 func unescape(text string) (texts []string, err error) {
 	texts = strings.Split(text, "|")
 	for i := range texts {

@@ -94,7 +94,6 @@ func (s *Store) page(ctx context.Context, key string, q history.Query) (history.
 	return history.Page{Records: records, More: more}, err
 }
 
-// decodeRecord parses the line of a record.
 func decodeRecord(l line) (history.Record, error) {
 	r := history.Record{ID: l.id, Ended: l.at}
 	err := decode(l.text, r.Columns()[2:])
@@ -144,7 +143,6 @@ func (s *Store) lines(ctx context.Context, key string, from, to time.Time, maxim
 	return found, nil
 }
 
-// ceilMilli rounds a time up to whole Unix milliseconds.
 func ceilMilli(at time.Time) int64 { return at.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
 
 // selectItems returns the first q.Limit items that a query selects, and whether more items follow.

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) {
 
 var prefixes atomic.Int64
 
-// openDB opens a Redis until the test ends.
 func openDB(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{

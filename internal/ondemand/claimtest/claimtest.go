@@ -109,12 +109,10 @@ func entry(key captcha.ID, solve string, callers int) dedup.ClaimEntry {
 	}
 }
 
-// identityOf returns the identity that entry uses for a key.
 func identityOf(key captcha.ID) captcha.ID {
 	return captcha.Identity{Type: captcha.HCaptcha, Sitekey: string(key)}.ID()
 }
 
-// makeHolder makes a replica the holder of a free key and returns the claim.
 func makeHolder(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got := enter(t, c, key, "")
@@ -124,7 +122,6 @@ func makeHolder(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	return got
 }
 
-// checkClaim fails the test unless the claim has the given state and solve.
 func checkClaim(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solve string) {
 	t.Helper()
 	if got.State != state || got.Solve != solve {

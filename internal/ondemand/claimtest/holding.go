@@ -128,7 +128,6 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 	}
 }
 
-// A holder that renews its lease keeps the claim.
 func testARenewedLeaseKeepsTheClaim(t *testing.T, open Open) {
 	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)

@@ -66,7 +66,6 @@ func testClaims(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// deleteRows deletes all rows.
 func deleteRows(t *testing.T, r *replica) {
 	t.Helper()
 	if err := r.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {

@@ -24,7 +24,6 @@ func entryFor(solve string) dedup.ClaimEntry {
 	return dedup.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
 }
 
-// mustEnter calls Enter and checks the state of the claim.
 func mustEnter(t *testing.T, c *replica, solve string, state dedup.ClaimState) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), entryFor(solve))
@@ -34,7 +33,6 @@ func mustEnter(t *testing.T, c *replica, solve string, state dedup.ClaimState) d
 	return got
 }
 
-// callAll calls each method and returns the errors.
 func callAll(t *testing.T, c *replica) []error {
 	t.Helper()
 	_, entered := c.Enter(t.Context(), entryFor(""))

@@ -134,7 +134,6 @@ func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// countClaims counts the claims in the table.
 func countClaims(t *testing.T, r *replica) (n int) {
 	t.Helper()
 	if err := r.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {

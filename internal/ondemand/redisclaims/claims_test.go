@@ -79,7 +79,6 @@ func runDB(t *testing.T, o redisdb.Options, hear func(string)) *redisdb.DB {
 	return db
 }
 
-// open opens the claims of one replica.
 func open(t *testing.T, o redisdb.Options) *Claims {
 	t.Helper()
 	return New(runDB(t, o, func(string) {}), Options{})

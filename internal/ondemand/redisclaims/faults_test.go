@@ -25,7 +25,6 @@ var suite = map[string]func(*testing.T, redisdb.Options){
 	"LostRepliesOfClaims":  testLostRepliesOfClaims,
 }
 
-// makeHolder makes a replica the holder of a free key.
 func makeHolder(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got, err := s.Enter(t.Context(), dedup.ClaimEntry{Key: key, Identity: identity("of claims")})
@@ -35,7 +34,6 @@ func makeHolder(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
 	return got
 }
 
-// sumSavings sums the savings of all days.
 func sumSavings(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	days, err := s.Days(t.Context())

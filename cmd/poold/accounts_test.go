@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// slow describes a provider whose tasks take some seconds.
+// slow returns the options of a provider whose tasks take some seconds.
 func slow() simulated.Options {
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 6*time.Second

@@ -12,7 +12,7 @@ import (
 )
 
 // When poold starts, a few log lines name its mode, the address of the status page, and a command to
-// take a token. A demo has one more line.
+// take a token. For a demo the log has one more line.
 func TestGreeting(t *testing.T) {
 	const (
 		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +

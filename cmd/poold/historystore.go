@@ -22,7 +22,7 @@ import (
 )
 
 // mostEndings limits, for each identity, the entries about ended orders that wait in Redis while the
-// store of the history is unavailable. It suffices for ten minutes if one or two orders end each
+// store of the history is unavailable. This number suffices for ten minutes if one or two orders end each
 // second.
 const mostEndings = 1000
 

@@ -40,7 +40,7 @@ type terms struct {
 	service  string // the address of a shared provider; "" = a new one
 }
 
-// quick describes a provider with short lead times and a ledger.
+// quick returns the options of a provider with short lead times and a ledger.
 func quick() simulated.Options {
 	return simulated.Options{
 		Median: 600 * time.Millisecond, Sigma: 0.4, Min: 200 * time.Millisecond, Max: 1500 * time.Millisecond,

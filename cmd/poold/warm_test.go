@@ -10,7 +10,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// punctual describes a provider with a constant lead time and a ledger.
+// punctual returns the options of a provider with a constant lead time and a ledger.
 func punctual(lead time.Duration) simulated.Options {
 	return simulated.Options{
 		Median: lead, Min: lead, Max: lead, Seed: 22, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,

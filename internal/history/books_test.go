@@ -123,7 +123,7 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 	return all
 }
 
-// days returns the figures that a store must have, by date. It takes the times from the ends.
+// days returns the figures that a store must have, by date. Their times come from the ends.
 func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.Day {
 	t.Helper()
 	line := map[string]pool.EndedOrder{}

@@ -22,8 +22,8 @@ func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	}
 }
 
-// testKeepingTimes writes records and entries of two ages. The younger ones are within both times to
-// keep. The older ones are within only one of these times.
+// testKeepingTimes writes records and entries of two ages. The younger ages are within both times to
+// keep. The older ages are within only one of these times.
 func testKeepingTimes(t *testing.T, open OpenKeeping, keep, keepAudit time.Duration) {
 	store, audit := open(t, keep, keepAudit)
 	now := time.Now().UTC().Truncate(time.Millisecond)

@@ -65,7 +65,7 @@ func (t table[R]) read(ctx context.Context, s *Store, sql string, args ...any) (
 	return rows, err
 }
 
-// page reads a page of rows. Its result more reports whether older rows follow.
+// page reads a page of rows. Its second result reports whether older rows follow.
 func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep time.Duration, q history.Query) (rows []R, more bool, err error) {
 	sql, args := t.query(by, value, keep, q)
 	if rows, err = t.read(ctx, s, sql, args...); len(rows) > q.Limit {

@@ -104,7 +104,6 @@ func tryDatabase(ctx context.Context, d backend.Database) (text string, err erro
 	}[found.Schema], nil
 }
 
-// tryTable checks the DynamoDB table of the history.
 func tryTable(ctx context.Context, wanted targets.History) (text string, err error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {

@@ -71,7 +71,6 @@ type Spending struct {
 	unpriced   []string // sentences about prices that the file lacks, one for each provider
 }
 
-// SpendingOf computes the maximum spending of a Set.
 func SpendingOf(set *targets.Set) Spending {
 	s := Spending{unpriced: unpriced(set)}
 	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0

@@ -32,13 +32,11 @@ type EmptyError struct {
 	Waiting    int           // pending callers
 }
 
-// Error returns a constant text, without the values of the fields.
 func (e *EmptyError) Error() string { return "pool: empty" }
 
 // RateError means that the rate limit of the target, or of all guests, is reached.
 type RateError struct{ RetryAfter time.Duration }
 
-// Error returns a constant text.
 func (e *RateError) Error() string { return "pool: rate limited" }
 
 // FailedError means that an order failed, and that no other order or token is left for the caller.
@@ -47,7 +45,6 @@ type FailedError struct {
 	Refused bool // whether the provider rejects the parameters
 }
 
-// Error returns a text with the reason of the failure.
 func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reason }
 
 // Source says how a caller got its token.

@@ -71,7 +71,6 @@ type BoundedError struct {
 	Reason     string        // reason of the last failure
 }
 
-// Error returns a text with RetryAfter and the reason of the last failure.
 func (e *BoundedError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
 }

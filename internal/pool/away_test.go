@@ -21,7 +21,6 @@ import (
 )
 
 // replica is a store on a Redis that contains a token, orders, an ended order and an idle guest.
-// Another replica made them.
 type replica struct {
 	*pool.Store
 

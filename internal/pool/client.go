@@ -32,7 +32,6 @@ func (c *client) call(ctx context.Context, name string, keys any, a args, tail .
 	return c.db.Call(ctx, c.script(name), keys, a, tail...)
 }
 
-// callNumber executes a script that replies with one number.
 func (c *client) callNumber(ctx context.Context, name string, keys any, a args, tail ...any) (int64, error) {
 	return c.db.CallNumber(ctx, c.script(name), keys, a, tail...)
 }

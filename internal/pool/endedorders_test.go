@@ -17,7 +17,6 @@ func asked(code string) *Asked {
 	return &Asked{Provider: "p|2", Task: "t 1", Code: code, Submitted: 50 * time.Millisecond, Polls: 3}
 }
 
-// ends returns the stored ends of one identity.
 func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	t.Helper()
 	orders, unread, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)

@@ -66,7 +66,7 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []
 	if len(ids) == 0 {
 		return nil, nil, nil
 	}
-	_, _ = pipe.Exec(ctx) // each command of the pipe has its own error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	unread = map[captcha.ID]error{}
 	var failed error
 	for i, id := range ids {
@@ -219,7 +219,7 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 		name, _ := m.Member.(string)
 		counts[i] = pipe.ZCard(ctx, s.keys(captcha.ID(name)).ended)
 	}
-	_, _ = pipe.Exec(ctx) // each command of the pipe has its own error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	have := make([]bool, len(identities))
 	for i, count := range counts {
 		if err := count.Err(); err != nil && !isForeign(err) {

@@ -27,7 +27,6 @@ func fail(t testing.TB, s *replica, id captcha.ID, order, reason string) {
 	}
 }
 
-// wantFailed checks that the caller gets this failure.
 func wantFailed(t testing.TB, caller <-chan answer, want FailedError) {
 	t.Helper()
 	got := <-caller

@@ -25,7 +25,6 @@ func inBubble(t *testing.T, test func(t *testing.T, one, two *replica, id captch
 	})
 }
 
-// ttl returns the remaining life of a key.
 func ttl(t testing.TB, s *replica, key string) time.Duration {
 	t.Helper()
 	got, err := s.db.Slow.PTTL(t.Context(), key).Result()

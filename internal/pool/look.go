@@ -93,7 +93,6 @@ func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) 
 	return stocks, nil
 }
 
-// detailedStock parses the reply of look.lua.
 func detailedStock(r *redisdb.Reply) (Stock, error) {
 	stock := Stock{
 		Paused: r.Is("paused"), Pause: readPause(r.Text("pause")), Resumes: r.Duration("resumes_ms"),

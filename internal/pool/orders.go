@@ -156,10 +156,8 @@ type Asked struct {
 	Polls     int
 }
 
-// EndResult is the result of Settle or Fail.
 type EndResult int
 
-// The results of Settle and Fail.
 const (
 	Gone     EndResult = 0  // the order does not exist, because it had already ended
 	Ended    EndResult = 1  // this call ended the order
@@ -269,7 +267,6 @@ func (s *Orders) owner(callback bool) string {
 // State is the progress of an order.
 type State byte
 
-// The states of an order.
 const (
 	Intent     State = 'i' // placed; nothing was sent
 	Submitting State = 's' // the submit may have been sent

@@ -34,7 +34,6 @@ func (s *Replicas) Heartbeat(ctx context.Context, life time.Duration) (self stri
 	return s.replica, live, nil
 }
 
-// Leave removes this replica from the list of live replicas.
 func (s *Replicas) Leave(ctx context.Context) error {
 	return s.db.Slow.ZRem(ctx, s.replicasKey(), s.replica).Err()
 }
@@ -57,7 +56,7 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 	for i, id := range ids {
 		answers[i] = pipe.Get(ctx, s.keys(id).status)
 	}
-	_, _ = pipe.Exec(ctx) // each command of the pipe has its own error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	shared, answered := make([][]byte, len(ids)), false
 	for i, a := range answers {
 		status, err := a.Bytes()

@@ -148,7 +148,6 @@ func (g *Guests) setApart(ctx context.Context, due []*dueGuest) error {
 		}, func(l *dueGuest, answer any) error { return l.readApart(g.script("guest_leave").Read(answer)) }))
 }
 
-// readApart parses the reply of guest_retire.lua or guest_leave.lua.
 func (l *dueGuest) readApart(r *redisdb.Reply) error {
 	outcome, figures := r.Duration("outcome"), r.Items("figures")
 	if r.Err != nil {
@@ -168,7 +167,6 @@ func (l *dueGuest) readApart(r *redisdb.Reply) error {
 	return nil
 }
 
-// addToRow adds the set-apart figures to the row.
 func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 	return g.each(ctx, "guest_add", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if l.nonce == "" {
@@ -182,7 +180,6 @@ func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// deleteAdded deletes the set-apart figures that were added to the row.
 func (g *Guests) deleteAdded(ctx context.Context, due []*dueGuest) error {
 	return g.each(ctx, "guest_delete", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if !l.added {

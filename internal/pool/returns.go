@@ -26,7 +26,6 @@ func (s *Tokens) Return(t Token) error {
 	return s.returns.add(t)
 }
 
-// returnToken puts back a token whose caller hung up, and logs a failure.
 func (s *Tokens) returnToken(t Token) {
 	if err := s.Return(t); err != nil {
 		s.log.Warn("token not returned after its caller hung up", "identity", t.identity, "err", err)
@@ -46,13 +45,11 @@ type returns struct {
 	pending map[captcha.ID][]pendingReturn // tokens that are not in Redis yet; one goroutine for each identity
 }
 
-// pendingReturn is a token that is queued to be put back.
 type pendingReturn struct {
 	token Token
 	until time.Time // time by which the token is dead
 }
 
-// add queues a token to be put back.
 func (r *returns) add(t Token) error {
 	id := t.identity
 	r.mu.Lock()
@@ -102,7 +99,6 @@ func (r *returns) putBackAll(id captcha.ID) {
 	}
 }
 
-// putBack calls giveback.lua once for a token.
 func (r *returns) putBack(t Token) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redisdb.CallTimeout)
 	defer cancel()

@@ -113,7 +113,6 @@ func TestOnEveryServer(t *testing.T) {
 	redistest.OnEvery(t, tests, reached)
 }
 
-// at returns the options of a store on a server.
 func at(p redistest.Place) Options {
 	return Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial}
 }
@@ -128,7 +127,6 @@ type replica struct {
 	*Replicas
 }
 
-// openStore opens a store like Open.
 func openStore(o Options) (*replica, error) {
 	s, err := Open(o)
 	if err != nil {
@@ -253,7 +251,6 @@ func putBack(t testing.TB, s *replica) {
 	}
 }
 
-// returning counts the identities with pending returns.
 func (s *replica) returning() int {
 	s.returns.mu.Lock()
 	defer s.returns.mu.Unlock()

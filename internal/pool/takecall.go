@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// takeCall is one call of take.lua.
 type takeCall struct {
 	immediate  []*waiter
 	waiters    []*waiter

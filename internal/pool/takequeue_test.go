@@ -17,7 +17,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// size returns the number of queues of a replica.
 func (s *replica) size() int { return len(s.all()) }
 
 // A queue is dropped after a minute without use, but not while a caller waits in it. The next caller

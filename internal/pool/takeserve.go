@@ -191,7 +191,6 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	q.tokens.notify.changed(q.id)
 }
 
-// reportRequests calls onRequest for each caller that take.lua counted as a new request.
 func (q *takeQueue) reportRequests(callers []*waiter, answers []answer) {
 	for i, w := range callers {
 		came := w.came

@@ -17,7 +17,6 @@ import (
 	"poold/internal/redisdb"
 )
 
-// key returns the name of one of the identity's keys.
 func (r *replica) key(kind string) string { return prefix + ":" + kind + ":{" + string(r.id) + "}" }
 
 // replyToScript makes Redis reply with a list of texts to the n-th call of a script.

@@ -33,7 +33,6 @@ func (db *DB) Call(ctx context.Context, s *Script, keys any, args Args, tail ...
 	return r, r.Err
 }
 
-// CallNumber executes a script that replies with one number.
 func (db *DB) CallNumber(ctx context.Context, s *Script, keys any, args Args, tail ...any) (int64, error) {
 	names, values := s.Input(keys, args, tail...)
 	reply, err := db.Eval(ctx, s, names, values...)
@@ -200,19 +199,14 @@ func field[T any](r *Reply, name string) (value T) {
 	return value
 }
 
-// List returns all fields of the reply.
 func (r *Reply) List() []any { return r.list }
 
-// Int returns a field that is an integer.
 func (r *Reply) Int(name string) int { return int(field[int64](r, name)) }
 
-// Text returns a field that is a text.
 func (r *Reply) Text(name string) string { return field[string](r, name) }
 
-// Items returns a field that is a list.
 func (r *Reply) Items(name string) []any { return field[[]any](r, name) }
 
-// Integers returns a list of integers.
 func (r *Reply) Integers(name string) []int64 {
 	items := r.Items(name)
 	if len(items) == 0 {
@@ -264,7 +258,6 @@ func Pairs(items []any) iter.Seq2[string, string] {
 // Hash is a hash that a script replied. An absent field counts as empty or 0.
 type Hash map[string]string
 
-// HashOf converts a list of names and values.
 func HashOf(items []any) Hash { return maps.Collect(Pairs(items)) }
 
 // Int returns a field as an integer; 0 if the field is not an integer.

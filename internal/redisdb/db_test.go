@@ -32,7 +32,6 @@ func opened(t testing.TB, o Options) *DB {
 	return db
 }
 
-// running opens a DB that runs until the test ends.
 func running(t testing.TB, o Options) *DB {
 	t.Helper()
 	db := opened(t, o)

@@ -40,7 +40,6 @@ type peer struct {
 	broken atomic.Int64 // highest number of a connection that must not be used again
 }
 
-// watchedConn is a connection to a peer.
 type watchedConn struct {
 	net.Conn
 

@@ -11,10 +11,8 @@ import (
 // slowHook does not convert redis.Nil, which means that a key does not exist.
 type slowHook struct{}
 
-// DialHook changes nothing.
 func (slowHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook wraps the processing of one command.
 func (slowHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
 		ctx, cancel := context.WithTimeout(ctx, CallTimeout)
@@ -23,7 +21,6 @@ func (slowHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook wraps the processing of a pipeline.
 func (slowHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		ctx, cancel := context.WithTimeout(ctx, CallTimeout)

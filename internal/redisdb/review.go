@@ -104,7 +104,6 @@ func faultsOf(info string) []string {
 	return faults
 }
 
-// settingsOf parses a reply to INFO.
 func settingsOf(info string) map[string]string {
 	settings := map[string]string{}
 	for line := range strings.Lines(info) {

@@ -46,7 +46,6 @@ func (db *DB) Try(ctx context.Context) Trial {
 	return t
 }
 
-// versions returns the sorted versions of the masters.
 func (m *monitor) versions(ctx context.Context) string {
 	var mu sync.Mutex
 	var found []string
@@ -100,7 +99,7 @@ func deniedBy(ctx context.Context, node *redis.Client, key string) (denied []str
 		}
 		pipe.Do(ctx, words...)
 	}
-	answers, _ := pipe.Exec(ctx) // each command of the pipe has its own error
+	answers, _ := pipe.Exec(ctx) // each command has its own error
 	for _, a := range answers {
 		if a.Err() != nil && is(Down(a.Err()), reasonDenied) {
 			denied = append(denied, a.Name())

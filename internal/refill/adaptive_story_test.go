@@ -7,7 +7,6 @@ import (
 	"poold/internal/targets"
 )
 
-// learning returns an adaptive target.
 func learning(name string, depth int) targets.Target {
 	t := target(name, depth)
 	t.Refill, t.HitRate, t.MaxWaste = targets.RefillAdaptive, 0.97, 3

@@ -12,7 +12,7 @@ import (
 	"poold/internal/targets"
 )
 
-// always is a supply of slots that does not end.
+// The type always is an unlimited supply of slots.
 type always struct{}
 
 func (always) Out(context.Context) bool              { return false }

@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	// batchMost is the maximum number of identities in one exchange with Redis.
 	batchMost = 128
 	// batchesAtOnce is the maximum number of concurrent exchanges. Exchanges are concurrent so that a
 	// hanging exchange does not delay the others.
@@ -146,7 +145,6 @@ func (l *looker) add(w *worker, delay time.Duration) {
 	l.schedule(w, waitRange{most: delay})
 }
 
-// schedule schedules a worker's next turn.
 func (l *looker) schedule(w *worker, r waitRange) {
 	now := time.Now()
 	l.mu.Lock()

@@ -114,7 +114,6 @@ func (m *fakeProvider) with(change func()) {
 	change()
 }
 
-// asked returns the number of submits.
 func (m *fakeProvider) asked() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -199,7 +199,6 @@ func (w *scenario) foreign(t targets.Target) pool.Ref {
 	return ref
 }
 
-// apply applies a set with these targets.
 func (w *scenario) apply(list ...targets.Target) {
 	w.set = &targets.Set{Targets: list}
 	w.manager.Apply(w.t.Context(), w.set)

@@ -43,13 +43,11 @@ type Status struct {
 	Shadow   *policy.Shadow // comparison with the other way of refilling; nil = too few requests
 }
 
-// Failure is an order that failed.
 type Failure struct {
 	At     time.Time
 	Reason string
 }
 
-// failuresKept is the maximum number of failures in a Status.
 const failuresKept = 5
 
 // status holds the current Status of a target. A status is shared by the worker, by the goroutines of

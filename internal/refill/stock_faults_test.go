@@ -87,7 +87,6 @@ func withFaults(t *testing.T, s *faultyStock, target targets.Target, story func(
 	})
 }
 
-// orders returns the number of placed orders.
 func (c *counter) orders() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

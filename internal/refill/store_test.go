@@ -69,7 +69,7 @@ func (b *book) lonely() bool {
 type placing struct {
 	pool.Order
 	at  time.Time
-	sum int // outliving + orders - waiting, as counted by a look right before
+	sum int // the sum outliving + orders - waiting right before the order
 }
 
 func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
@@ -202,7 +202,6 @@ func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	return sum
 }
 
-// window returns a window that begins now.
 func window(tokens int, long time.Duration) pool.Window {
 	return pool.Window{Tokens: tokens, Left: long}
 }
@@ -217,7 +216,6 @@ func (w *scenario) stock(t targets.Target) pool.Stock {
 	return s
 }
 
-// fresh returns the number of a target's fresh tokens.
 func (w *scenario) fresh(t targets.Target) int {
 	w.t.Helper()
 	return w.stock(t).Fresh

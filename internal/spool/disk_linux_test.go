@@ -17,13 +17,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// letter returns the n-th dead letter of a test.
 func letter(n int) spool.Letter {
 	at := time.Date(2026, 1, 2, 3, 4, n, 0, time.UTC)
 	return spool.Letter{Order: fmt.Sprint("order-", n), Provider: "one", Token: strings.Repeat("t", 300), Arrived: at, Until: at.Add(time.Minute)}
 }
 
-// path returns the path of a letter's file.
 func path(dir string, l spool.Letter) string {
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(l.Order))))
 }

@@ -34,7 +34,6 @@ type Letter struct {
 	Until     time.Time  `json:"until"`             // expiry of the token
 }
 
-// letterFile is the content of a dead letter's file.
 type letterFile struct {
 	Version int `json:"version"`
 	Letter

@@ -38,7 +38,6 @@ func failure(n int) Letter {
 	return l
 }
 
-// encoded returns the content of a letter's file.
 func encoded(t *testing.T, l Letter) string {
 	t.Helper()
 	data, err := l.encode()
@@ -79,7 +78,6 @@ func (s *Spool) mustKeep(t *testing.T, letters ...Letter) {
 	}
 }
 
-// path returns the path of a letter's file.
 func (s *Spool) path(l Letter) string { return filepath.Join(s.dir, nameOf(l.Order)) }
 
 // plant writes a file like a foreign program.

@@ -18,7 +18,6 @@ func newPipe() (client, server net.Conn) {
 	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
 }
 
-// pipeEnd is one end of a connection in memory.
 type pipeEnd struct{ in, out *stream }
 
 func (e *pipeEnd) Read(b []byte) (int, error)  { return e.in.read(b) }

@@ -141,7 +141,6 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	return addr, command.Process
 }
 
-// FreeAddress returns a loopback address that is not in use.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))

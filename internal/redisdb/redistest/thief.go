@@ -21,7 +21,6 @@ type Thief struct {
 	stolen int
 }
 
-// Dialer opens connections.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // NewThief returns a Thief with a fixed random seed. The Thief loses only replies to requests that
@@ -33,7 +32,6 @@ func NewThief(share float64, text string) *Thief {
 	}
 }
 
-// Stolen returns the number of lost replies.
 func (t *Thief) Stolen() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +56,6 @@ func (t *Thief) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return &struckConn{Conn: conn, thief: t}, nil
 }
 
-// strike decides whether the reply to a request is lost.
 func (t *Thief) strike(request []byte) bool {
 	if !bytes.Contains(request, t.Match) {
 		return false

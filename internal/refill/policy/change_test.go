@@ -30,7 +30,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// If the clock goes back, the State's time does not advance. Catching up with months is quick.
+// If the clock goes back, the State's time does not advance. A State catches up quickly after months.
 func TestOddClocks(t *testing.T) {
 	m, at := used(usual())
 	m.planned = 0

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// drawn draws a demand over a number of days.
 func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand(model, days*daySeconds, seed)

@@ -37,7 +37,6 @@ func gapPlace(silence float64) float64 {
 
 func (g *gaps) class(busy int) *gapClass { return &g[min(busy/gapBusies, gapClasses-1)] }
 
-// add counts a silence that has ended.
 func (g *gaps) add(busy int, silence float64) {
 	c := g.class(busy)
 	end := int(gapPlace(silence))

@@ -31,7 +31,6 @@ func atPrice(t *testing.T, price, wanted float64, arrivals []float64) Simulation
 	return Simulation{Params: k, Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals, Seed: 1}
 }
 
-// needed returns the Need of a simulation.
 func needed(t *testing.T, s Simulation) *Need {
 	t.Helper()
 	need, err := s.Need(t.Context(), simulated(t, s))

@@ -224,15 +224,15 @@ type exceedance struct {
 	shift  float64 // -log(m+1/2), which converts log n to the ratio
 }
 
-// prepare sums up a histogram. The argument expected is the current mean of the fallback.
-func (o *exceedance) prepare(h *histogram, expected float64) {
+// prepare sums up a histogram. The argument mean is the current mean of the fallback.
+func (o *exceedance) prepare(h *histogram, mean float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {
 		sum += uint32(h.Bins[i])
 		o.above[i] = float32(sum) / sampleUnit
 	}
 	o.weight = float64(h.weight) / sampleUnit
-	o.shift = -math.Log(expected + 0.5)
+	o.shift = -math.Log(mean + 0.5)
 }
 
 // mix corrects the fallback's probability p of at least n requests. The correction is the share of

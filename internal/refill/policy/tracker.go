@@ -28,7 +28,6 @@ type Tracker struct {
 	savedAt time.Time
 }
 
-// NewTracker returns a tracker without any learned data.
 func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
@@ -53,7 +52,6 @@ func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) 
 // Decide returns what to order for a stock that was read with the plan's Lead.
 func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
 
-// Placed records an order.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
 // Worth returns the worth of one more token, as computed by State.Worth. Worth uses the adaptive

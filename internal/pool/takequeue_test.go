@@ -139,8 +139,8 @@ func TestHangingLooksBlockNoCaller(t *testing.T) {
 	})
 }
 
-// RetryAfter is the time until an order lands for one caller more than the pending callers. The time
-// is the median lead time less the age of that order.
+// RetryAfter is the time until an order lands for one caller more than the pending callers. RetryAfter
+// is the median lead time less the age of this order.
 func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const median = 4 * time.Second

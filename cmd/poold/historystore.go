@@ -54,7 +54,7 @@ type store interface {
 	history.Audit
 }
 
-// openHistory opens the store that the section history of pools.yaml selects. It does not wait for
+// openHistory opens the store that pools.yaml selects in its section `history`. openHistory does not wait for
 // a connection. While the store is unavailable, the entries about ended orders wait in Redis.
 func openHistory(ctx context.Context, wanted targets.History, prefix string, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}

@@ -45,8 +45,8 @@ func (s *Replicas) Share(ctx context.Context, id captcha.ID, status []byte) erro
 }
 
 // Shared returns the last shared status of each identity, in the sequence of ids. A status is nil if
-// no replica shared one in the last hour, or if Redis cannot return it. Shared fails only if all are
-// unreadable.
+// no replica shared one in the last hour, or if Redis cannot return it. Shared returns an error only
+// if every status is unreadable.
 func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -62,8 +62,8 @@ func (p *pause) wait(at time.Time) time.Duration {
 	return wait
 }
 
-// useTurn spends the turn that Ready granted. Without a granted turn it spends the next turn, if
-// that turn has begun. It returns false if it spent no turn.
+// useTurn spends the turn that Ready granted. If Ready granted none, useTurn spends the
+// next turn, if its time has come. useTurn returns false if it spent no turn.
 func (p *pause) useTurn(at time.Time) bool {
 	switch {
 	case !p.granted.IsZero():

@@ -76,8 +76,8 @@ type fakeProvider struct {
 	limit   time.Duration
 
 	submitted provider.Request // the last submitted request, without the image
-	image     string           // of the last submit
-	polled    captcha.Identity // of the last poll
+	image     string           // image of the last submitted request
+	polled    captcha.Identity // identity of the last polled task
 	sold      int              // tokens
 	answered  time.Time        // of Answered
 	report    func() error

@@ -65,8 +65,8 @@ var (
 	bareNumber  = regexp.MustCompile(`\b(KEYS|ARGV)\[\d+\]`)
 )
 
-// LoadScripts loads every file in lua/ that is not shared. The argument constants contains additional
-// names, such as LIMIT.endings, and their values. LoadScripts panics if a file is missing, uses a
+// LoadScripts loads every file in lua/ that is not shared. A script may also use the names in
+// the argument constants, such as LIMIT.endings. LoadScripts panics if a file is missing, uses a
 // number or an undeclared name for a key or an argument, or does not use a name that it declares.
 func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	entries, err := fs.ReadDir(files, "lua")

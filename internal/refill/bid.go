@@ -63,8 +63,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRan
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
-		// Another replica has ordered since the look. The landings of that order do not wake this
-		// worker, so this worker must look again soon.
+		// Another replica has placed an order since this worker read the stock. The landings of
+		// that order do not wake this worker, so this worker must look again soon.
 		pause := o.wait()
 		pause.most = min(pause.most, bidFor)
 		return pause, nil

@@ -50,11 +50,11 @@ func (c *Collector) providerStatuses(states []purchase.Status, set *targets.Set)
 	return list
 }
 
-// redisStatus returns the state of Redis. The argument failed is the error of the survey.
-func redisStatus(mode string, health redisdb.Health, failed error) Redis {
-	r := Redis{Mode: mode, OK: failed == nil && health.Up, Reason: health.Reason}
-	if failed != nil && r.Reason == "" {
-		r.Reason = redisdb.Reason(failed)
+// redisStatus returns the state of Redis. The argument surveyErr is the error of the survey.
+func redisStatus(mode string, health redisdb.Health, surveyErr error) Redis {
+	r := Redis{Mode: mode, OK: surveyErr == nil && health.Up, Reason: health.Reason}
+	if surveyErr != nil && r.Reason == "" {
+		r.Reason = redisdb.Reason(surveyErr)
 	}
 	return r
 }

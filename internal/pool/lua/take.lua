@@ -252,8 +252,9 @@ local function serve(waiter)
   return {'token', element}
 end
 
--- serve_tickets serves the tickets in the order of their arrival. If this call does not include the
--- waiter of a ticket, the ticket reserves the token that fits it, and one token of the rate.
+-- serve_tickets serves the tickets in the order of their arrival. If the waiter of a ticket is not in
+-- this call, serve_tickets reserves a token of the stock for the ticket, and counts one request
+-- towards the rate.
 local function serve_tickets()
   if waiting == 0 or (length == 0 and not next(by_ticket)) then
     return

@@ -26,8 +26,8 @@ type Totals struct {
 	ByAction     map[Action]int `json:"by_action"` // all calls except /ledger and /faults
 }
 
-// Sale is one accepted task. A poll counts as collected even if a Fault with Accepted destroyed the
-// response, because no service knows that a response was lost.
+// Sale is one accepted task. The task counts as collected after a poll even if a Fault with
+// the field Accepted destroyed the response, because no service knows that a response was lost.
 type Sale struct {
 	Task        string           `json:"task"`
 	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; the JSON form lacks the proxy

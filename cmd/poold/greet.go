@@ -50,7 +50,7 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
 		each = append(each, p.Name+": "+p.String())
 	}
-	d.log.Info(s.All.String(), "targets", fewOf(each, len(s.Each)))
+	d.log.Info(s.All.String(), "targets", fewOf(each, len(s.Each)), "assumes", check.Assumptions)
 	if names := s.Unbounded(); len(names) > 0 {
 		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
 	}
@@ -80,11 +80,11 @@ func baseOf(address string, secure bool) string {
 	return "http://" + address
 }
 
-// curlFor returns a curl command that takes a token. It prefers a target that is not paused. The
+// curlFor returns a curl command that takes a token. It prefers a target that the file does not halt. The
 // command has no double quotes, because they would be escaped in the log.
 func curlFor(url string, set *targets.Set) string {
 	name := set.Targets[0].Name
-	if i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return !t.Paused }); i >= 0 {
+	if i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" }); i >= 0 {
 		name = set.Targets[i].Name
 	}
 	key := ""

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"poold/internal/check"
 	"poold/internal/targets"
 )
 
@@ -35,7 +36,7 @@ func TestGreeting(t *testing.T) {
 		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
 		{"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + login, "single", "level=WARN msg=\"" + simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
 		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") +
-			"level=INFO msg=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought\"\n" +
+			"level=INFO msg=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought: paused in the configuration file\" assumes=\"" + check.Assumptions + "\"\n" +
 			"level=WARN msg=\"no budget limits what these targets buy\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte(c.file), nil)

@@ -45,7 +45,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
 			Provider: client, Account: ps.account(terms), Concurrency: terms.Concurrency, Price: priceOf(terms.Price),
-			Callbacks: ps.callbacks(set, terms),
+			Simulated: terms.API == targets.APISimulated, Callbacks: ps.callbacks(set, terms),
 		})
 	}
 	// Orders in flight still use the client of a removed provider. Close only closes idle

@@ -3,6 +3,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,23 +34,31 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		simulated = "providers: [{name: own, api: simulated}]\n"
 		target    = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
 		warning   = "targets.a.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it\n"
-		valid     = "FILE is valid; targets: 1, providers: 1\n"
+		valid     = "note: FILE is valid; targets: 1, providers: 1\n"
 	)
 	for name, c := range map[string]struct{ file, printed, err string }{
 		"errors": {"budget: 5\ntargets: {}\n", "FILE:1: error: budget: must be a mapping: lines of `key: value`, indented\n" +
 			"FILE:2: error: targets: has no target: add at least one, with paused: true to buy nothing\n", "problems in "},
-		"a warning":   {redis + provider + target, "FILE:4: warning: " + warning + valid + "a: nothing is bought\nin all: nothing is bought\n", ""},
+		"a warning":   {redis + provider + target, "FILE:4: warning: " + warning + valid + "note: a: nothing is bought: paused in the configuration file\nnote: in all: nothing is bought\n", ""},
 		"no price":    {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + target, "warning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n", ""},
-		"no budget":   {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "a: at most ", ""},
+		"no budget":   {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "warning: a: at most ", ""},
+		// With a real provider, a target for trials buys nothing, which is a fact and not a problem.
+		"simulated_only": {redis + provider + strings.Replace(target, "paused: true", "simulated_only: true", 1),
+			"note: a: nothing is bought: the configuration file has `simulated_only: true` for this target and names a real provider, so nothing is bought\n", ""},
 		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "", "server.tls: open /none.pem"},
 		"simulated": {redis + simulated + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1),
-			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid + "a: at most ", ""},
+			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid + "note: a: at most ", ""},
 	} {
 		printed, err := runCheck(t, c.file)
+		for line := range strings.Lines(printed) {
+			if !regexp.MustCompile(`^(FILE:\d+: )?(error|warning|note): `).MatchString(line) {
+				t.Errorf("%s: a line without a label: %s", name, line)
+			}
+		}
 		if !strings.Contains(printed, c.printed) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v\n%s", name, err, printed)
 		}
-		if strings.Contains(printed, "(warning: no budget limits it)") != (name == "no budget") || strings.Contains(printed, "no price for") != (name == "no price") {
+		if strings.Contains(printed, "; no budget limits it\n") != (name == "no budget") || strings.Contains(printed, "no price for") != (name == "no price") {
 			t.Errorf("%s warns of a missing budget or price:\n%s", name, printed)
 		}
 	}

@@ -25,7 +25,11 @@ type Purchases struct {
 	price     float64 // price of one solve at the most expensive provider
 	unpriced  bool    // whether the file lacks the price of a type at one of the providers
 	bounded   bool    // whether a budget limits the purchases
+	halted    string  // see targets.Target.Halted
 }
+
+// Assumptions are the conditions under which poold buys as many solves as Purchases says.
+const Assumptions = "all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought"
 
 // money formats the cost of this number of solves, after a comma. The result is "" if a price is
 // unknown.
@@ -44,7 +48,10 @@ func (p Purchases) money(solves float64) string {
 
 // String returns a clause such as "at most 72,000 solves an hour, about $86".
 func (p Purchases) String() string {
-	if p.hour == 0 {
+	switch {
+	case p.halted != "":
+		return "nothing is bought: " + p.halted
+	case p.hour == 0:
 		return "nothing is bought"
 	}
 	text := "at most " + thousands(p.hour) + " solves an hour" + p.money(p.hour)
@@ -82,7 +89,7 @@ func SpendingOf(set *targets.Set) Spending {
 		soonest, usual := leadsOf(set, t.Identity.Type, t.Usable())
 		p := mostOf(set, t, threads, soonest)
 		s.Each = append(s.Each, p)
-		if t.Paused {
+		if t.Halted() != "" {
 			continue
 		}
 		shortest = min(shortest, soonest)
@@ -125,7 +132,7 @@ func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, 
 func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) Purchases {
 	p := Purchases{Name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
 	p.priceOf(set, t.Identity.Type)
-	if t.Paused {
+	if p.halted = t.Halted(); p.halted != "" {
 		p.bounded = true
 		return p
 	}
@@ -231,22 +238,27 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 // expensive targets.
 const mostPrinted = 50
 
-// text formats the spending for `poold check`. A simulated provider costs nothing, so the text then
-// has no warnings about prices and budgets.
+// text formats the spending for `poold check`. Each line begins with its class: "note" for a fact, or
+// "warning". A simulated provider costs nothing, so the text then has no warnings about prices and
+// budgets.
 func (s Spending) text(simulated bool) string {
 	var text strings.Builder
 	for i, p := range s.Each {
 		if i == mostPrinted {
-			fmt.Fprintf(&text, "and %d more\n", len(s.Each)-i)
+			fmt.Fprintf(&text, "note: and %d more\n", len(s.Each)-i)
 			break
 		}
-		warning := ""
-		if !p.bounded && !simulated {
-			warning = " (warning: no budget limits it)"
+		if p.bounded || simulated {
+			fmt.Fprintf(&text, "note: %s: %v\n", p.Name, p)
+		} else {
+			fmt.Fprintf(&text, "warning: %s: %v; no budget limits it\n", p.Name, p)
 		}
-		fmt.Fprintf(&text, "%s: %v%s\n", p.Name, p, warning)
 	}
-	fmt.Fprintf(&text, "%s: %v\n", s.All.Name, s.All)
+	fmt.Fprintf(&text, "note: %s: %v", s.All.Name, s.All)
+	if s.All.hour > 0 {
+		text.WriteString("; this assumes that " + Assumptions)
+	}
+	text.WriteString("\n")
 	lines := s.Shortfalls
 	if !simulated {
 		lines = append(slices.Clip(lines), s.unpriced...)

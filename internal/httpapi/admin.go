@@ -88,12 +88,15 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.finishChange(w, r, c, "target paused", limits...)
 }
 
-// resume is POST /pool/{target}/resume. The route ends a pause that was made by POST. A pause in
-// the configuration file ends only when the file is changed. If the target's orders fail or are
-// refused, the next order is placed at once.
+// resume is POST /pool/{target}/resume. The route ends a pause that was made by POST. If the
+// configuration file halts the target, the target stays halted until the file is changed. If the
+// target's orders fail or are refused, the next order is placed at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	if c.Target.Paused {
+	switch {
+	case c.Target.Paused:
 		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
+	case c.Target.Withheld:
+		return kernel.NewProblem(kernel.CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
 	}
 	if err := a.stock.Resume(r.Context(), c.Target.ID); err != nil {
 		return err

@@ -29,6 +29,7 @@ type account struct {
 
 	id               string    // see Account; "" = unknown
 	concurrency      int       // the file's limit
+	simulated        bool      // see Entry.Simulated
 	callbacks        Callbacks // settings for new orders
 	price            func(captcha.Type) float64
 	threads          int       // limit that the provider reports; 0 = none
@@ -64,6 +65,7 @@ func (a *account) limitLocked() int {
 type accountTerms struct {
 	id        string
 	limit     int // maximum number of orders in flight over all replicas
+	simulated bool
 	price     func(captcha.Type) float64
 	callbacks Callbacks
 }
@@ -98,7 +100,7 @@ func (as *accounts) replace(entries []Entry) {
 			a = old[i]
 		}
 		a.id, a.removed = e.Account, time.Time{}
-		a.concurrency, a.callbacks, a.price = max(1, e.Concurrency), e.Callbacks, e.Price
+		a.concurrency, a.simulated, a.callbacks, a.price = max(1, e.Concurrency), e.Simulated, e.Callbacks, e.Price
 		if a.price == nil {
 			a.price = func(captcha.Type) float64 { return 0 }
 		}
@@ -200,7 +202,7 @@ func (as *accounts) nextAccount() *account {
 func (as *accounts) termsOf(a *account) accountTerms {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
+	return accountTerms{id: a.id, limit: a.limitLocked(), simulated: a.simulated, price: a.price, callbacks: a.callbacks}
 }
 
 // silent is silentLocked for a caller without the lock.

@@ -19,6 +19,8 @@ var (
 	ErrBusy = errors.New("the provider takes no order now")
 	// ErrDepth means that the stock has enough tokens and orders, or that buying is paused.
 	ErrDepth = errors.New("the stock needs no order")
+	// ErrReal means that Spec.SimulatedOnly is set, and that the slot is at a real provider.
+	ErrReal = errors.New("only a simulated provider may be used for this target, and the provider is a real service")
 	// ErrNotKept means that neither Redis nor the disk stored a callback.
 	ErrNotKept = errors.New("neither redis nor the disk stored the callback")
 )
@@ -130,6 +132,7 @@ type Entry struct {
 	Provider    Provider
 	Account     string // id of the account, from the function Account; "" = unknown
 	Concurrency int    // maximum number of orders in flight over all replicas
+	Simulated   bool   // the provider is simulated: it costs nothing, and no site accepts its tokens
 	Callbacks   Callbacks
 	Price       func(captcha.Type) float64 // price of one token; negative = unknown; a nil function means a price of 0
 }
@@ -162,7 +165,8 @@ type Spec struct {
 	Lead     time.Duration // lead time; tokens that expire within this time do not count in the depth
 	// Shortest is the shortest learned lead time; 0 = too few lead times are known.
 	Shortest        time.Duration
-	PerHour, PerDay int // the target's budgets; 0 = no limit
+	PerHour, PerDay int  // the target's budgets; 0 = no limit
+	SimulatedOnly   bool // Buy refuses a slot at a real provider
 	// Guests is the budget of all guests; zero unless the order is for a guest.
 	Guests pool.Caps
 	// Image is the picture of a captcha.Image, and nil for other types. The picture is kept only in

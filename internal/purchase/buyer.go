@@ -106,6 +106,7 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 //   - *BudgetError: a budget is used up.
 //   - *pool.BoundedError: the last orders of the identity failed.
 //   - ErrDepth: the stock has enough tokens and orders, or buying is paused.
+//   - ErrReal: the target buys only from a simulated provider.
 //
 // After an error Buy has freed the slot and removed the reservations. If Redis does not answer, the
 // reservations are removed later. When a placed order ends, its goroutine calls onEnd with the

@@ -61,6 +61,10 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, err
 	}
 	terms := p.accounts.termsOf(slot.account)
+	if spec.SimulatedOnly && !terms.simulated {
+		slot.Free()
+		return nil, ErrReal
+	}
 	o := newOrder(slot, spec, terms)
 	p.lifetimes.setLife(spec.ID, spec.Lifetime)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)

@@ -17,7 +17,7 @@ import (
 // The states of a Status, as in /status.
 const (
 	OK      = "ok"
-	Paused  = "paused"  // paused by the file or by an operator; nothing is bought
+	Paused  = "paused"  // halted by the file (targets.Target.Halted) or paused by an operator; nothing is bought
 	Starved = "starved" // the target wants tokens and cannot order them now
 	Budget  = "budget"  // the target wants tokens, and the budget is used up
 	Refused = "refused" // the provider rejects the target's parameters
@@ -67,8 +67,8 @@ func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
 	if t.Refill == targets.RefillAdaptive {
 		s.now.Want = t.Min
 	}
-	if t.Paused {
-		s.now.Want, s.now.State, s.now.Reason = 0, Paused, "paused in the file"
+	if reason := t.Halted(); reason != "" {
+		s.now.Want, s.now.State, s.now.Reason = 0, Paused, reason
 	}
 }
 

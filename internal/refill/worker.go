@@ -150,7 +150,7 @@ func (w *worker) contained(part func() waitRange) (next waitRange) {
 // prepare begins a turn. If look is true, the result q is the query for the look. Otherwise the
 // result pause is the time to wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause waitRange, look bool) {
-	if w.target.Paused {
+	if w.target.Halted() != "" {
 		return q, waitRange{least: coalesce, most: policy.Never, passive: true}, false
 	}
 	if w.absent {
@@ -303,7 +303,7 @@ func (w *worker) spec(on terms) purchase.Spec {
 		Target: w.target.Name, Owner: *w.owner.Load(), Identity: w.target.Identity, ID: w.target.ID,
 		Depth: on.depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime,
 		Lead: on.lead, Shortest: on.shortest,
-		PerHour: w.target.Budget.PerHour, PerDay: w.target.Budget.PerDay,
+		PerHour: w.target.Budget.PerHour, PerDay: w.target.Budget.PerDay, SimulatedOnly: w.target.SimulatedOnly,
 	}
 }
 
@@ -320,8 +320,9 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 			w.log.Warn("nothing more is bought for now", "err", err)
 		}
 		return waitRange{least: coalesce, most: budget.RetryAfter}
-	case errors.Is(err, purchase.ErrNoProvider):
-		// A reload that adds a provider wakes the worker.
+	case errors.Is(err, purchase.ErrNoProvider), errors.Is(err, purchase.ErrReal):
+		// A reload that adds a provider wakes the worker. After ErrReal, the reload that added the real
+		// provider is about to replace the worker.
 		w.status.set(Starved, err.Error())
 		return waitRange{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):

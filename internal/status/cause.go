@@ -29,9 +29,10 @@ var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknown
 // priority. The target's other causes come next, then the outage.
 func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outageReason string) Cause {
 	state, reason := refilling.State, refilling.Reason
+	halted := t.Halted()
 	switch {
-	case t.Paused:
-		return Cause{State: refill.Paused, Reason: "paused in the configuration file"}
+	case halted != "":
+		return Cause{State: refill.Paused, Reason: halted}
 	case stock.Paused:
 		return Cause{State: refill.Paused, Reason: pauseReason(t.Name, stock.Pause)}
 	case stock.Err != nil && (state == refill.OK || state == refill.Starved):

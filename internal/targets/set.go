@@ -259,6 +259,20 @@ type Target struct {
 	Owner    string        `key:"owner" as:"filled" doc:"The person or team responsible for the target; required, here or in the defaults."`
 	Paused   bool          `key:"paused" default:"false" doc:"true: buys nothing; tokens in stock are still handed out."`
 	Line     int           // line of the entry in the file
+
+	SimulatedOnly bool `key:"simulated_only" not:"defaults" default:"false" doc:"true: the target buys only from a simulated provider; while the providers are real services, nothing is bought. For examples whose page is not yours."`
+	Withheld      bool // SimulatedOnly is set, and the providers are real services
+}
+
+// Halted returns why the file forbids all purchases for the target, or "" if it allows them.
+func (t Target) Halted() string {
+	switch {
+	case t.Paused:
+		return "paused in the configuration file"
+	case t.Withheld:
+		return "the configuration file has `simulated_only: true` for this target and names a real provider, so nothing is bought"
+	}
+	return ""
 }
 
 // Usable returns how long a token of this target can be handed out.

@@ -53,6 +53,7 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 	for i, item := range items {
 		t := targetEntry{&all[i], item}
 		t.Line = item.line
+		t.Withheld = t.SimulatedOnly && !set.Simulated()
 		defaultsSection.inherit(item, reflect.ValueOf(t.Target).Elem(), reflect.ValueOf(defaults.Target).Elem())
 		t.windowRules()
 		t.budgetRules(t.Budget)

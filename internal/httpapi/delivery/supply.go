@@ -73,7 +73,7 @@ func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 // needsOperator reports whether an operator must act before poold places another order for a
 // target.
 func (s *Supply) needsOperator(ctx context.Context, t *kernel.Target) bool {
-	if t.Paused {
+	if t.Halted() != "" {
 		return true
 	}
 	note, known := s.Refill.Current(ctx, t.Name)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
+)
+
+// A target with `simulated_only: true` has tokens while the provider is simulated. When a reload names
+// a real service, no path buys for it there: not the depth, nor a warm window, `on_empty: solve` or
+// POST /solve for its identity. Each refusal and the status give the reason.
+func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
+	t.Parallel()
+	service := simulated.New(simulated.Options{Ledger: true, Median: 50 * time.Millisecond})
+	defer service.Close()
+	server := httptest.NewServer(service)
+	defer server.Close()
+	const targets = "solve: {owner: q, pages: ['https://example.com/*'], budget: {per_hour: 100}}\ntargets:\n" +
+		"  demo: {type: turnstile, sitekey: demo, pageurl: 'https://example.com/demo', owner: q, depth: 2, simulated_only: true, on_empty: solve, warm: [{cron: '* * * * *', tokens: 3, for: 1h}]}\n" +
+		"  mine: {type: turnstile, sitekey: mine, pageurl: 'https://example.com/mine', owner: q, depth: 2}\n"
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	writeFile(t, path, "providers: [{name: own, api: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
+	p := startPoold(t, path, "")
+	if h, code, err := p.take(t.Context(), http.DefaultClient, "demo", "?wait=60s"); code != http.StatusOK || !strings.HasPrefix(h.Token, "SIMULATED.") {
+		t.Fatal(code, err, h)
+	}
+
+	writeFile(t, path, fmt.Sprintf("providers: [{name: paid, url: '%s', key: k, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
+	p.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
+	testkit.Within(t, 20*time.Second, "the end of the simulated orders", func() bool { return p.target("demo").InFlight == 0 })
+	p.order(http.MethodDelete, "/pool/demo/tokens", "", http.StatusNoContent)
+	p.order(http.MethodPost, "/pool/demo/warm", `{"tokens": 5, "for": "1h"}`, http.StatusNoContent)
+	p.order(http.MethodPost, "/pool/demo/resume", "", http.StatusConflict)
+
+	const reason = "the configuration file has `simulated_only: true` for this target"
+	const solve = `{"type":"turnstile","sitekey":"demo","pageurl":"https://example.com/demo"}`
+	for what, ask := range map[string][2]string{
+		"a take": {"/pool/demo/token?wait=0s", ""}, "on_empty: solve": {"/pool/demo/token", ""}, "POST /solve": {"/solve", solve},
+	} {
+		answer, code, err := p.request(t.Context(), http.DefaultClient, ask[0], ask[1], "Content-Type", "application/json")
+		if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(answer), `"paused"`) || !strings.Contains(string(answer), reason) {
+			t.Errorf("%s: %d %v\n%s", what, code, err, answer)
+		}
+	}
+	if at := p.target("demo"); at.State != "paused" || at.Want != 0 || !strings.Contains(at.Reason, reason) {
+		t.Errorf("the status is %+v", at)
+	}
+
+	// The other target shows that the service would have sold.
+	testkit.Within(t, 20*time.Second, "tokens of the other target", func() bool { return p.target("mine").Fresh == 2 })
+	for _, sale := range service.Sold() {
+		if sale.Identity.Sitekey != "mine" {
+			t.Errorf("the service sold %+v", sale)
+		}
+	}
+}

@@ -39,7 +39,9 @@ func TestExitCodes(t *testing.T) {
 		{"serve --help", 0, "-log-level", ""},
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},
 		{"check --config " + bad, 1, bad + ":1: error: providers: ", "problems in " + bad + ": 2"},
-		{"check --config " + dir + "/none.yaml", 1, dir + "/none.yaml: error: the file cannot be read: no such file or directory", "problems in"},
+		{"check --config " + dir + "/none.yaml", 1, dir + "/none.yaml: error: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)", "problems in"},
+		// The first line of a start precedes every step that can wait, even the reading of the file.
+		{"serve --config " + dir + "/none.yaml", 1, "", `msg=starting version=dev commit=`},
 		{"serve --config " + bad, 1, "", bad + ":1: providers: "},
 		{"healthcheck --url http://127.0.0.1:1", 1, "", "asking the daemon: "},
 		{"healthcheck --url 127.0.0.1:1", 2, "", "--url must be like http://"},
@@ -92,7 +94,7 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	// The checks of the file refuse an address that is open to the network, and an address in use
 	// cannot be bound. The error of the start then names the address that was used.
-	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use"
+	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)
 	for _, c := range []struct{ config, env, flag, want string }{

@@ -54,6 +54,7 @@ func TestHistoryCommand(t *testing.T) {
 		{"site -- -k", 200, `{"records":[]}`, 0, "/history/site/-k", []string{"there are no records\n"}, ""},
 		{"--json site 6Le", 200, someRecords, 0, "/history/site/6Le", []string{someRecords}, "ENDED"},
 		{"tasks --status error", 200, someRecords, 0, "/history/tasks?status=error", []string{"ENDED", "add --cursor CUR"}, ""},
+		{"tasks --status error --target login", 200, someRecords, 0, "/history/tasks?status=error&target=login", []string{"ENDED"}, ""},
 		{"tasks --status polling", 200, active, 0, "/history/tasks?status=polling", []string{"STATE"}, "HOW"},
 		{"tasks --status polling", 200, `{"records":[]}`, 0, "/history/tasks?status=polling", []string{"there are no records\n"}, ""},
 		{"active", 200, active, 0, "/history/active", []string{

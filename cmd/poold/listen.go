@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 
 	"poold/internal/backend"
 	"poold/internal/cli"
@@ -37,6 +38,9 @@ func bind(ctx context.Context, address string, files targets.TLS) (net.Listener,
 		network = "tcp4" // with "tcp", 0.0.0.0 would include IPv6
 	}
 	listener, err := config.Listen(ctx, network, address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listening: %w by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}

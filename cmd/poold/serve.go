@@ -75,6 +75,8 @@ func newServe(c *cli.Console) *cobra.Command {
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
+	// The first line comes before any step that can wait for a disk, Redis or a store.
+	log.Info("starting", "version", version, "commit", commit(), "config", config)
 	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
 	// would kill the process.
 	hangups := make(chan os.Signal, 1)

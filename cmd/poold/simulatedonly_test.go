@@ -22,11 +22,12 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	defer service.Close()
 	server := httptest.NewServer(service)
 	defer server.Close()
+	// The first file keeps no stock, so that the only simulated order is the one for the take.
 	const targets = "solve: {owner: q, pages: ['https://example.com/*'], budget: {per_hour: 100}}\ntargets:\n" +
 		"  demo: {type: turnstile, sitekey: demo, pageurl: 'https://example.com/demo', owner: q, depth: 2, simulated_only: true, on_empty: solve, warm: [{cron: '* * * * *', tokens: 3, for: 1h}]}\n" +
 		"  mine: {type: turnstile, sitekey: mine, pageurl: 'https://example.com/mine', owner: q, depth: 2}\n"
 	path := filepath.Join(t.TempDir(), "pools.yaml")
-	writeFile(t, path, "providers: [{name: own, api: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
+	writeFile(t, path, "providers: [{name: own, api: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+strings.NewReplacer("depth: 2", "depth: 0", "warm: [{cron: '* * * * *', tokens: 3, for: 1h}]", "warm: []").Replace(targets))
 	p := startPoold(t, path, "")
 	if h, code, err := p.take(t.Context(), http.DefaultClient, "demo", "?wait=60s"); code != http.StatusOK || !strings.HasPrefix(h.Token, "SIMULATED.") {
 		t.Fatal(code, err, h)

@@ -39,9 +39,9 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 	for name, c := range map[string]struct{ file, printed, err string }{
 		"errors": {"budget: 5\ntargets: {}\n", "FILE:1: error: budget: must be a mapping: lines of `key: value`, indented\n" +
 			"FILE:2: error: targets: has no target: add at least one, with paused: true to buy nothing\n", "problems in "},
-		"a warning":   {redis + provider + target, "FILE:4: warning: " + warning + valid + "note: a: nothing is bought: paused in the configuration file\nnote: in all: nothing is bought\n", ""},
-		"no price":    {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + target, "warning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n", ""},
-		"no budget":   {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "warning: a: at most ", ""},
+		"a warning": {redis + provider + target, "FILE:4: warning: " + warning + valid + "note: a: nothing is bought: paused in the configuration file\nnote: in all: nothing is bought\n", ""},
+		"no price":  {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + target, "warning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n", ""},
+		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "warning: a: at most ", ""},
 		// With a real provider, a target for trials buys nothing, which is a fact and not a problem.
 		"simulated_only": {redis + provider + strings.Replace(target, "paused: true", "simulated_only: true", 1),
 			"note: a: nothing is bought: the configuration file has `simulated_only: true` for this target and names a real provider, so nothing is bought\n", ""},

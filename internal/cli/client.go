@@ -141,8 +141,15 @@ func (c *Client) open(ctx context.Context, q apiRequest) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
+	if response.StatusCode == http.StatusBadRequest && strings.TrimSpace(string(answer)) == plainToTLS {
+		https := "https" + strings.TrimPrefix(c.base, "http")
+		return nil, &refusal{status: response.StatusCode, text: "the daemon expects TLS at this address: use --url " + https + " (or POOLD_URL)"}
+	}
 	return nil, refusalOf(response, answer)
 }
+
+// plainToTLS is the body with which package net/http answers an unencrypted request to a TLS port.
+const plainToTLS = "Client sent an HTTP request to an HTTPS server."
 
 func readAnswer(body io.Reader) ([]byte, error) {
 	answer, err := io.ReadAll(io.LimitReader(body, answerLimit))

@@ -47,8 +47,8 @@ func historyViews() []historyView {
 			},
 		},
 		{
-			use: "tasks --status STATUS", short: "list orders by the status of their tasks", example: "--status error --from 2026-01-02",
-			args: Words(0), query: append([]string{"status"}, paged...), needs: "status solved, error or polling",
+			use: "tasks --status STATUS", short: "list orders by the status of their tasks", example: "--status error --target staging-login",
+			args: Words(0), query: append([]string{"status", "target"}, paged...), needs: "status solved, error or polling",
 			path: only("/tasks"), show: taskTable,
 		},
 		{
@@ -134,6 +134,7 @@ var historyFlags = map[string]struct {
 	values []string
 }{
 	"status": {"`status` of the tasks: solved, error or polling", []string{"solved", "error", "polling"}},
+	"target": {"only the orders of the target with this `name`", nil},
 	"from":   {"`time` or day at which the range begins", nil},
 	"to":     {"`time` or day at which the range ends", nil},
 	"limit":  {"show at most `N` entries, 1 to 1000 (default 50)", nil},

@@ -315,6 +315,26 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	if q := d.history.lastAsked(); q.Targets != nil && !slices.Equal(q.Targets, []string{"staging-login", "staging-signup"}) {
 		t.Errorf("asked for %q", q.Targets)
 	}
+	// The parameter target selects one of the targets that the key sees.
+	for _, c := range []struct {
+		key, target string
+		ids         []int
+	}{
+		{keyStaging, "staging-login", []int{0}}, {keyStaging, "checkout", nil}, {keyStaging, "no-such", nil}, {keyStaging, "/solve", nil},
+		{keyAll, "checkout", []int{1}}, {keyAll, "staging-gone", []int{2}}, {keyAll, "/solve", []int{3}}, {keyAll, "no-such", nil},
+	} {
+		for _, status := range []string{"solved", "polling"} {
+			a := d.ask(t, "GET", "/history/tasks?status="+status+"&target="+url.QueryEscape(c.target), bearer(c.key))
+			var got []string
+			for _, r := range decoded[historyapi.List](t, a).Records {
+				got = append(got, r.ID)
+			}
+			if a.status != 200 || len(got) != len(c.ids) || len(got) > 0 && got[0] != ofOrder(c.ids[0]).String() {
+				t.Errorf("%s %s of %s: %s", c.key, status, c.target, a.body)
+			}
+		}
+	}
+	d.ask(t, "GET", "/history/tasks?status=solved&target=No%20Name", bearer(keyAll)).has(t, "no name", 400, "target must be the name of a target, or /solve")
 	for n, name := range names {
 		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n).String(), bearer(keyStaging))
 		if n == 0 || n == 4 {

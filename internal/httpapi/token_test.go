@@ -247,7 +247,7 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 		"/pool/checkout/token?min-ttl=5":                       "known: wait, min_ttl; did you mean min_ttl?",
 		"/pool/checkout/token?timeout=5":                       "known: wait, min_ttl",
 		"/pool/checkout/token?" + strings.Repeat("wait", 2500): "known: wait, min_ttl",
-		"/history/tasks?status=error&form=2026-01-02":          "known: from, to, limit, cursor, status; did you mean from?",
+		"/history/tasks?status=error&form=2026-01-02":          "known: from, to, limit, cursor, status, target; did you mean from?",
 	} {
 		d.ask(t, "GET", path).check(t, "the answer", 400, end+`","code":"bad_request"`)
 	}

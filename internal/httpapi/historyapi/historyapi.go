@@ -16,6 +16,7 @@ import (
 	"poold/internal/httpapi/kernel"
 	"poold/internal/purchase"
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 const (
@@ -65,11 +66,18 @@ func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	})
 }
 
-// Tasks is GET /history/tasks: the orders whose tasks have the given status.
+// Tasks is GET /history/tasks: the orders whose tasks have the given status, of all targets or of the
+// given target.
 func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	asked, err := readPageQuery(r.URL.RawQuery, "status")
+	asked, err := readPageQuery(r.URL.RawQuery, "status", "target")
 	if err != nil {
 		return err
+	}
+	if asked.values.Has("target") {
+		asked.Targets = []string{asked.values.Get("target")}
+		if asked.Targets[0] != purchase.GuestTarget && !targets.IsName(asked.Targets[0]) {
+			return kernel.NewProblem(kernel.CodeBadRequest, wantTarget)
+		}
 	}
 	switch status := history.Status(asked.values.Get("status")); status {
 	case history.StatusPolling:
@@ -136,7 +144,7 @@ func (h *Routes) writeActive(w http.ResponseWriter, r *http.Request, c *kernel.C
 	position := func(u *purchase.OrderInFlight) history.Position {
 		return history.Position{Ended: u.Placed, ID: u.Order.String()}
 	}
-	all = slices.DeleteFunc(all, func(u purchase.OrderInFlight) bool { return !c.Sees(u.Target) || !asked.covers(position(&u)) })
+	all = slices.DeleteFunc(all, func(u purchase.OrderInFlight) bool { return !c.Sees(u.Target) || !asked.covers(position(&u), u.Target) })
 	slices.SortFunc(all, func(a, b purchase.OrderInFlight) int { return newestFirst(position(&a), position(&b)) })
 	var list ActiveList
 	list.Records, list.Next = convertPage(w, asked, all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord, position)
@@ -214,10 +222,15 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, one, []Record{one})
 }
 
-// find queries the store for the targets that the caller may see. If the caller may see no target,
-// the result is empty.
+// find queries the store for the targets of the query that the caller may see. If there are none, the
+// result is empty.
 func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
-	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
+	if q.Targets == nil {
+		q.Targets = c.Visible()
+	} else {
+		q.Targets = slices.DeleteFunc(q.Targets, func(name string) bool { return !c.Sees(name) })
+	}
+	if q.Targets != nil && len(q.Targets) == 0 {
 		return found, nil
 	}
 	return read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })

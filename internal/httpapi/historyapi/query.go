@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,23 +29,24 @@ const (
 const (
 	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
 	wantCursor = "cursor must be the `next` of an earlier answer, unchanged"
+	wantTarget = "target must be the name of a target, or /solve"
 	wantBy     = "by must be owner, target or key: ?by=owner"
 	wantPer    = "per must be day or absent: ?by=owner&per=day"
 )
 
 var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
 
-// pageQuery is a request for a page of records. The function find sets Query.Targets before the
-// query.
+// pageQuery is a request for a page of records. Before the query, the function find limits
+// Query.Targets to those that the caller sees.
 type pageQuery struct {
 	history.Query
 	values url.Values // the unparsed parameters
 }
 
-// covers reports whether a position is in the range of the query and after its cursor. The position
-// of an order in flight contains the time of placing.
-func (q *pageQuery) covers(p history.Position) bool {
-	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
+// covers reports whether an order in flight belongs to a target of the query, and whether its
+// position, which has the time of placing, is in the range of the query and after its cursor.
+func (q *pageQuery) covers(p history.Position, target string) bool {
+	return (q.Targets == nil || slices.Contains(q.Targets, target)) && !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
 }
 

@@ -143,7 +143,7 @@ func TestLoadFails(t *testing.T) {
 	}
 	b.must(os.Remove(b.path("pools.yaml")))
 	_, err = b.Load(context.Background())
-	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: no such file or directory") {
+	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)") {
 		t.Errorf("missing file: %v", err)
 	}
 }

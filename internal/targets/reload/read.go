@@ -56,7 +56,11 @@ func (f *File) read(ctx context.Context, prepare func()) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // the caller cancelled the read, so the file is not at fault
 	case err != nil:
-		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
+		remedy := ""
+		if f.Current() == nil && errors.Is(err, fs.ErrNotExist) {
+			remedy = "; name the file with --config (or POOLD_CONFIG)"
+		}
+		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err) + remedy}}
 	}
 	return data, nil
 }

@@ -46,6 +46,9 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, target := range s.file["targets"].(map[string]any) {
+		delete(target.(map[string]any), "simulated_only") // the story's service is a real one to poold
+	}
 	s.add(fmt.Sprintf("providers: [{name: captchaai, profile: captchaai, url: %q, key: %s, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
 	key := ""
 	if slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.text, "POOLD_KEY") }) {
@@ -90,6 +93,9 @@ func (s *story) add(text string) {
 	var sections map[string]any
 	if err := yaml.Unmarshal([]byte(text), &sections); err != nil {
 		s.t.Fatal(err)
+	}
+	if s.daemon != nil {
+		delete(sections, "providers") // the page names a paid service; the story keeps its own
 	}
 	merge(s.file, sections)
 	merged, err := yaml.Marshal(s.file)

@@ -141,12 +141,36 @@ func TestSchemaIsPublished(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(data, []byte("# yaml-language-server: $schema=docs/pools.schema.json\n")) {
 			t.Errorf("%s does not name its schema in its first line (%v)", file, err)
 		}
-		if _, err := Parse(file, data, nil); err != nil {
+		if _, err := Parse(file, data, env("CAPTCHAAI_API_KEY", "k")); err != nil {
 			t.Errorf("%v", err)
 		}
+		if lines := bytes.Count(data, []byte("\n")); lines > 40 {
+			t.Errorf("%s has %d lines, and a newcomer reads 40 at most", file, lines)
+		}
 	}
-	if data, err := os.ReadFile("../../pools.example.yaml"); err != nil || bytes.Count(data, []byte("\n")) != 12 {
-		t.Errorf("the example has %d lines, want 12 (%v)", bytes.Count(data, []byte("\n")), err)
+}
+
+// pools.example.yaml is a first real run: without the account's key it is refused, and a budget limits
+// what it buys. README shows it.
+func TestExampleIsAFirstRealRun(t *testing.T) {
+	data, err := os.ReadFile("../../pools.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse("pools.example.yaml", data, nil); err == nil || !strings.Contains(err.Error(), "CAPTCHAAI_API_KEY") {
+		t.Errorf("without a key: %v", err)
+	}
+	set, err := Parse("pools.example.yaml", data, env("CAPTCHAAI_API_KEY", "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := set.Targets[0]; set.Simulated() || own.SimulatedOnly || own.Budget.PerDay == 0 || own.Budget.PerHour == 0 {
+		t.Errorf("%+v", own)
+	}
+	_, shown, _ := bytes.Cut(data, []byte("\n"))
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil || !bytes.Contains(readme, append([]byte("```yaml add\n"), append(shown, "```\n"...)...)) {
+		t.Errorf("README does not show pools.example.yaml without its first line (%v)", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestShippedFileIsValid(t *testing.T) {
 		t.Errorf("%d targets", len(set.Targets))
 	}
 	for _, target := range set.Targets {
-		if target.Depth < 1 || target.Paused || !strings.Contains(target.Identity.Pageurl, "example.com/") {
+		if target.Depth < 1 || target.Halted() != "" || !strings.Contains(target.Identity.Pageurl, "example.com/") {
 			t.Errorf("target %+v is not warm from the start or not an example", target)
 		}
 	}
@@ -46,6 +46,11 @@ func TestShippedFileIsValid(t *testing.T) {
 		set.Providers[0].Profile != "captchaai" || len(set.Server.Keys) != 1 {
 		t.Errorf("in production: %+v", set)
 	}
+	for _, target := range set.Targets { // examples cost nothing
+		if !target.Withheld {
+			t.Errorf("%s is bought from a real service", target.Name)
+		}
+	}
 	if len(set.Warnings) != 0 {
 		t.Errorf("in production it warns:\n%s", warnings(set))
 	}
@@ -55,16 +60,49 @@ func TestShippedFileIsValid(t *testing.T) {
 	}
 }
 
-// The shipped file explains every key that Parse knows.
-func TestShippedFileNamesEveryKey(t *testing.T) {
-	data := shipped(t)
+// referenceBlocks returns the blocks of docs/reference.md, each of which shows one section.
+func referenceBlocks(t *testing.T) (blocks []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllSubmatch(page, -1) {
+		blocks = append(blocks, string(block[1]))
+	}
+	return blocks
+}
+
+// The blocks of the reference, the first one of each section, are a valid file.
+func TestReferenceIsValid(t *testing.T) {
+	file, sections := "", map[string]bool{}
+	for _, block := range referenceBlocks(t) {
+		if section, _, _ := strings.Cut(block, ":"); !sections[section] {
+			sections[section] = true
+			file += block
+		}
+	}
+	for _, f := range pools.fields {
+		if !sections[f.key] {
+			t.Errorf("the reference has no block of %s", f.key)
+		}
+	}
+	_, err := Parse("pools.yaml", []byte(file), env("CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef", "DATABASE_URL", "postgres://h/d", "PROXY", "h:1"))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// The reference explains every key that Parse knows.
+func TestReferenceNamesEveryKey(t *testing.T) {
+	data := strings.Join(referenceBlocks(t), "")
 	known := fieldsOf(pools)
 	if len(known) < 60 {
 		t.Fatalf("the table has only %d keys", len(known))
 	}
 	for _, f := range known {
-		if !strings.Contains(string(data), f.key+":") {
-			t.Errorf("the shipped pools.yaml does not show %s", f.key)
+		if !regexp.MustCompile(`(?m)[ {]` + f.key + `:|^` + f.key + `:`).MatchString(data) {
+			t.Errorf("docs/reference.md does not show %s", f.key)
 		}
 		if f.doc == "" || strings.Contains(f.doc, "\n") || !strings.HasSuffix(f.doc, ".") {
 			t.Errorf("%s is not explained in one line: %q", f.key, f.doc)
@@ -72,11 +110,11 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	}
 }
 
-func TestShippedFileNamesDefaults(t *testing.T) {
-	data := shipped(t)
-	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(string(data), -1)
+func TestReferenceNamesDefaults(t *testing.T) {
+	data := strings.Join(referenceBlocks(t), "")
+	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(data, -1)
 	if len(named) < 10 {
-		t.Fatalf("the shipped file names only %d defaults", len(named))
+		t.Fatalf("the reference names only %d defaults", len(named))
 	}
 	for _, m := range named {
 		key, value := m[1], strings.TrimRight(m[2], ".")
@@ -88,7 +126,7 @@ func TestShippedFileNamesDefaults(t *testing.T) {
 			preset := f.preset.Interface()
 			return fmt.Sprint(preset) == value || preset == d
 		}) {
-			t.Errorf("the shipped file gives %s the default %s, the table does not", key, value)
+			t.Errorf("the reference gives %s the default %s, the table does not", key, value)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 		t.Fatal(code, err, h)
 	}
 
-	writeFile(t, path, fmt.Sprintf("providers: [{name: paid, url: '%s', key: k, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
+	writeFile(t, path, fmt.Sprintf("providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
 	p.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
 	testkit.Within(t, 20*time.Second, "the end of the simulated orders", func() bool { return p.target("demo").InFlight == 0 })
 	p.order(http.MethodDelete, "/pool/demo/tokens", "", http.StatusNoContent)

@@ -326,7 +326,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		for _, status := range []string{"solved", "polling"} {
 			a := d.ask(t, "GET", "/history/tasks?status="+status+"&target="+url.QueryEscape(c.target), bearer(c.key))
 			var got []string
-			for _, r := range decoded[historyapi.List](t, a).Records {
+			for _, r := range decodeAnswer[historyapi.List](t, a).Records {
 				got = append(got, r.ID)
 			}
 			if a.status != 200 || len(got) != len(c.ids) || len(got) > 0 && got[0] != ofOrder(c.ids[0]).String() {

@@ -141,7 +141,7 @@ func TestSchemaIsPublished(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(data, []byte("# yaml-language-server: $schema=docs/pools.schema.json\n")) {
 			t.Errorf("%s does not name its schema in its first line (%v)", file, err)
 		}
-		if _, err := Parse(file, data, env("CAPTCHAAI_API_KEY", "k")); err != nil {
+		if _, err := Parse(file, data, lookupOf("CAPTCHAAI_API_KEY", "k")); err != nil {
 			t.Errorf("%v", err)
 		}
 		if lines := bytes.Count(data, []byte("\n")); lines > 40 {
@@ -160,7 +160,7 @@ func TestExampleIsAFirstRealRun(t *testing.T) {
 	if _, err := Parse("pools.example.yaml", data, nil); err == nil || !strings.Contains(err.Error(), "CAPTCHAAI_API_KEY") {
 		t.Errorf("without a key: %v", err)
 	}
-	set, err := Parse("pools.example.yaml", data, env("CAPTCHAAI_API_KEY", "k"))
+	set, err := Parse("pools.example.yaml", data, lookupOf("CAPTCHAAI_API_KEY", "k"))
 	if err != nil {
 		t.Fatal(err)
 	}

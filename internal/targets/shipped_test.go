@@ -87,7 +87,7 @@ func TestReferenceIsValid(t *testing.T) {
 			t.Errorf("the reference has no block of %s", f.key)
 		}
 	}
-	_, err := Parse("pools.yaml", []byte(file), env("CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef", "DATABASE_URL", "postgres://h/d", "PROXY", "h:1"))
+	_, err := Parse("pools.yaml", []byte(file), lookupOf("CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef", "DATABASE_URL", "postgres://h/d", "PROXY", "h:1"))
 	if err != nil {
 		t.Error(err)
 	}

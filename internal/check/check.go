@@ -21,7 +21,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Use:   "check",
 		Short: "validate pools.yaml",
 		Long: "Validates the file. Prints an error line for each problem that makes it unusable, a warning for each value\n" +
-			"that is allowed but unusual, and a note for each fact, such as the most that the file can buy. Exits with 0 if\n" +
+			"that is allowed but unusual, and a note for each fact, such as the maximum that poold can buy. Exits with 0 if\n" +
 			"there is no error, else with 1.",
 		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
 		Args:    cli.Words(0),

@@ -16,7 +16,6 @@ import (
 	"poold/internal/httpapi/kernel"
 	"poold/internal/purchase"
 	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 const (
@@ -75,7 +74,7 @@ func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	}
 	if asked.values.Has("target") {
 		asked.Targets = []string{asked.values.Get("target")}
-		if asked.Targets[0] != purchase.GuestTarget && !targets.IsName(asked.Targets[0]) {
+		if asked.Targets[0] == "" {
 			return kernel.NewProblem(kernel.CodeBadRequest, wantTarget)
 		}
 	}

@@ -44,7 +44,7 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "warning: a: at most ", ""},
 		// With a real provider, a target for trials buys nothing, which is a fact and not a problem.
 		"simulated_only": {redis + provider + strings.Replace(target, "paused: true", "simulated_only: true", 1),
-			"note: a: nothing is bought: the configuration file has `simulated_only: true` for this target and names a real provider, so nothing is bought\n", ""},
+			"note: a: nothing is bought: `simulated_only: true` in the configuration file forbids purchases from a real provider\n", ""},
 		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "", "server.tls: open /none.pem"},
 		"simulated": {redis + simulated + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1),
 			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid + "note: a: at most ", ""},

@@ -28,8 +28,14 @@ type Purchases struct {
 	halted    string  // see targets.Target.Halted
 }
 
-// Assumptions are the conditions under which poold buys as many solves as Purchases says.
-const Assumptions = "all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought"
+// Assumes returns a clause with the conditions under which poold buys as many solves as String says,
+// or "" if poold buys nothing.
+func (p Purchases) Assumes() string {
+	if p.hour == 0 {
+		return ""
+	}
+	return "all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought"
+}
 
 // money formats the cost of this number of solves, after a comma. The result is "" if a price is
 // unknown.
@@ -255,8 +261,8 @@ func (s Spending) text(simulated bool) string {
 		}
 	}
 	fmt.Fprintf(&text, "note: %s: %v", s.All.Name, s.All)
-	if s.All.hour > 0 {
-		text.WriteString("; this assumes that " + Assumptions)
+	if assumed := s.All.Assumes(); assumed != "" {
+		text.WriteString("; this assumes that " + assumed)
 	}
 	text.WriteString("\n")
 	lines := s.Shortfalls

@@ -270,7 +270,7 @@ func (t Target) Halted() string {
 	case t.Paused:
 		return "paused in the configuration file"
 	case t.Withheld:
-		return "the configuration file has `simulated_only: true` for this target and names a real provider, so nothing is bought"
+		return "`simulated_only: true` in the configuration file forbids purchases from a real provider"
 	}
 	return ""
 }

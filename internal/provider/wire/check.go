@@ -12,39 +12,42 @@ import (
 	"poold/internal/captcha"
 )
 
-// checkIdentity returns the error code for the first invalid field of an identity, or "" for a
-// valid identity.
-func checkIdentity(id captcha.Identity) string {
+// checkIdentity returns the error code for the first invalid field of an identity and the field's
+// key in pools.yaml, or "" for a valid identity.
+func checkIdentity(id captcha.Identity) (code, field string) {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	switch id.Type {
 	case captcha.Image:
 	case captcha.GeeTest:
-		if !isHex32(id.GT) || id.Challenge == "" {
-			return CodeBadParams
+		if !isHex32(id.GT) {
+			return CodeBadParams, "gt"
+		}
+		if id.Challenge == "" {
+			return CodeBadParams, "challenge"
 		}
 	case captcha.GeeTestV4:
 		if !isHex32(id.CaptchaID) {
-			return CodeCaptchaID
+			return CodeCaptchaID, "captcha_id"
 		}
 	default:
 		if id.Sitekey == "" || strings.ContainsFunc(id.Sitekey, odd) {
 			if IsRecaptcha(id.Type) {
-				return CodeGooglekey
+				return CodeGooglekey, "sitekey"
 			}
-			return CodeBadParams
+			return CodeBadParams, "sitekey"
 		}
 	}
 	switch {
 	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
-		return CodePageurl
+		return CodePageurl, "pageurl"
 	case !(id.MinScore >= 0 && id.MinScore <= 1): // this form of the condition also refuses NaN
-		return CodeBadParams
+		return CodeBadParams, "min_score"
 	case id.Proxy == "" && id.ProxyType != "":
-		return CodeBadParams
+		return CodeBadParams, "proxy"
 	case id.Proxy != "" && !isProxy(id.Proxy.Reveal(), id.ProxyType):
-		return CodeBadProxy
+		return CodeBadProxy, "proxy"
 	}
-	return ""
+	return "", ""
 }
 
 func isWebURL(text string) bool {

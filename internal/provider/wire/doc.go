@@ -3,7 +3,7 @@
 //
 //	legacy.go  in.php and res.php: the calls;  legacyfields.go: the fields;  legacyanswer.go
 //	tasks.go   createTask and its family;      task.go: the fields;          tasksanswer.go
-//	order.go   an order of either protocol, checked by check.go; picture.go
+//	order.go   an order of either protocol, checked by check.go; picture.go; harmless.go
 //	codes.go   the error codes and their numbers
 //
 // A client (package provider) writes orders by LegacyForm and CreateTask. A service (packages
@@ -14,7 +14,7 @@
 //
 // All functions are pure. The parsers are strict: a call with a repeated field or an invalid value
 // gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
-// can refuse the order.
+// can refuse the order. Order.Ignored lists the fields without effect.
 //
 // The parsers accept the fields that clients of any supported service send. The package does not
 // check keys and stores no tasks.

@@ -54,7 +54,7 @@ func ReadLegacy(r Request) LegacyCall {
 	if r.Path == "/in.php" {
 		c.Action, c.Order = Submit, f.order()
 		if c.Bad != "" {
-			c.Order.Bad = c.Bad
+			c.Order.Bad, c.Order.BadField = c.Bad, ""
 		}
 		return c
 	}
@@ -169,25 +169,32 @@ func (f *fields) readParts(body []byte, boundary string) error {
 func (f fields) order() Order {
 	v := f.values
 	o := Order{Pingback: v.Get("pingback")}
+	id, method := &o.Identity, v.Get("method")
+	id.Type = f.typeOf(method)
 	for name := range v {
-		if text := v.Get(name); text != "" && text != "0" && !slices.Contains(knownLegacy, name) {
+		switch text := v.Get(name); {
+		case text == "", text == "0":
+		case isHarmlessLegacy(name, id.Type):
+			o.Ignored = append(o.Ignored, name)
+		case !slices.Contains(knownLegacy, name):
 			o.Undone = append(o.Undone, name)
 		}
 	}
 	slices.Sort(o.Undone)
-	id, method := &o.Identity, v.Get("method")
-	if id.Type = f.typeOf(method); id.Type == "" {
-		o.Bad = CodeNoMethod
+	slices.Sort(o.Ignored)
+	if id.Type == "" {
+		o.Bad, o.BadField = CodeNoMethod, "method"
 		return o
 	}
 	for _, field := range legacyFields(id, method, anyService) {
-		if text := v.Get(field.name); text != "" && !field.read(text) {
-			o.Bad = CodeBadParams
+		text := v.Get(field.name)
+		if text != "" && !slices.Contains(o.Ignored, field.name) && !field.read(text) {
+			o.refuse(CodeBadParams, field.name)
 		}
 	}
 	if IsRecaptcha(id.Type) {
 		if !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
-			o.Bad = CodeBadParams
+			o.refuse(CodeBadParams, "version")
 		}
 		id.DataS = oneOf(&o.Bad, id.DataS, v.Get("datas"))
 	}
@@ -196,11 +203,9 @@ func (f fields) order() Order {
 	}
 	id.ProxyType = strings.ToLower(v.Get("proxytype"))
 	if o.Pingback != "" && !isWebURL(o.Pingback) {
-		o.Bad = CodeBadParams
+		o.refuse(CodeBadParams, "pingback")
 	}
-	if o.Bad == "" {
-		o.Bad = checkIdentity(*id)
-	}
+	o.refuse(checkIdentity(*id))
 	return o
 }
 

@@ -75,9 +75,9 @@ func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 	return fields
 }
 
-// knownLegacy lists the fields of a submission that ReadLegacy reads or can safely ignore.
+// knownLegacy lists the fields of a submission that ReadLegacy reads.
 var knownLegacy = func() []string {
-	known := strings.Fields("key method json header_acao soft_id pingback proxytype version datas body")
+	known := strings.Fields("key method json header_acao pingback proxytype version datas body")
 	for _, row := range legacyMethods {
 		for _, field := range legacyFields(&captcha.Identity{Type: row.kind}, row.method, anyService) {
 			known = append(known, field.name)

@@ -38,7 +38,9 @@ type Order struct {
 	Image    []byte           // the picture whose hash is in Identity; nil for other types
 	Pingback string           // the URL to which the service sends the result; "" = none
 	Bad      string           // the error code for an invalid order; "" = valid
+	BadField string           // the invalid field, if Bad has one: its key in pools.yaml, or else its name in the protocol
 	Undone   []string         // sorted names of the unknown fields that have a value
+	Ignored  []string         // sorted names of the fields that have a value but no effect
 }
 
 // Verdict is the statement of a Report about a token.
@@ -54,6 +56,13 @@ func TaskNumber(text string) (n int64, ok bool) {
 	}
 	n, _ = strconv.ParseInt(text, 10, 64) // 0 if the text is empty
 	return n, n > 0
+}
+
+// refuse sets the error code of an order and the invalid field. An earlier error remains.
+func (o *Order) refuse(code, field string) {
+	if o.Bad == "" && code != "" {
+		o.Bad, o.BadField = code, field
+	}
 }
 
 // oneOf returns the common value of several fields with the same meaning. It ignores empty fields.

@@ -66,11 +66,9 @@ func (f fields) picture(o *Order, upload bool) {
 	} else {
 		o.Image, p.SHA256, bad = decodePicture(f.values.Get("body"))
 	}
-	switch {
-	case bad != "":
-		o.Bad = bad
-	case !isPossible(*p):
-		o.Bad = CodeBadParams
+	o.refuse(bad, "body")
+	if !isPossible(*p) {
+		o.refuse(CodeBadParams, "min_len")
 	}
 }
 
@@ -81,8 +79,8 @@ var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 func (t *Task) picture(o *Order, languagePool string) {
 	p := &o.Identity.Picture
 	*p = captcha.Picture{
-		CaseSensitive: t.Case, MinLength: t.MinLength, MaxLength: t.MaxLength,
-		Phrase: t.Phrase, Math: t.Math, Instructions: t.Comment,
+		CaseSensitive: bool(t.Case), MinLength: t.MinLength, MaxLength: t.MaxLength,
+		Phrase: bool(t.Phrase), Math: bool(t.Math), Instructions: t.Comment,
 	}
 	var spoken, numbered bool
 	for language, pool := range languagePools {
@@ -91,8 +89,15 @@ func (t *Task) picture(o *Order, languagePool string) {
 		}
 	}
 	p.Charset, numbered = charsetOf(t.Numeric)
-	o.Image, p.SHA256, o.Bad = decodePicture(t.Body)
-	if o.Bad == "" && (!spoken || !numbered || !isPossible(*p)) {
-		o.Bad = CodeBadParams
+	var bad string
+	o.Image, p.SHA256, bad = decodePicture(t.Body)
+	o.refuse(bad, "body")
+	switch {
+	case !spoken:
+		o.refuse(CodeBadParams, "languagePool")
+	case !numbered:
+		o.refuse(CodeBadParams, "numeric")
+	case !isPossible(*p):
+		o.refuse(CodeBadParams, "minLength")
 	}
 }

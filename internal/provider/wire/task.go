@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -18,8 +17,8 @@ type Task struct {
 	Type         string  `json:"type"`
 	WebsiteURL   string  `json:"websiteURL,omitempty"`
 	WebsiteKey   string  `json:"websiteKey,omitempty"`
-	IsInvisible  bool    `json:"isInvisible,omitempty"`
-	IsEnterprise bool    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; v2 has a separate task type
+	IsInvisible  flag    `json:"isInvisible,omitempty"`
+	IsEnterprise flag    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; v2 has a separate task type
 	MinScore     float64 `json:"minScore,omitempty"`
 	PageAction   string  `json:"pageAction,omitempty"` // for reCAPTCHA
 	Action       string  `json:"action,omitempty"`     // Turnstile
@@ -38,11 +37,11 @@ type Task struct {
 	} `json:"initParameters,omitzero"`
 	Body      string `json:"body,omitempty"` // a picture in base64; the fields below also belong to pictures
 	Numeric   int    `json:"numeric,omitempty"`
-	Case      bool   `json:"case,omitempty"`
+	Case      flag   `json:"case,omitempty"`
 	MinLength int    `json:"minLength,omitempty"`
 	MaxLength int    `json:"maxLength,omitempty"`
-	Phrase    bool   `json:"phrase,omitempty"`
-	Math      bool   `json:"math,omitempty"`
+	Phrase    flag   `json:"phrase,omitempty"`
+	Math      flag   `json:"math,omitempty"`
 	Comment   string `json:"comment,omitempty"`
 	UserAgent string `json:"userAgent,omitempty"`
 	Proxy
@@ -57,11 +56,12 @@ type taskAliases struct {
 		Action string `json:"action"`
 		CData  string `json:"cdata"`
 	} `json:"metadata,omitzero"`
+	LanguagePool string `json:"languagePool,omitempty"` // the clients of anti-captcha send it here
 }
 
-// knownTask lists the fields of a task that ReadTasks reads or can safely ignore. The names are in
-// lower case, because encoding/json ignores the case of names.
-var knownTask = append(jsonNames[Task](), "nocache", "recognizingthreshold")
+// knownTask lists the fields of a task that ReadTasks reads. The names are in lower case, because
+// encoding/json ignores the case of names.
+var knownTask = jsonNames[Task]()
 
 // jsonNames returns the JSON names of the fields of a struct, in lower case.
 func jsonNames[T any]() (names []string) {
@@ -89,10 +89,10 @@ var taskNames = []struct {
 func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
 	p := id.Picture
 	t := Task{
-		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible, MinScore: id.MinScore, Data: id.Data,
+		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: flag(id.Invisible), MinScore: id.MinScore, Data: id.Data,
 		GT: id.GT, Challenge: id.Challenge, APIServer: id.APIServer, UserAgent: id.UserAgent,
 		Body: base64.StdEncoding.EncodeToString(image), Numeric: max(0, slices.Index(charsets, p.Charset)),
-		Case: p.CaseSensitive, MinLength: p.MinLength, MaxLength: p.MaxLength, Phrase: p.Phrase, Math: p.Math, Comment: p.Instructions,
+		Case: flag(p.CaseSensitive), MinLength: p.MinLength, MaxLength: p.MaxLength, Phrase: flag(p.Phrase), Math: flag(p.Math), Comment: p.Instructions,
 	}
 	for _, name := range taskNames {
 		if name.kind == id.Type {
@@ -107,9 +107,9 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 			t.Type, t.DataS, t.Payload.S = t.Type+"Enterprise", "", id.DataS
 		}
 	case captcha.RecaptchaV3:
-		t.PageAction, t.IsEnterprise = id.Action, id.Enterprise
+		t.PageAction, t.IsEnterprise = id.Action, flag(id.Enterprise)
 	case captcha.HCaptcha:
-		t.IsEnterprise, t.Payload.RQData = id.Enterprise, id.RQData
+		t.IsEnterprise, t.Payload.RQData = flag(id.Enterprise), id.RQData
 	case captcha.Turnstile:
 		t.Action = id.Action
 	case captcha.GeeTestV4:
@@ -177,7 +177,7 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 func (t *Task) read(o *Order, languagePool string) {
 	kind, enterprise, proxy := taskKind(t.Type)
 	if kind == "" {
-		o.Bad = CodeNotSupported
+		o.Bad, o.BadField = CodeNotSupported, "type"
 		return
 	}
 	if kind == captcha.GeeTest && t.Version == 4 {
@@ -185,7 +185,7 @@ func (t *Task) read(o *Order, languagePool string) {
 	}
 	id := captcha.Identity{
 		Type: kind, Sitekey: t.WebsiteKey, Pageurl: t.WebsiteURL,
-		Invisible: t.IsInvisible, Enterprise: enterprise || t.IsEnterprise, MinScore: t.MinScore,
+		Invisible: bool(t.IsInvisible), Enterprise: enterprise || bool(t.IsEnterprise), MinScore: t.MinScore,
 		Action:    oneOf(&o.Bad, t.PageAction, t.Action, t.Metadata.Action),
 		Data:      oneOf(&o.Bad, t.Data, t.CData, t.TurnstileCData, t.Metadata.CData),
 		UserAgent: t.UserAgent, DataS: oneOf(&o.Bad, t.DataS, t.Payload.S), RQData: t.Payload.RQData,
@@ -201,12 +201,21 @@ func (t *Task) read(o *Order, languagePool string) {
 	if proxy && sent.isSet() {
 		id.Proxy, id.ProxyType = captcha.Secret(sent.text()), strings.ToLower(sent.Kind)
 	}
+	languagePool = oneOf(&o.Bad, languagePool, t.LanguagePool)
+	switch {
+	case kind != captcha.Image && languagePool != "":
+		o.Ignored = append(o.Ignored, "languagePool")
+	case kind == captcha.Image && id.Pageurl != "":
+		id.Pageurl = ""
+		o.Ignored = append(o.Ignored, "websiteURL") // for statistics of anti-captcha
+	}
 	o.Identity = id
-	if kind == captcha.Image && o.Bad == "" {
+	if kind == captcha.Image {
 		t.picture(o, languagePool)
 	}
 	if !proxy && sent.isSet() {
 		o.Undone = append(o.Undone, "proxyAddress")
 	}
-	o.Bad = TasksCode(cmp.Or(o.Bad, checkIdentity(o.Identity)))
+	o.refuse(checkIdentity(o.Identity))
+	o.Bad = TasksCode(o.Bad)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,9 +32,8 @@ type tasksRequest struct {
 	Task         json.RawMessage `json:"task"`
 }
 
-// knownCall lists the known fields of a call. The fields softId and appId identify the client
-// program's author, and are ignored.
-var knownCall = append(jsonNames[tasksRequest](), "softid", "appid")
+// knownCall lists the fields of a call that ReadTasks reads, in lower case.
+var knownCall = jsonNames[tasksRequest]()
 
 // tasksPaths maps the paths of the tasks protocol to their actions.
 var tasksPaths = map[string]struct {
@@ -76,9 +76,9 @@ func ReadTasks(r Request) TasksCall {
 	c.Key, c.ID = body.ClientKey, body.TaskID.String()
 	if c.Action == Submit {
 		c.Order = body.order()
-		c.Order.Undone = append(c.Order.Undone, unknownMembers(members, knownCall)...)
+		c.Order.sortMembers(members, knownCall)
 		if c.Bad != "" {
-			c.Order.Bad = c.Bad
+			c.Order.Bad, c.Order.BadField = c.Bad, ""
 		}
 	}
 	return c
@@ -91,29 +91,54 @@ func (b *tasksRequest) order() Order {
 		o.Bad = CodeTaskAbsent
 		return o
 	}
-	var f Task
 	var members map[string]json.RawMessage
-	if json.Unmarshal(b.Task, &f) != nil || json.Unmarshal(b.Task, &members) != nil {
-		o.Bad = CodeBadParams
+	if json.Unmarshal(b.Task, &members) != nil {
+		o.Bad, o.BadField = CodeBadParams, "task"
 		return o
 	}
-	o.Undone = unknownMembers(members, knownTask)
-	f.read(&o, b.LanguagePool)
-	if o.Pingback != "" && !isWebURL(o.Pingback) {
+	f, err := decodeTask(b.Task, members)
+	if err != nil {
 		o.Bad = CodeBadParams
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			o.BadField = wrong.Field
+		}
+		return o
+	}
+	f.read(&o, b.LanguagePool)
+	o.sortMembers(members, knownTask)
+	if o.Pingback != "" && !isWebURL(o.Pingback) {
+		o.refuse(CodeBadParams, "callbackUrl")
 	}
 	return o
 }
 
-// unknownMembers returns the sorted names of the members that have a value and are not in knownNames.
-func unknownMembers(members map[string]json.RawMessage, knownNames []string) (names []string) {
+// decodeTask decodes the object `task`, whose members are given too. Clients such as
+// anticaptchaofficial for Python send false or 0 for an unset field of any type; decodeTask then
+// leaves out all members that request nothing.
+func decodeTask(object json.RawMessage, members map[string]json.RawMessage) (t Task, err error) {
+	if err = json.Unmarshal(object, &t); err == nil {
+		return t, nil
+	}
+	set := maps.Clone(members)
+	maps.DeleteFunc(set, isNoRequest)
+	t = Task{}
+	return t, json.Unmarshal(strictjson.Encode(set), &t)
+}
+
+// sortMembers adds the names of the members that have a value but no effect to o.Ignored, and the
+// names of unknown members with a value to o.Undone.
+func (o *Order) sortMembers(members map[string]json.RawMessage, knownNames []string) {
 	for name, value := range members {
-		if !isNoRequest(name, value) && !slices.Contains(knownNames, strings.ToLower(name)) {
-			names = append(names, name)
+		switch lower := strings.ToLower(name); {
+		case isNoRequest(name, value):
+		case slices.Contains(harmlessTasks, lower):
+			o.Ignored = append(o.Ignored, name)
+		case !slices.Contains(knownNames, lower):
+			o.Undone = append(o.Undone, name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(o.Undone)
+	slices.Sort(o.Ignored)
 }
 
 // isNoRequest reports whether the value of an unknown field requests nothing, so that a service can

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"net/http"
+	"reflect"
+	"testing"
+
+	"poold/internal/captcha"
+)
+
+const gif = "R0lGODlh" // the first bytes of a picture
+
+// The requests that unmodified clients send by default are accepted. Fields without effect are
+// listed, and a field counts as unset if its value requests nothing.
+func TestDefaultRequestsOfClientsAreAccepted(t *testing.T) {
+	for name, row := range map[string]struct {
+		query, body string // in.php by GET, or createTask
+		ignored     []string
+		check       func(captcha.Identity) bool
+	}{
+		"2captcha-ts and @2captcha/captcha-solver": {
+			query:   "googlekey=s&pageurl=https://e.example/&method=userrecaptcha&key=k&json=1&header_acao=1&soft_id=3898",
+			ignored: []string{"soft_id"},
+		},
+		"2captcha-python": {
+			query:   "googlekey=s&pageurl=https://e.example/&method=userrecaptcha&version=v2&enterprise=0&key=k&soft_id=4580&lang=en&debug_dump=1",
+			ignored: []string{"debug_dump", "lang", "soft_id"},
+		},
+		"an image with a page": {
+			query:   "method=base64&body=" + gif + "&key=k&lang=en&pageurl=https://e.example/",
+			ignored: []string{"pageurl"},
+			check:   func(id captcha.Identity) bool { return id.Pageurl == "" && id.Picture.Language == "en" },
+		},
+		"anticaptchaofficial, an image": {
+			body: `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"` + gif + `","phrase":null,"case":null,"numeric":null,"comment":null,
+				"math":null,"minLength":null,"maxLength":null,"languagePool":"en"},"softId":0}`,
+			check: func(id captcha.Identity) bool { return id.Picture.Language == "en" },
+		},
+		"anticaptchaofficial, reCAPTCHA v2": {
+			body: `{"clientKey":"k","task":{"type":"RecaptchaV2TaskProxyless","websiteURL":"https://e.example/","websiteKey":"s",
+				"websiteSToken":null,"recaptchaDataSValue":null},"softId":7,"revenueShareTronAddress":"T"}`,
+			ignored: []string{"revenueShareTronAddress", "softId"},
+		},
+		"anticaptchaofficial for Python, an image": {
+			body: `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"` + gif + `","phrase":false,"case":true,"numeric":0,"math":false,
+				"minLength":0,"maxLength":0,"comment":false,"websiteURL":"https://e.example/"},"softId":0}`,
+			ignored: []string{"websiteURL"},
+			check: func(id captcha.Identity) bool {
+				return id.Pageurl == "" && id.Picture.CaseSensitive && id.Picture.Instructions == ""
+			},
+		},
+		"anticaptchaofficial for Python, hCaptcha": {
+			body: `{"clientKey":"k","task":{"type":"HCaptchaTaskProxyless","websiteURL":"https://e.example/","websiteKey":"s",
+				"userAgent":"","isInvisible":1,"enterprisePayload":null},"softId":0}`,
+			check: func(id captcha.Identity) bool { return id.Invisible && !id.Enterprise },
+		},
+		"CaptchaSharp": {
+			body: `{"clientKey":"k","appId":"a","languagePool":"en","task":{"type":"TurnstileTaskProxyless","websiteURL":"https://e.example/",
+				"websiteKey":"s","nocache":true}}`,
+			ignored: []string{"appId", "languagePool", "nocache"},
+		},
+	} {
+		o := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php", RawQuery: row.query}).Order
+		if row.body != "" {
+			o = ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(row.body)}).Order
+		}
+		if o.Bad != "" || o.Undone != nil || o.Pingback != "" || !reflect.DeepEqual(o.Ignored, row.ignored) || row.check != nil && !row.check(o.Identity) {
+			t.Errorf("%s: %+v, want %v ignored", name, o, row.ignored)
+		}
+	}
+}
+
+// An invalid field is named by its key in pools.yaml, or else by its name in the protocol.
+func TestInvalidFieldsAreNamed(t *testing.T) {
+	for query, want := range map[string]string{
+		"method=rotate":                    "method",
+		"method=turnstile&pageurl=" + page: "sitekey",
+		"method=userrecaptcha&googlekey=s": "pageurl",
+		"method=userrecaptcha&googlekey=s&version=v3&min_score=7&pageurl=" + page: "min_score",
+		"method=turnstile&sitekey=s&invisible=maybe&pageurl=" + page:              "invisible",
+		"method=turnstile&sitekey=s&pingback=x&pageurl=" + page:                   "pingback",
+		"method=base64": "body",
+		"method=base64&min_len=3&max_len=2&body=" + gif: "min_len",
+	} {
+		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: query}).Order; o.Bad == "" || o.BadField != want {
+			t.Errorf("%s: %q in %q, want %q", query, o.Bad, o.BadField, want)
+		}
+	}
+	for fields, want := range map[string]string{
+		`"type":"FunCaptchaTask"`:                                                   "type",
+		`"type":"TurnstileTaskProxyless","websiteKey":""`:                           "sitekey",
+		`"type":"TurnstileTaskProxyless","websiteKey":["s"]`:                        "websiteKey",
+		`"type":"TurnstileTask","proxyAddress":"h","proxyPort":80`:                  "proxy",
+		`"type":"ImageToTextTask","languagePool":"de","body":"` + gif + `"`:         "languagePool",
+		`"type":"ImageToTextTask","numeric":9,"body":"` + gif + `"`:                 "numeric",
+		`"type":"ImageToTextTask","minLength":3,"maxLength":2,"body":"` + gif + `"`: "minLength",
+		`"type":"TurnstileTaskProxyless","isInvisible":"x"`:                         "isInvisible",
+		`"type":"TurnstileTaskProxyless","action":"a","pageAction":"b"`:             "",
+	} {
+		if o := readTask(t, fields); o.Bad == "" || o.BadField != want {
+			t.Errorf("%s: %q in %q, want %q", fields, o.Bad, o.BadField, want)
+		}
+	}
+}

@@ -47,7 +47,7 @@ var causeTexts = map[Cause]struct{ legacy, tasks, why string }{
 	TooFast:       {wire.CodeTurns, wire.CodeNoSlot, "this key's rate is used up"},
 	BadParameters: {wire.CodeBadParams, wire.CodeBadParams, "a parameter is missing, invalid or not supported"},
 	NotSupported:  {wire.CodeNoMethod, wire.CodeNotSupported, "poold does not solve this type"},
-	NotAllowed:    {wire.CodeDomain, wire.CodeDomain, "no target matches, and this key may buy nothing else for this page"},
+	NotAllowed:    {wire.CodeDomain, wire.CodeDomain, "no target of this key matches, and this key may buy nothing else for this page"},
 	BadID:         {wire.CodeIDFormat, wire.CodeNoTask, "an id is a number"},
 	UnknownTask:   {wire.CodeUnknownTask, wire.CodeNoTask, "this key has no such task, or the task is too old"},
 	NotReady:      {wire.CodeNotReady, wire.CodeNotReady, ""},
@@ -69,6 +69,16 @@ func (c Cause) Tasks() string { return causeTexts[c].tasks }
 
 // Why returns the explanation of the cause; "" for NotReady.
 func (c Cause) Why() string { return causeTexts[c].why }
+
+// IsRefusal reports whether an equal call would fail again, until the call, the key or the
+// configuration changes.
+func (c Cause) IsRefusal() bool {
+	switch c {
+	case Broken, TooManyKeys, NotReady, Unsolvable, NoSlot, StoreDown, Stopping:
+		return false
+	}
+	return true
+}
 
 // Error returns the error code of the older protocol and the explanation.
 func (c Cause) Error() string { return "compat: " + causeTexts[c].legacy + ": " + causeTexts[c].why }

@@ -1,8 +1,10 @@
 package compat
 
 import (
+	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,9 +68,15 @@ func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 }
 
 // Differences returns the names of the fields in which two identities differ. The result is nil if
-// the identities are equal, or if their types, site keys or pages differ.
+// the identities are equal, or if more than one of the fields type, sitekey and pageurl differ.
 func Differences(a, b captcha.Identity) (fields []string) {
-	if a.Type != b.Type || a.Sitekey != b.Sitekey || a.Pageurl != b.Pageurl {
+	main := 0
+	for _, differs := range []bool{a.Type != b.Type, a.Sitekey != b.Sitekey, a.Pageurl != b.Pageurl} {
+		if differs {
+			main++
+		}
+	}
+	if main > 1 {
 		return nil
 	}
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
@@ -79,4 +87,20 @@ func Differences(a, b captcha.Identity) (fields []string) {
 		}
 	}
 	return fields
+}
+
+// IsNearMiss reports whether two identities differ, but have the same type, site key and page.
+// Spellings of one page count as the same page.
+func IsNearMiss(a, b captcha.Identity) bool {
+	return a != b && a.Type == b.Type && a.Sitekey == b.Sitekey && (a.Pageurl == b.Pageurl || place(a.Pageurl) == place(b.Pageurl))
+}
+
+// place returns the host and path of a page in lower case, without "www." and without a slash at
+// the end. Scheme, query and fragment are left out.
+func place(page string) string {
+	u, err := url.Parse(page)
+	if err != nil {
+		return page
+	}
+	return strings.ToLower(strings.TrimPrefix(u.Hostname(), "www.") + strings.TrimRight(u.Path, "/"))
 }

@@ -490,9 +490,24 @@ func TestNearMisses(t *testing.T) {
 	if got := Differences(a, b); !reflect.DeepEqual(got, []string{"action", "proxy", "proxy_type"}) {
 		t.Errorf("%v", got)
 	}
-	b.Sitekey = "l"
+	b.Sitekey, b.Type = "l", captcha.RecaptchaV2
 	if got := append(Differences(a, b), Differences(a, a)...); got != nil {
 		t.Errorf("%v", got)
+	}
+	for page, near := range map[string]bool{
+		"https://e.example": true, "http://www.E.example/?a=b#c": true, "https://e.example/login": false, "https://f.example/": false, "%": false,
+	} {
+		other := a
+		other.Pageurl = page
+		if got := Differences(a, other); !reflect.DeepEqual(got, []string{"pageurl"}) || IsNearMiss(a, other) != near {
+			t.Errorf("%s: %v, a near miss: %v", page, got, !near)
+		}
+		if other.Sitekey = "l"; Differences(a, other) != nil || IsNearMiss(a, other) {
+			t.Errorf("%s: another site", page)
+		}
+	}
+	if IsNearMiss(a, a) {
+		t.Error("an identity is no near miss of itself")
 	}
 	var n NearMisses
 	at := time.Unix(1, 0)

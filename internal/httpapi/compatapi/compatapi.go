@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
 
 	"poold/internal/compat"
@@ -43,41 +42,9 @@ type Routes struct {
 	Status     *status.Collector
 	Stopping   *atomic.Bool // of the Server
 	submits    submits
+	said       lines
 	Bodies     *kernel.Bodies
 	Log        *slog.Logger
-}
-
-// fault is a code of the legacy protocol and an explanation for people.
-type fault struct{ code, why string }
-
-// Error returns the code and the explanation.
-func (f *fault) Error() string { return f.code + ": " + f.why }
-
-// unsupported returns the error for a call with a part that poold does not support. The call is
-// refused, because the client may rely on that part.
-func unsupported(what string) error {
-	return &fault{wire.CodeBadParams, "poold does not support " + what}
-}
-
-// unreadable returns the error for a call that does not follow its protocol.
-func unreadable(bad string) error {
-	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
-}
-
-// codes contains the codes of an error in both protocols, and an explanation.
-type codes struct{ legacy, tasks, why string }
-
-// codesOf returns the codes of an error. codesOf logs an unexpected error.
-func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
-	var bad *fault
-	if errors.As(err, &bad) {
-		return codes{bad.code, wire.TasksCode(bad.code), bad.why}
-	}
-	cause := compat.CauseOf(err)
-	if cause == compat.Broken {
-		p.Log.ErrorContext(ctx, "client's call failed", slog.String("route", c.Route.Path), slog.Any("err", err))
-	}
-	return codes{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
 
 type call struct {
@@ -111,7 +78,9 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	case err != nil && (errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil):
 		return kernel.ErrHungUp
 	case err != nil:
-		writeReply(w, asked.fail(p.codesOf(r.Context(), c, err)))
+		says := p.codesOf(r.Context(), c, err)
+		p.logRefusal(r.Context(), c, err, says)
+		writeReply(w, asked.fail(says))
 	case reply.Type != "":
 		writeReply(w, reply)
 	}
@@ -135,10 +104,10 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 			return compat.TooManyKeys
 		case owner == nil:
 			return compat.WrongKey
-		case !owner.May(targets.ScopeToken):
+		}
+		if c.Caller = owner; !owner.May(targets.ScopeToken) {
 			return compat.NotEntitled
 		}
-		c.Caller = owner
 	} else if len(key) != clientKey {
 		return compat.OddKey
 	}
@@ -154,19 +123,18 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	switch {
 	case p.Stopping.Load():
 		return compat.Stopping
-	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
-		return compat.NotSupported
 	case o.Bad != "":
-		return &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
+		return invalid(o)
 	case o.Pingback != "":
-		return unsupported("a pingback: poll instead")
+		return unsupported("a pingback: poll instead", "pingback")
 	case len(o.Undone) > 0:
-		return unsupported("the parameter " + displayName(o.Undone[0]))
+		return unsupported("the parameter "+displayName(o.Undone[0]), o.Undone...)
 	}
 	terms, err := p.submitTerms(c, o)
 	if err != nil {
 		return err
 	}
+	p.noteIgnored(r.Context(), c, o.Ignored)
 	if taken.Resize(int64(len(o.Image))) != nil {
 		return compat.NoSlot
 	}
@@ -205,16 +173,6 @@ func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error
 		return kernel.ErrHungUp
 	}
 	return nil
-}
-
-// displayName returns the name of a parameter for an error message, or a placeholder if the name is too
-// long or has unusual characters.
-func displayName(name string) string {
-	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '|' }
-	if len(name) > 40 || strings.ContainsFunc(name, odd) {
-		return "of another name"
-	}
-	return name
 }
 
 func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result, error) {

@@ -61,7 +61,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 			return wire.Reply{}, compat.NoAction
 		}
 	}
-	return wire.Reply{}, unsupported("the action " + displayName(asked.Word))
+	return wire.Reply{}, unsupported("the action "+displayName(asked.Word), "action")
 }
 
 // Clients of the legacy protocol get legacyPrice as the price of every token.
@@ -92,7 +92,7 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 // the ids.
 func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall) error {
 	if len(asked.IDs) > mostIDs {
-		return unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
+		return unsupported("more than "+strconv.Itoa(mostIDs)+" ids in one call", "ids")
 	}
 	for _, id := range asked.IDs {
 		if _, ok := wire.TaskNumber(id); !ok {

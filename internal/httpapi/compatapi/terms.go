@@ -3,7 +3,6 @@ package compatapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"poold/internal/captcha"
@@ -19,17 +18,28 @@ import (
 // submitTerms returns the terms for a submission. If no target has the identity, the terms are
 // those of a guest.
 func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error) {
-	if t := c.Access.ByID[o.Identity.ID()]; t != nil {
-		if !c.Caller.MayUse(t.Name) {
-			return compat.Terms{}, compat.NotAllowed
+	t := c.Access.ByID[o.Identity.ID()]
+	switch {
+	case t == nil:
+		meant := p.meantTarget(c, o.Identity)
+		terms, err := p.submitGuest(c, o)
+		if err != nil {
+			return terms, meant.explain(err, o.Identity)
 		}
-		c.Target = t
-		return p.targetTerms(c, t, true), nil
+		p.logNearMiss(c, meant)
+		return terms, nil
+	case !c.Caller.MayUse(t.Name):
+		return compat.Terms{}, &fault{code: compat.NotAllowed.Legacy(), why: compat.NotAllowed.Why(), target: t.Name}
 	}
-	p.noteNearMiss(c, o.Identity)
+	c.Target = t
+	return p.targetTerms(c, t, true), nil
+}
+
+// submitGuest returns the terms for a submission without a target.
+func (p *Routes) submitGuest(c *kernel.Call, o wire.Order) (compat.Terms, error) {
 	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
 	case !buys && o.Identity.Proxy != "":
-		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests")
+		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests", "proxy")
 	case !buys:
 		return compat.Terms{}, compat.NotAllowed
 	}
@@ -37,7 +47,7 @@ func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error)
 	var invalid targets.Problems
 	switch {
 	case errors.As(err, &invalid):
-		return compat.Terms{}, &fault{wire.CodeBadParams, invalid[0].String()}
+		return compat.Terms{}, &fault{code: wire.CodeBadParams, why: invalid[0].String()}
 	case err != nil:
 		return compat.Terms{}, err
 	}
@@ -45,7 +55,7 @@ func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error)
 		if asked.Identity.Type == captcha.Image {
 			return compat.Terms{}, compat.NotSupported
 		}
-		return compat.Terms{}, &fault{wire.CodeDomain, err.Error()}
+		return compat.Terms{}, &fault{code: wire.CodeDomain, why: err.Error()}
 	}
 	guest := delivery.GuestOf(c.Access.Set, asked, asked.Identity.ID())
 	return p.guestTerms(c, guest.Spec.ID, guest.Spec.Margin, guest), nil
@@ -100,18 +110,4 @@ func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
 		return
 	}
 	s.Watch(ctx, s.target, r)
-}
-
-// noteNearMiss logs a submission that differs in few fields from a target, because the client most
-// likely means that target.
-func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
-	for i := range c.Access.Set.Targets {
-		t := &c.Access.Set.Targets[i]
-		fields := compat.Differences(t.Identity, id)
-		if fields == nil || !p.NearMisses.Note(t.ID, fields, time.Now()) {
-			continue
-		}
-		p.Log.Warn("client's submit differs from a target in some fields and gets none of its tokens; make the fields equal", slog.String("target", t.Name),
-			slog.Any("fields", fields), slog.String("key", c.Caller.Name))
-	}
 }

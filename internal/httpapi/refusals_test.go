@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"poold/internal/ondemand"
+)
+
+const (
+	refusedLine = "client's call refused; correct the call, the key or the target"
+	ignoredLine = "client's parameter has no effect"
+)
+
+// logLines returns the lines of the log with a message.
+func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any) {
+	t.Helper()
+	for text := range strings.Lines(d.logged.String()) {
+		var line map[string]any
+		noError(t, json.Unmarshal([]byte(text), &line))
+		if line["msg"] == message {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestRefusalsOfClientsAreLogged: each refusal is one line with the caller and the fields that
+// differ from a target. An equal refusal is not logged again at once.
+func TestRefusalsOfClientsAreLogged(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	page := func(text string) string {
+		return strings.Replace(legacySubmit(keyAll, "checkout"), url.QueryEscape("https://checkout.example.com/"), url.QueryEscape(text), 1)
+	}
+	known := 0
+	for _, row := range []struct {
+		path, answer, target string
+		fields               []any
+		more                 string // part of the reason
+	}{
+		{page("https://checkout.example.com"), "ERROR_DOMAIN_NOT_ALLOWED", "checkout", []any{"pageurl"}, "target checkout has another pageurl (https://checkout.example.com/)"},
+		{page("https://staging-login.example.com/?s=canary-query"), "ERROR_DOMAIN_NOT_ALLOWED", "staging-login", []any{"pageurl"}, "another pageurl"},
+		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS", "", nil, ""},
+		{legacySubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", "checkout", []any{"type"}, ""},
+		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED", "checkout", []any{"sitekey"}, ""},
+		{legacySubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", "", []any{"cookies"}, "does not support the parameter cookies"},
+		{legacySubmit(keyAll, "checkout", "&pingback=https://h.example/"), "ERROR_BAD_PARAMETERS", "", []any{"pingback"}, "poll instead"},
+		{page(""), "ERROR_PAGEURL", "", []any{"pageurl"}, "pageurl is missing or invalid"},
+		{legacySubmit(keyStaging, "checkout"), "ERROR_DOMAIN_NOT_ALLOWED", "checkout", nil, "no target of this key matches"},
+		{"/res.php?key=" + keyAll + "&action=add_pingback", "ERROR_BAD_PARAMETERS", "", []any{"action"}, "add_pingback"},
+		{"/res.php?key=" + keyStatus + "&action=getbalance", "ERROR_KEY_DOES_NOT_EXIST", "", nil, "lacks the scope token"},
+	} {
+		if strings.Contains(row.path, "proxy") { // no target has a proxy, and the key may not buy
+			d.config.set.Store(sampleSet(allKeys()[1]))
+			row.path = strings.NewReplacer(keyAll, keyStaging, "checkout", "staging-login").Replace(row.path)
+			row.target, row.fields = "staging-login", []any{"invisible", "proxy", "proxy_type"}
+		}
+		for range 2 {
+			equal(t, row.path, d.callLegacy(t, row.path), row.answer)
+		}
+		d.config.set.Store(sampleSet(allKeys()...))
+		lines := d.logLines(t, refusedLine)
+		if len(lines) != known+1 {
+			t.Fatalf("%s: %d new lines in\n%s", row.path, len(lines)-known, d.logged)
+		}
+		known++
+		line := lines[known-1]
+		reason, _ := line["reason"].(string)
+		fields, _ := line["fields"].([]any)
+		target, _ := line["target"].(string)
+		if line["level"] != "WARN" || line["code"] != row.answer || line["key"] == "" || line["route"] == "" ||
+			target != row.target || !reflect.DeepEqual(fields, row.fields) || !strings.Contains(reason, row.more) {
+			t.Errorf("%s: %v", row.path, line)
+		}
+	}
+	d.callLegacy(t, "/res.php?action=get&key=canary-key-wrong")
+	d.callLegacy(t, "/res.php?action=get&id=x")
+	if n := len(d.logLines(t, refusedLine)); n != known {
+		t.Errorf("%d lines about callers without a key", n-known)
+	}
+}
+
+// TestIgnoredParametersAreNoted: a parameter without effect is accepted, and logged once for each
+// caller.
+func TestIgnoredParametersAreNoted(t *testing.T) {
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
+	d.fill(t, "staging-login", 4)
+	d.solver.err = &ondemand.BudgetError{}
+	task := func(key, more string) {
+		t.Helper()
+		body := strings.Replace(tasksSubmit(key, "staging-login", `,"nocache":true`), "{", "{"+more, 1)
+		if got := d.callTasks(t, "/createTask", body); got["taskId"] == nil {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+	task(keyAll, `"languagePool":"en",`)
+	task(keyAll, `"languagePool":"rn","softId":7,`)
+	task(keyStaging, `"languagePool":"en",`)
+	image := `{"clientKey":"` + keyAll + `","task":{"type":"ImageToTextTask","body":"R0lGODlh","languagePool":"en","websiteURL":"https://e.example/"}}`
+	if got := d.callTasks(t, "/createTask", image); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || d.solver.last().Guest.Spec.Identity.Picture.Language != "en" {
+		t.Errorf("an image: %v", got)
+	}
+	var noted []string
+	for _, line := range d.logLines(t, ignoredLine) {
+		noted = append(noted, fmt.Sprint(line["level"], " ", line["key"], " ", line["parameter"]))
+	}
+	if want := []string{
+		"INFO all languagePool", "INFO all nocache", "INFO all softId", "INFO staging languagePool", "INFO staging nocache", "INFO all websiteURL",
+	}; !slices.Equal(noted, want) {
+		t.Errorf("%v, want %v", noted, want)
+	}
+}
+
+// TestClientsGetTheReasonOfARefusal: the reason is in the field that clients show, and is short
+// enough for them. A plain text is a code only.
+func TestClientsGetTheReasonOfARefusal(t *testing.T) {
+	set := sampleSet(allKeys()...)
+	long := "https://checkout.example.com/" + strings.Repeat("ä", 300)
+	set.Targets[0].Identity.Pageurl = long
+	set.Targets[0].ID = set.Targets[0].Identity.ID()
+	d := start(t, set, nil, nil)
+	submit := legacySubmit(keyAll, "elsewhere", "&json=1")
+	for what, text := range map[string]any{
+		"error_text":       parseAnswer[map[string]any](t, d.ask(t, "GET", submit))["error_text"],
+		"errorDescription": d.callTasks(t, "/createTask", tasksSubmit(keyAll, "elsewhere", ""))["errorDescription"],
+	} {
+		reason, _ := text.(string)
+		if n := utf8.RuneCountInString(reason); n != 200 || !strings.HasPrefix(reason, "target checkout has another pageurl (https://checkout.example.com/ä") || !utf8.ValidString(reason) {
+			t.Errorf("%s: %d characters: %s", what, n, reason)
+		}
+	}
+	equal(t, "plain text", d.callLegacy(t, legacySubmit(keyAll, "elsewhere")), "ERROR_DOMAIN_NOT_ALLOWED")
+}

@@ -6,13 +6,14 @@ const fs = require("node:fs");
 const net = require("node:net");
 const { Solver } = require("@2captcha/captcha-solver");
 const capmonster = require("@zennolab_com/capmonstercloud-client");
+const fixedHosts = require("./fixed.js");
 const startService = require("./service.js");
 
 const key = "0123456789abcdef0123456789abcdef";
 const stranger = "f".repeat(32);
 const headers = { Authorization: "Bearer " + key };
-const config = (service) => `
-server: {keys: [{name: clients, key: ${key}, scopes: [token, solve, status, admin]}]}
+const config = (service, tls) => `
+server: {keys: [{name: clients, key: ${key}, scopes: [token, solve, status, admin]}], tls: ${tls}}
 providers: [{name: service, api: legacy, profile: 2captcha, url: "${service}", key: k, first_poll: 100ms, poll_interval: 50ms}]
 budget: {per_day: 1000}
 solve: {owner: qa@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_day: 100}}
@@ -51,8 +52,8 @@ async function operate(method, path) {
 
 // says prints the result of a call and compares it with the expected one.
 async function says(client, what, want, call) {
-  const got = await call().catch((err) => err.err || err.message); // an error code, or the message of Node
-  console.log(`${client.padEnd(11)} ${what.padEnd(28)} ${got}`);
+  const got = await call().catch((err) => err.err || err.message || err); // an error code, or the message of Node
+  console.log(`${client.padEnd(19)} ${what.padEnd(22)} ${got}`);
   assert(typeof want === "string" ? String(got).includes(want) : want(got), `${client}, ${what}: ${got}, want ${want}`);
 }
 
@@ -167,19 +168,46 @@ function freePort() {
   });
 }
 
-async function main() {
-  fs.writeFileSync("pools.yaml", config(await startService()));
-  const listen = "127.0.0.1:" + await freePort();
-  address = "http://" + listen;
+// The hosts of these clients are fixed: poold listens at their port with a certificate for their names.
+async function tryFixedHosts() {
+  await until("full pools", async () => (await targets()).every((t) => t.fresh === t.depth));
+  const refusal = "Received API error ERROR_DOMAIN_NOT_ALLOWED: target ts has another pageurl (https://e.example.com/ts)";
+  const refused = {
+    "2captcha-ts": ["ERROR_DOMAIN_NOT_ALLOWED", "ERROR_KEY_DOES_NOT_EXIST"],
+    "captcha-solver": ["ERROR_DOMAIN_NOT_ALLOWED", "ERROR_KEY_DOES_NOT_EXIST"],
+    anticaptchaofficial: [refusal, "ERROR_KEY_DOES_NOT_EXIST: the configuration file has no such key"],
+  };
+  await Promise.all(fixedHosts(key, stranger, page, picture).map(async (client) => {
+    const { "wrong key": wrongKey, name, ...others } = client;
+    const calls = Object.entries(others).map(([what, call]) => says(name, what, what === "no target" ? refused[name][0] : wanted[what], call));
+    await Promise.all(calls);
+    await says(name, "wrong key", refused[name][1], wrongKey);
+  }));
+  for (const line of fs.readFileSync("log", "utf8").split("\n")) {
+    if (/call refused|has no effect/.test(line)) console.log(line);
+  }
+}
+
+// Runs clients against a new poold.
+async function against(listen, tls, clients) {
+  fs.writeFileSync("pools.yaml", config(await startService(), tls));
+  address = tls === "{}" ? "http://" + listen : "https://2captcha.com";
   const poold = spawn("./poold", ["serve", "--listen", listen], { stdio: ["ignore", "inherit", fs.openSync("log", "w")] });
+  const ended = new Promise((done) => poold.on("exit", done));
   try {
-    await tryAll();
+    await clients();
   } catch (err) {
     console.error(fs.readFileSync("log", "utf8").split("\n").slice(-20).join("\n"));
     throw err;
   } finally {
     poold.kill();
+    await ended;
   }
+}
+
+async function main() {
+  await against("127.0.0.1:" + await freePort(), "{}", tryAll);
+  await against("127.0.0.1:443", "{cert: poold.crt, key: poold.key}", tryFixedHosts);
 }
 
 main().catch((err) => {

@@ -10,12 +10,14 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"poold/internal/captcha"
 	"poold/internal/ondemand"
 )
 
 const (
-	refusedLine = "client's call refused; correct the call, the key or the target"
-	ignoredLine = "client's parameter has no effect"
+	refusedLine  = "client's call refused; correct the call, the key or the target"
+	nearMissLine = "client's submit differs from a target in some fields and gets none of its tokens; make the fields equal"
+	ignoredLine  = "client's parameter has no effect"
 )
 
 // logLines returns the lines of the log with a message.
@@ -83,6 +85,23 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	d.callLegacy(t, "/res.php?action=get&id=x")
 	if n := len(d.logLines(t, refusedLine)); n != known {
 		t.Errorf("%d lines about callers without a key", n-known)
+	}
+}
+
+// TestABoughtNearMissIsLogged: a submit that misses a target by a slash of the page is bought for a
+// guest, and logged once.
+func TestABoughtNearMissIsLogged(t *testing.T) {
+	set := solvingSet(t, allKeys()...)
+	set.Targets[0].Identity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a/"}
+	set.Targets[0].ID = set.Targets[0].Identity.ID()
+	d := start(t, set, nil, nil)
+	d.solver.err = &ondemand.BudgetError{}
+	for range 2 {
+		equal(t, "the answer", d.callLegacy(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
+	}
+	lines := d.logLines(t, nearMissLine)
+	if len(lines) != 1 || lines[0]["target"] != "checkout" || !reflect.DeepEqual(lines[0]["fields"], []any{"pageurl"}) || len(d.logLines(t, refusedLine)) > 0 {
+		t.Errorf("%v", lines)
 	}
 }
 

@@ -1,0 +1,35 @@
+package compatapi
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// An equal line about a caller is due once in a period, with the number of lines left out. A caller
+// has at most mostLines different lines, which do not affect other callers.
+func TestEqualLinesAreDueOncePerPeriod(t *testing.T) {
+	var l lines
+	at := time.Unix(1000, 0)
+	check := func(caller, text string, after time.Duration, wantRepeats int, wantDue bool) {
+		t.Helper()
+		if repeats, due := l.due(caller, text, time.Minute, at.Add(after)); repeats != wantRepeats || due != wantDue {
+			t.Errorf("%s, %s, after %s: %d %v, want %d %v", caller, text, after, repeats, due, wantRepeats, wantDue)
+		}
+	}
+	check("a", "x", 0, 0, true)
+	check("a", "x", 59*time.Second, 0, false)
+	check("a", "x", 59*time.Second, 0, false)
+	check("a", "y", 59*time.Second, 0, true)
+	check("b", "x", 59*time.Second, 0, true)
+	check("a", "x", time.Minute, 2, true)
+	check("a", "x", 2*time.Minute, 0, true)
+
+	for i := range mostLines - 2 {
+		check("a", fmt.Sprint(i), 2*time.Minute-1, 0, true)
+	}
+	check("a", "one more", 2*time.Minute-1, 0, true) // replaces y, whose period is over
+	check("a", "another", 2*time.Minute, 0, false)
+	check("b", "another", 2*time.Minute, 0, true)
+	check("a", "another", 4*time.Minute, 0, true)
+}

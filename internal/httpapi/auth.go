@@ -23,7 +23,7 @@ type gate struct {
 	sets      Sets
 	current   atomic.Pointer[kernel.Access] // derived from the Set in use
 	deriving  sync.Mutex                    // guards the derivation of an Access
-	wrongKeys kernel.WrongKeys
+	wrongKeys *kernel.WrongKeys
 }
 
 // access returns the callers and targets of the current Set. access derives an Access once for each
@@ -63,12 +63,13 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 }
 
 // refuseKey returns the error for a caller without a key of the configuration file. Only wrong keys
-// are counted. A right key is served even if many wrong keys come from the same address.
+// are counted and logged. A right key is served even if many wrong keys come from the same address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
-	if secret, _ := credential(r); secret == "" {
+	secret, _ := credential(r)
+	if secret == "" {
 		return err // the request has no key
 	}
-	if wait := g.wrongKeys.Count(r.RemoteAddr, c.Began); wait > 0 {
+	if wait := g.wrongKeys.Refuse(r, c, secret); wait > 0 {
 		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
 	}
 	return err
@@ -116,7 +117,10 @@ func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.
 	if c := a.Owner(secret); c != nil {
 		return c, nil
 	}
-	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
+	if secret == "" {
+		return nil, kernel.NewProblem(kernel.CodeUnauthorized, "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
+	}
+	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "the configuration file has no such key: compare the key with server.keys in the file")
 }
 
 // authorize returns an error if the caller may not use the route. authorize does not check the target.

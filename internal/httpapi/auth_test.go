@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +70,7 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 }
 
 func (d *daemon) forgetWrongKeys() {
-	d.gate.wrongKeys = kernel.WrongKeys{}
+	d.gate.wrongKeys.Failures = kernel.Failures[netip.Prefix]{}
 }
 
 // TestChallengeOffersBasicForPagesOnly: only routes that change nothing offer Basic, because Basic

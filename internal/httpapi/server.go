@@ -86,7 +86,7 @@ type Server struct {
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config}, refill: d.Refill,
+		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, refill: d.Refill,
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
@@ -98,7 +98,7 @@ func New(d Deps) *Server {
 		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatapi.Routes{
-			Sender: out, Tasks: d.Tasks, NearMisses: d.NearMisses, Supply: bought, Reports: reported, WrongKeys: &s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
+			Sender: out, Tasks: d.Tasks, NearMisses: d.NearMisses, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, log: d.Log},
 		pages:     page.New(d.Status),

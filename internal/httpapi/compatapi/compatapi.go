@@ -100,7 +100,7 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 		switch {
 		case key == "":
 			return compat.OddKey
-		case owner == nil && p.WrongKeys.Count(r.RemoteAddr, c.Began) > 0:
+		case owner == nil && p.WrongKeys.Refuse(r, c, key) > 0:
 			return compat.TooManyKeys
 		case owner == nil:
 			return compat.WrongKey

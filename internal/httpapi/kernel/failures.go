@@ -17,16 +17,6 @@ const (
 	wrongKeysFrom = 4096
 )
 
-// WrongKeys counts the wrong keys of each address. The counts do not affect requests with right
-// keys. The zero value is empty.
-type WrongKeys struct{ Failures[netip.Prefix] }
-
-// Count counts a wrong key that came from an address. If the limit is reached, Count counts nothing
-// and returns how long the sender must wait.
-func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
-	return w.Failures.Count(network(remote), at)
-}
-
 // Failures limits the failed tries of each sender in a minute. A Failures keeps the last tries of
 // at most wrongKeysFrom senders; all further senders share one count. The zero value is empty.
 type Failures[K comparable] struct {

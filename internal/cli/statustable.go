@@ -31,12 +31,21 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		text.WriteString("\n")
 		say("no target matches")
 	}
+	names := namesByReason(d.Targets, asked)
 	for i := range d.Targets {
-		for n, line := range remarks(&d.Targets[i]) {
+		t := &d.Targets[i]
+		for n, line := range remarks(t) {
+			who := t.Name
+			if equal := names[line]; line == t.Reason && len(equal) > 1 {
+				if t.Name != equal[0] {
+					continue // the line of the first of these targets has all names
+				}
+				who = manyNames(equal)
+			}
 			if n == 0 {
 				text.WriteString("\n")
 			}
-			say(d.Targets[i].Name + ": " + line)
+			say(who + ": " + line)
 		}
 	}
 	if asked && len(d.Targets) == 1 {
@@ -47,6 +56,28 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		say(line)
 	}
 	return text.String()
+}
+
+// namesByReason returns the names of the targets with each reason. If the user selected targets by
+// name, each target has its own line, and the result is nil.
+func namesByReason(list []status.Target, asked bool) map[string][]string {
+	if asked {
+		return nil
+	}
+	names := map[string][]string{}
+	for i := range list {
+		names[list[i].Reason] = append(names[list[i].Reason], list[i].Name)
+	}
+	return names
+}
+
+// manyNames joins the first three names and adds the number of the others.
+func manyNames(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more targets", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
 // refusedFile lists the problems for which the daemon refused the file. refusedFile returns nil if

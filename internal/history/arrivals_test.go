@@ -258,9 +258,9 @@ func TestUnwrittenArrivalsAreKeptForMinutes(t *testing.T) {
 			said = append(said, strings.TrimSpace(line))
 		}
 		if want := []string{
-			`"the arrivals of requests cannot be written" err=full`, `"the arrivals of requests are written again" after=4m0s`,
+			`"the arrivals of requests cannot be written" err=full`, `"the arrivals of requests are written again" took=4m0s`,
 			`"the arrivals of requests cannot be written" err="full again"`, `"arrivals of requests could not be written in time and are lost" requests=2`,
-			`"the arrivals of requests are written again" after=5m50s`,
+			`"the arrivals of requests are written again" took=5m50s`,
 		}; !slices.Equal(said, want) {
 			t.Errorf("logged %q, want %q", said, want)
 		}

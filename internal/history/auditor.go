@@ -46,7 +46,8 @@ type Auditor struct {
 
 // AuditHealth is the state of an Auditor.
 type AuditHealth struct {
-	Down    string // why the store does not respond; "" = the last attempt succeeded
+	Down    string    // why the store does not respond; "" = the last attempt succeeded
+	Since   time.Time // first failure after the last success, if Down is not ""
 	Queued  int
 	Written int64
 	Dropped int64 // entries dropped because the queue was full or because the store refused their content
@@ -79,8 +80,8 @@ func (a *Auditor) Note(e Entry) {
 func (a *Auditor) Health() AuditHealth {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	reason, _ := a.down.state()
-	return AuditHealth{Down: reason, Queued: len(a.queue), Written: a.written, Dropped: a.dropped}
+	reason, since := a.down.state()
+	return AuditHealth{Down: reason, Since: since, Queued: len(a.queue), Written: a.written, Dropped: a.dropped}
 }
 
 // Run writes the queued entries until ctx ends. Then it writes the rest of the queue within the time lastWrites.

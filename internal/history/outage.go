@@ -23,7 +23,7 @@ type outage struct {
 
 	mu     sync.Mutex
 	reason string    // why the last attempt failed; "" = the attempt succeeded
-	since  time.Time // first failure after the last success
+	since  time.Time // first failure after the last success; zero = the last attempt succeeded
 }
 
 // note records the result of an attempt. It releases the lock before it logs, so that a slow log does
@@ -31,19 +31,19 @@ type outage struct {
 func (o *outage) note(err error) {
 	o.mu.Lock()
 	was := o.reason
-	if o.reason = ""; err != nil {
-		o.reason = err.Error()
+	since := o.since
+	if o.reason, o.since = "", (time.Time{}); err != nil {
+		o.reason, o.since = err.Error(), since
 		if was == "" {
 			o.since = time.Now()
 		}
 	}
-	since := o.since
 	o.mu.Unlock()
 	switch {
 	case err != nil && was == "":
 		o.log.Warn(o.began, "err", err)
 	case err == nil && was != "":
-		o.log.Info(o.ended, "after", time.Since(since).Round(time.Second))
+		o.log.Info(o.ended, "took", time.Since(since).Round(time.Second))
 	}
 	if err == nil {
 		o.failures = 0

@@ -149,7 +149,7 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 		v.waitFor("nothing special", `document.querySelector('#banner').textContent === ''`)
 		began := time.Now()
 		broke.Store(true)
-		v.waitFor("why nothing is bought, first of all", `/^Nothing is bought: provider solver is down: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
+		v.waitFor("why nothing is bought, first of all", `/^Provider solver is down \(ERROR_ZERO_BALANCE\): nothing is bought; .*, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
 		first = time.Since(began)
 	}
 	if t.Logf("it is shown after %v", first); first > 2*time.Second {

@@ -227,7 +227,7 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 		if login := document.Targets[1]; login.State != "starved" || login.Fresh != 0 || login.NextExpiry != nil || login.Depth != 5 {
 			t.Errorf("%s: %+v", name, login)
 		}
-		d.ask(t, "GET", "/status", "Accept: text/html").check(t, name, 200, "The store cannot be used: redis does not answer")
+		d.ask(t, "GET", "/status", "Accept: text/html").check(t, name, 200, "edis does not answer: no token is handed out and nothing is bought")
 	}
 }
 
@@ -361,7 +361,7 @@ func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	d.ask(t, "GET", "/pool/checkout").check(t, "the target that is away", 200, `"fresh":3`, `"bought":3`,
 		`"state":"starved","reason":"redis does not answer; the figures are the last known ones"`)
 	d.ask(t, "GET", "/pool/staging-login").check(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`)
-	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "page", 200, "A part of the store cannot be used: a node is away")
+	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "page", 200, "A node is away: the targets of this part hand out and buy nothing")
 	metrics := d.ask(t, "GET", "/metrics")
 	if metrics.check(t, "metrics", 200, `poold_pool_tokens{target="staging-login"} 2`); strings.Contains(metrics.body, `poold_pool_tokens{target="checkout"}`) {
 		t.Error("the metrics have a figure of the target that is away")

@@ -102,6 +102,7 @@ type State struct {
 	Kind    StateKind
 	Reason  string    // why the provider is not ok; "" when ok
 	Code    string    // code of an account fault; "" for other states
+	Fault   string    // what the provider does, such as "refuses the key"; "" = unknown
 	Remedy  string    // advice to the operator; "" = none
 	Since   time.Time // when the provider went down; zero unless it is down
 	Until   time.Time // when the next call is allowed; zero when ok

@@ -41,6 +41,7 @@ const noAnswer = "no proper answer: "
 type pause struct {
 	on      bool
 	adopted bool          // for an outage: only other replicas observed this outage
+	began   time.Time     // when the fault was first observed
 	since   time.Time     // when the fault began or was last observed
 	turn    time.Time     // start of the next turn
 	every   time.Duration // length of a turn
@@ -105,10 +106,10 @@ func (h *health) state(at time.Time) State {
 	s := State{Kind: StateOK, Balance: h.balance}
 	switch {
 	case h.account.on:
-		s.Kind, s.Reason, s.Until, s.Since = StateDown, h.account.fault.reason(), h.account.turn, h.account.since
+		s.Kind, s.Reason, s.Until, s.Since = StateDown, h.account.fault.reason(), h.account.turn, h.account.began
 		s.Code = h.account.fault.Code
 	case h.outage.on:
-		s.Kind, s.Reason, s.Until, s.Since = StateDown, noAnswer+h.last, h.outage.turn, h.outage.since
+		s.Kind, s.Reason, s.Until, s.Since = StateDown, noAnswer+h.last, h.outage.turn, h.outage.began
 	case at.Before(h.busyUntil):
 		s.Kind, s.Reason, s.Until = StateBusy, h.busyReason, h.busyUntil
 	}
@@ -205,14 +206,14 @@ func (h *health) pauseLocked(e event) {
 		return
 	}
 	kept := *e.fault // a copy, because the caller owns the original
-	action, pollTurn := e.action, h.account.pollTurn
+	began, action, pollTurn := h.account.began, e.action, h.account.pollTurn
 	if !h.account.on {
-		pollTurn = e.at.Add(pollSoon)
+		began, pollTurn = e.at, e.at.Add(pollSoon)
 	} else if h.account.action == submit {
 		action = submit // only a successful submission ends this fault
 	}
 	h.account = pause{
-		on: true, since: e.at, turn: e.at.Add(kept.Delay), every: probe,
+		on: true, began: began, since: e.at, turn: e.at.Add(kept.Delay), every: probe,
 		fault: &kept, action: action, pollTurn: pollTurn, polls: h.account.polls && e.action != poll,
 	}
 }
@@ -259,7 +260,11 @@ func (h *health) countLocked(e event) {
 	h.failures++
 	met := h.outage.on && !h.outage.adopted
 	if met && later || !met && h.failures >= outageAfter {
-		h.outage = pause{on: true, since: e.at, turn: e.at.Add(outageFor), every: outageFor}
+		began := e.at
+		if h.outage.on {
+			began = h.outage.began
+		}
+		h.outage = pause{on: true, began: began, since: e.at, turn: e.at.Add(outageFor), every: outageFor}
 	}
 }
 

@@ -118,9 +118,13 @@ func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 		}
 		ctx := context.Background()
 		granted, refused := 0, 0
+		began := time.Now()
 		for range 10 * 60 {
 			time.Sleep(time.Second)
 			wantState(t, c, StateDown, "ERROR_WRONG_USER_KEY")
+			if s := c.State(time.Now()); !s.Since.Equal(began) || s.Fault != "refuses the key" {
+				t.Fatalf("%q since %v, want since %v", s.Fault, s.Since, began)
+			}
 			ready := false
 			for range 3 {
 				if yes, wait := c.Ready(time.Now()); yes {

@@ -166,7 +166,7 @@ func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c
 // State returns a snapshot of the provider for /status.
 func (c *Client) State(at time.Time) State {
 	s := c.health.state(at)
-	s.Remedy = c.remedy(s.Code)
+	s.Fault, s.Remedy = knownFaults[s.Code].does, c.remedy(s.Code)
 	return s
 }
 

@@ -123,13 +123,13 @@ func (h *health) adopt(f *Fault) (change, bool) {
 		if reason != f.Reason {
 			p.fault.Err = errors.New(reason)
 		}
-		p.action, p.since, p.turn, p.every, p.polls = f.Action, f.Since, f.Next, f.Every, f.Polls
+		p.action, p.began, p.since, p.turn, p.every, p.polls = f.Action, f.Since, f.Since, f.Next, f.Every, f.Polls
 		h.outage = pause{}
 	default:
 		h.account = pause{}
 		adopted := !h.outage.on || h.outage.adopted
 		granted := h.outage.granted // kept, because the submission for this grant may not be sent yet
-		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
+		h.outage = pause{on: true, adopted: adopted, began: f.Since, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
 		h.last = f.Code
 	}
 	return h.changeLocked()
@@ -146,29 +146,37 @@ func (h *health) probeNow(at time.Time) {
 	}
 }
 
-// remedies maps the codes of account faults to advice for the operator. NAME is a placeholder for
-// the provider's name, and SITE for its host.
-var remedies = map[string]string{
-	"ERROR_ZERO_BALANCE":       "top up the balance at SITE, then run `poold probe NAME`",
-	"ERROR_WRONG_USER_KEY":     "check providers.NAME.key in the configuration file",
-	"ERROR_KEY_DOES_NOT_EXIST": "check providers.NAME.key in the configuration file, and the account's plan at SITE",
-	"ERROR_IP_NOT_ALLOWED":     "allow the address of this machine in the account's settings at SITE",
-	"ERROR_IP_BLOCKED":         "ask the support of SITE to unblock the address of this machine",
-	"ERROR_ACCOUNT_SUSPENDED":  "ask the support of SITE why the account is suspended",
-	"IP_BANNED":                "wait until the ban ends, and check providers.NAME.key and the number of submits",
-	"ERROR_IP_BANNED":          "wait until the ban ends, and check providers.NAME.key and the number of submits",
-	"ERROR: 1001":              "wait until the ban ends, and lower providers.NAME.concurrency",
-	"ERROR: 1002":              "top up the balance at SITE, then run `poold probe NAME`",
-	"ERROR: 1003":              "wait until the ban ends, and lower providers.NAME.concurrency",
-	"ERROR: 1004":              "check providers.NAME.key in the configuration file",
-	"ERROR: 1005":              "wait until the ban ends, and raise providers.NAME.poll_interval",
+// knownFaults explains the codes of account faults: what the provider does, and what the operator
+// can do. NAME is a placeholder for the provider's name, and SITE for its host.
+var knownFaults = map[string]struct{ does, remedy string }{
+	"ERROR_ZERO_BALANCE":       {emptyBalance, "top up the balance at SITE, then run `poold probe NAME`"},
+	"ERROR_WRONG_USER_KEY":     {refusesKey, "check providers.NAME.key in the configuration file"},
+	"ERROR_KEY_DOES_NOT_EXIST": {refusesKey, "check providers.NAME.key in the configuration file, and the account's plan at SITE"},
+	"ERROR_IP_NOT_ALLOWED":     {refusesAddress, "allow the address of this machine in the account's settings at SITE"},
+	"ERROR_IP_BLOCKED":         {refusesAddress, "ask the support of SITE to unblock the address of this machine"},
+	"ERROR_ACCOUNT_SUSPENDED":  {"has suspended the account", "ask the support of SITE why the account is suspended"},
+	"IP_BANNED":                {bansMachine, "wait until the ban ends, and check providers.NAME.key and the number of submits"},
+	"ERROR_IP_BANNED":          {bansMachine, "wait until the ban ends, and check providers.NAME.key and the number of submits"},
+	"ERROR: 1001":              {bansMachine, "wait until the ban ends, and lower providers.NAME.concurrency"},
+	"ERROR: 1002":              {emptyBalance, "top up the balance at SITE, then run `poold probe NAME`"},
+	"ERROR: 1003":              {bansMachine, "wait until the ban ends, and lower providers.NAME.concurrency"},
+	"ERROR: 1004":              {refusesKey, "check providers.NAME.key in the configuration file"},
+	"ERROR: 1005":              {bansMachine, "wait until the ban ends, and raise providers.NAME.poll_interval"},
 }
+
+// These are the faults that several codes report.
+const (
+	emptyBalance   = "reports an empty balance"
+	refusesKey     = "refuses the key"
+	refusesAddress = "refuses the address of this machine"
+	bansMachine    = "has banned this machine for a while"
+)
 
 // remedy returns the advice for a code, or "" if there is none.
 func (c *Client) remedy(code string) string {
 	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
 	site, _, _ = strings.Cut(site, "/")
-	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(remedies[code])
+	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(knownFaults[code].remedy)
 }
 
 // unreachedCause says in a few words why a call did not reach the service. The text does not quote

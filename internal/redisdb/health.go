@@ -24,15 +24,18 @@ const (
 
 // Health is the state of Redis at the last probe.
 type Health struct {
-	Up      bool     // whether at least a part of Redis works
-	Reason  string   // the fault, in plain words; "" = no fault
-	Notices []string // sentences about dangerous settings and missing rights
+	Up      bool      // whether at least a part of Redis works
+	Reason  string    // the fault, in plain words; "" = no fault
+	Since   time.Time // when this replica noticed the fault; zero = no fault
+	Full    bool      // the fault is a full memory, so Redis still hands out tokens
+	Notices []string  // sentences about dangerous settings and missing rights
 }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	err  error           // fault of Redis or of a part of Redis; nil = all of Redis works
-	away map[string]bool // masters of a cluster that do not work; nil = all or none of them work
+	err   error           // fault of Redis or of a part of Redis; nil = all of Redis works
+	since time.Time       // when Redis stopped working without a fault; zero = no fault
+	away  map[string]bool // masters of a cluster that do not work; nil = all or none of them work
 }
 
 func (c *condition) up() bool { return c.err == nil || c.away != nil }
@@ -42,9 +45,10 @@ func (db *DB) Up() bool { return db.condition.Load().up() }
 
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
-	h := Health{Up: db.Up()}
-	if err := db.condition.Load().err; err != nil {
-		h.Reason = Reason(err)
+	now := db.condition.Load()
+	h := Health{Up: now.up()}
+	if now.err != nil {
+		h.Reason, h.Since, h.Full = Reason(now.err), now.since, is(now.err, reasonMemory)
 	}
 	if found := db.monitor.notices.Load(); found != nil {
 		h.Notices = *found
@@ -90,6 +94,11 @@ func (m *monitor) watch(ctx context.Context) {
 		now := m.probe(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if was := m.condition.Load(); now.err != nil {
+			if now.since = was.since; now.since.IsZero() {
+				now.since = time.Now()
+			}
 		}
 		m.turn(m.condition.Swap(now), now)
 		select {

@@ -32,13 +32,13 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 			closed.Store(true)
 			bubble.SetDown(true)
 			time.Sleep(10 * time.Second)
-			if h := db.Health(); h.Up || !strings.HasPrefix(h.Reason, reasonClosed+" (") {
+			if h := db.Health(); h.Up || !strings.HasPrefix(h.Reason, reasonClosed+" (") || time.Since(h.Since) < 8*time.Second || time.Since(h.Since) > 10*time.Second {
 				t.Errorf("outage %d: %+v", outage, h)
 			}
 			closed.Store(false)
 			bubble.SetDown(false)
 			time.Sleep(5 * time.Second)
-			if h := db.Health(); !h.Up || h.Reason != "" {
+			if h := db.Health(); !h.Up || h.Reason != "" || !h.Since.IsZero() {
 				t.Errorf("after outage %d: %+v", outage, h)
 			}
 			if down, back := log.Count("redis is down"), log.Count("redis serves again"); down != outage || back != outage {

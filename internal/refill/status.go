@@ -23,6 +23,14 @@ const (
 	Refused = "refused" // the provider rejects the target's parameters
 )
 
+// These are the reasons that many targets can have at the same time. A reason of the state Budget
+// begins with one of them.
+const (
+	NoSlot        = "waiting for a provider that can take an order"
+	OverallBudget = "the overall budget is used up"
+	OwnBudget     = "the budget of this target is used up"
+)
+
 // Status describes the refilling of a target.
 type Status struct {
 	Want   int           // tokens that the policy wants now; 0 while paused
@@ -168,7 +176,7 @@ func (s *status) starve(at time.Time) {
 }
 
 func (s *status) starveLocked() {
-	s.setLocked(Starved, cmp.Or(s.trouble, "waiting for a provider that can take an order"))
+	s.setLocked(Starved, cmp.Or(s.trouble, NoSlot))
 }
 
 // starvesLocked reports whether the worker has wanted to place an order for starvedAfter.
@@ -194,12 +202,12 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed = s.now.State != Budget
-	whose := "the budget of this target"
+	which := OwnBudget
 	if err.Of == pool.Overall {
-		whose = "the overall budget"
+		which = OverallBudget
 	}
 	until := at.Add(err.RetryAfter)
-	s.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))
+	s.setLocked(Budget, fmt.Sprintf("%s; there is room again at %s", which, until.UTC().Format(time.RFC3339)))
 	s.now.Until = until
 	s.delayedUntil = at.Add(min(err.RetryAfter, budgetWait))
 	return changed

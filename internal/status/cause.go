@@ -21,6 +21,9 @@ type Cause struct {
 	Outage bool // the reason is that all providers are down
 }
 
+// refusedPrefix begins the reason of a refused target.
+const refusedPrefix = "the provider refuses this target: "
+
 // Starting is the refill status of a target without a worker.
 var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 
@@ -43,7 +46,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	}
 	switch state {
 	case refill.Refused:
-		return Cause{State: state, Reason: "the provider refuses this target: " + reason + nextTry(t.Name, refilling)}
+		return Cause{State: state, Reason: refusedPrefix + reason + nextTry(t.Name, refilling)}
 	case refill.Budget:
 		return Cause{State: state, Reason: cmp.Or(reason, "the budget is used up")}
 	case refill.Paused:

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -246,8 +247,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		Ready:       redis.OK && !c.stopping.Load(),
 		AsOf:        stamp(asOf),
 		StartedAt:   stamp(c.StartedAt),
-		Alarms:      redis.alarms(),
-		Notices:     c.notices(set, providers, health),
+		Alarms:      redis.alarms(health, asOf),
 		Config:      configStatus(c.File.Status(), set),
 		Redis:       redis,
 		DeadLetters: c.DeadLetters.DeadLetterCount(),
@@ -256,10 +256,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	}
 	var read bool
 	document.Budget, read = c.overallBudget(ctx, err == nil)
-	why, _, none := purchase.Outage(providers)
-	if none {
-		document.Alarms = append(document.Alarms, "Nothing is bought: "+why+remedies(providers))
-	}
+	why, _, _ := purchase.Outage(providers)
 	for i := range seen {
 		target := &document.Targets[i]
 		*target = targetStatus(&set.Targets[i], statuses[i], &seen[i])
@@ -278,7 +275,11 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		s.Spent = s.Spent.orUnknown()
 	}
 	document.History, document.Audit = c.historyStatus(seen, guests), c.auditStatus()
-	document.Notices = append(append(document.Notices, document.History.notices()...), document.Audit.notices()...)
+	alarms, notices := outages(providers, asOf)
+	document.Alarms = append(document.Alarms, alarms...)
+	shared := sharedReasons(&document)
+	document.Notices = slices.Concat(shared, notices, c.notices(set, providers, health, asOf), document.History.notices(asOf), document.Audit.notices(asOf))
+	document.shared = len(shared)
 	return newSnapshot(&document, seen, read, guests)
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"poold/internal/pool"
 )
@@ -14,8 +15,8 @@ type Document struct {
 	Ready     bool     `json:"ready"`      // whether /readyz responds with 200
 	AsOf      string   `json:"as_of"`      // when the stock was read; RFC 3339, UTC
 	StartedAt string   `json:"started_at"` // RFC 3339, UTC
-	Alarms    []string `json:"alarms"`     // reasons why poold cannot work now
-	Notices   []string `json:"notices"`    // facts about this installation, for example that the provider is simulated
+	Alarms    []string `json:"alarms"`     // reasons why poold cannot work now, one line each
+	Notices   []string `json:"notices"`    // facts that the operator should know, one line each, for example that the provider is simulated
 	Config    Config   `json:"config"`
 	Redis     Redis    `json:"redis"`
 	// Budget is the use of the overall budget in the last 24 h; null = there is no overall budget.
@@ -31,6 +32,8 @@ type Document struct {
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
+
+	shared int // number of the notices of sharedReasons, which come first
 }
 
 // Usage is the use of a budget, in solves.
@@ -72,6 +75,8 @@ type History struct {
 	// Unread is the number of identities whose ended orders cannot be read from Redis, because another
 	// program has overwritten the key.
 	Unread int `json:"unread"`
+
+	since time.Time // begin of the outage; zero = unknown
 }
 
 // Audit contains the state of this replica's writes to the audit, and their counts since the start
@@ -82,6 +87,8 @@ type Audit struct {
 	Queued  int    `json:"queued"`  // entries in memory
 	Written int64  `json:"written"` // entries
 	Dropped int64  `json:"dropped"` // entries that did not fit into the queue or that the store refused
+
+	since time.Time // begin of the outage; zero = unknown
 }
 
 // Provider is the state of one provider, for all replicas.
@@ -358,7 +365,8 @@ func (d *Document) Target(name string) (*Target, bool) {
 }
 
 // Part returns the part of the document for a key that is limited to some targets. This part
-// includes the providers and the state of the configuration file. Part does not include the file's
+// includes the providers and the state of the configuration file. Its notices about shared reasons
+// cover only its targets. Part does not include the file's
 // problems and warnings, because these may name other targets. Part also omits Solve, Dedup,
 // History and Audit, because these cover the requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
@@ -370,6 +378,8 @@ func (d *Document) Part(may func(target string) bool) *Document {
 			part.Targets = append(part.Targets, d.Targets[i])
 		}
 	}
+	shared := sharedReasons(&part)
+	part.Notices, part.shared = append(shared, d.Notices[d.shared:]...), len(shared)
 	part.Config.Problems, part.Config.Warnings, part.Config.Lasting = []string{}, []string{}, nil
 	return &part
 }

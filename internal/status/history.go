@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"poold/internal/pool"
 )
@@ -16,7 +17,7 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 	health := c.History.Health()
 	h := &History{
 		OK: health.Down == "" && health.Unread == 0, Reason: cmp.Or(health.Down, health.Why),
-		Sent: health.Sent, Dropped: health.Dropped, Unread: health.Unread,
+		Sent: health.Sent, Dropped: health.Dropped, Unread: health.Unread, since: health.Since,
 	}
 	for i := range seen {
 		h.Unrecorded += seen[i].Figures.Unrecorded
@@ -34,31 +35,31 @@ func (c *Collector) auditStatus() *Audit {
 	}
 	health := c.Audit.Health()
 	return &Audit{
-		OK: health.Down == "", Reason: health.Down, Queued: health.Queued, Written: health.Written, Dropped: health.Dropped,
+		OK: health.Down == "", Reason: health.Down, Queued: health.Queued, Written: health.Written, Dropped: health.Dropped, since: health.Since,
 	}
 }
 
 // notices returns a notice if the history cannot be written or read; otherwise nil.
-func (h *History) notices() []string {
+func (h *History) notices(at time.Time) []string {
 	switch {
 	case h == nil || h.OK:
 		return nil
 	case h.Unread > 0:
-		return []string{fmt.Sprintf("The history lacks the orders of %d identities, which cannot be read from Redis: %s", h.Unread, h.Reason)}
+		return []string{fmt.Sprintf("The orders of %d identities cannot be read from Redis (%s): the history lacks them; delete their keys captcha:ended:{ID}", h.Unread, h.Reason)}
 	}
-	return []string{"The history cannot be written: " + h.Reason + ". Redis keeps the ended orders meanwhile."}
+	return []string{banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps the ended orders meanwhile, up to a limit", "repair the store of the history")}
 }
 
 // notices returns a notice if the audit cannot be written, and another notice if entries were dropped.
-func (a *Audit) notices() (list []string) {
+func (a *Audit) notices(at time.Time) (list []string) {
 	if a == nil {
 		return nil
 	}
 	if !a.OK {
-		list = append(list, "The audit cannot be written: "+a.Reason+". Its entries wait in memory while there is room.")
+		list = append(list, banner(a.since, at, "the audit cannot be written ("+a.Reason+")", "its entries wait in memory while there is room", "repair the store of the history"))
 	}
 	if a.Dropped > 0 {
-		list = append(list, fmt.Sprintf("The audit is incomplete: entries that this replica dropped since its start: %d.", a.Dropped))
+		list = append(list, fmt.Sprintf("The audit is incomplete: entries that this replica dropped since its start: %d; the log has the causes", a.Dropped))
 	}
 	return list
 }

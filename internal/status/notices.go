@@ -1,24 +1,55 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
+// banner returns one line about a fault: since when, cause, consequence and action. A zero time
+// since means that the beginning is unknown. The argument at is the time of the snapshot.
+func banner(since, at time.Time, cause, consequence, action string) string {
+	text := cause + ": " + consequence + "; " + action
+	if since.IsZero() {
+		return strings.ToUpper(text[:1]) + text[1:]
+	}
+	return "Since " + shortTime(since, at) + " " + text
+}
+
+// shortTime returns a time of day in UTC, and the date unless the time is on the day of at.
+func shortTime(t, at time.Time) string {
+	t, layout := t.UTC(), "15:04 UTC"
+	if at = at.UTC(); t.YearDay() != at.YearDay() || t.Year() != at.Year() {
+		layout = "2006-01-02 " + layout
+	}
+	return t.Format(layout)
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // notices lists the facts that the operator should know; never nil.
-func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health) []string {
+func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health, at time.Time) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
 	if n := c.DeadLetters.DeadLettersSetAside(); n > 0 {
-		list = append(list, fmt.Sprintf("%d dead letters could not be read and were renamed to *.bad: they may hold paid tokens.", n))
+		list = append(list, plural(n, "dead letter")+" cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
 	}
 	for _, lost := range c.Purchases.Stranded() {
-		list = append(list,
-			fmt.Sprintf("%d paid tasks of provider %s cannot be collected: no provider of the file has its account. They count as in flight until %s UTC. To collect them, list the account again with the same api, url and key.",
-				lost.Orders, lost.Provider, lost.Until.UTC().Format("15:04:05")))
+		until := ""
+		if !lost.Until.IsZero() {
+			until = " until " + shortTime(lost.Until, at)
+		}
+		list = append(list, plural(lost.Orders, "paid task")+" of provider "+lost.Provider+" cannot be collected, because no provider of the file has its account: they count as in flight"+until+"; list the account again with the same api, url and key")
 	}
 	return list
 }
@@ -28,36 +59,52 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	list := []string{}
 	for _, p := range providers {
 		if p.Silent {
-			list = append(list, "No callbacks arrived for the last tasks of provider "+p.Name+", so they are polled. Check that the service can reach callback_url, and that it is the base address alone.")
+			list = append(list, "No callbacks arrived for the last tasks of provider "+p.Name+": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
 		}
 	}
 	simulated := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.API == targets.APISimulated })
 	if simulated {
-		list = append(list, "The provider is simulated: its tokens are made up and no site accepts them.")
+		list = append(list, "The provider is simulated: its tokens are made up and no site accepts them; give a provider of the file a key")
 	}
 	if set.Redis.Embedded() && !simulated {
-		list = append(list, "Redis is embedded: a restart loses all tokens and orders, also those that were paid for.")
+		list = append(list, "Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
 	return list
 }
 
-// remedies returns one text with the known remedies for all providers that are down.
-func remedies(providers []purchase.Status) (text string) {
+// outages returns a line about each provider that is down. If all providers are down, the lines are
+// alarms. Otherwise they are notices, because the other providers get the orders.
+func outages(providers []purchase.Status, at time.Time) (alarms, notices []string) {
+	if len(providers) == 0 {
+		return []string{"No provider is configured: nothing is bought; add a provider to the configuration file"}, nil
+	}
+	_, _, all := purchase.Outage(providers)
 	for _, p := range providers {
-		if p.State.Remedy != "" {
-			text += ". Provider " + p.Name + ": " + p.State.Remedy
+		s := p.State
+		if s.Kind.Usable() {
+			continue
+		}
+		cause := "provider " + p.Name + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
+		action := cmp.Or(s.Remedy, "poold tries again by itself, and at once after `poold probe "+p.Name+"`")
+		if all {
+			alarms = append(alarms, banner(s.Since, at, cause, "nothing is bought", action))
+		} else {
+			notices = append(notices, banner(s.Since, at, cause, "the other providers get its orders", action))
 		}
 	}
-	return text
+	return alarms, notices
 }
 
 // alarms lists the reasons why the store cannot be used; never nil.
-func (r Redis) alarms() []string {
+func (r Redis) alarms(health redisdb.Health, at time.Time) []string {
 	switch {
+	case health.Full:
+		return []string{banner(health.Since, at, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")}
 	case !r.OK:
-		return []string{"The store cannot be used: " + r.Reason + ". The figures of the targets may be the last known ones."}
+		return []string{banner(health.Since, at, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
+			"repair Redis, or correct redis in the configuration file")}
 	case r.Reason != "":
-		return []string{"A part of the store cannot be used: " + r.Reason + ". The figures of the targets in it are the last known ones."}
+		return []string{banner(health.Since, at, r.Reason, "the targets of this part hand out and buy nothing, and their figures are the last known ones", "repair this part of Redis")}
 	}
 	return []string{}
 }

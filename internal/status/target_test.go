@@ -182,16 +182,3 @@ func TestWarmWindows(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
-
-// An unusable store is an alarm. An unusable part of the store is also an alarm.
-func TestAlarmsOfTheStore(t *testing.T) {
-	for want, r := range map[string]Redis{
-		"":                                {OK: true},
-		"The store cannot be used: gone.": {Reason: "gone"},
-		"A part of the store cannot be used: gone.": {OK: true, Reason: "gone"},
-	} {
-		if got := strings.Join(r.alarms(), "|"); !strings.HasPrefix(got, want) || (got == "") != (want == "") || strings.Contains(got, "|") {
-			t.Errorf("%+v: %q", r, got)
-		}
-	}
-}

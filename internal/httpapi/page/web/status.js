@@ -257,12 +257,10 @@ function replace(node, basis, make) {
 }
 
 function drawBanner() {
-  const downAlone = doc.alarms.some((a) => a.startsWith('Nothing is bought')) ? [] : doc.providers.filter((p) => p.state === 'down');
-  const basis = [doc.alarms, downAlone, doc.ready, doc.config, doc.notices, doc.dead_letters, doc.providers.map((p) => p.retry_at)];
+  const basis = [doc.alarms, doc.ready, doc.config, doc.notices, doc.dead_letters, doc.providers.map((p) => p.retry_at)];
   replace(byID('banner'), basis, () => {
     const boxes = doc.alarms.map((text) => h('p', { className: 'box bad', role: 'alert' }, text, retry(text)));
     if (!doc.ready && doc.alarms.length === 0) boxes.push(h('p', { className: 'box bad', role: 'alert' }, 'Not ready: the daemon is stopping or starting.'));
-    for (const p of downAlone) boxes.push(h('p', { className: 'box warn' }, 'Provider ' + p.name + ' is down: ' + p.reason + (p.remedy ? '; ' + p.remedy : ''), retry(p.name)));
     if (!doc.config.ok) {
       boxes.push(h('section', { className: 'box bad', id: 'refused' }, h('h2', {}, 'The configuration file was not applied'),
         h('p', {}, 'The last valid one, of ' + moment(doc.config.loaded_at) + ', is in use.'), lines(doc.config.problems)));
@@ -270,7 +268,10 @@ function drawBanner() {
       boxes.push(h('section', { className: 'box warn' }, h('h2', {}, 'About the configuration file'), lines(doc.config.problems)));
     }
     if (doc.dead_letters > 0) boxes.push(h('p', { className: 'box warn' }, plural(doc.dead_letters, 'callback') + ' could not be stored; poold retries. poold dead-letters list shows them.'));
-    for (const text of doc.notices) boxes.push(h('p', { className: 'box note' }, text));
+    for (const text of doc.notices) {
+      const next = retry(text);
+      boxes.push(h('p', { className: next ? 'box warn' : 'box note' }, text, next));
+    }
     return boxes;
   });
 }
@@ -280,7 +281,7 @@ const lines = (list) => h('ul', {}, list.map((line) => h('li', {}, h('code', {},
 // retry returns an element with the time of the next try, if the text names a provider that is
 // down.
 function retry(text) {
-  const p = doc.providers.find((one) => one.state === 'down' && one.retry_at && text.includes(one.name));
+  const p = doc.providers.find((one) => one.state === 'down' && one.retry_at && text.includes('rovider ' + one.name + ' '));
   return p ? h('span', { className: 'retry', 'data-at': p.retry_at }) : null;
 }
 

@@ -70,7 +70,7 @@ func await(ctx context.Context, log *slog.Logger, looks ...*firstLook) error {
 			l.group.Go(func() {
 				<-l.done
 				if l.fault != nil {
-					log.Error("a store cannot be used", "err", l.fault)
+					log.Error("a store cannot be used", "store", l.store, "err", l.fault)
 				}
 			})
 		}

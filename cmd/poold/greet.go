@@ -50,7 +50,7 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
 		each = append(each, p.Name+": "+p.String())
 	}
-	d.log.Info(s.All.String(), "targets", fewOf(each, len(s.Each)), "assumes", s.All.Assumes())
+	d.log.Info("limit of the purchases", "limit", s.All.String(), "targets", fewOf(each, len(s.Each)), "assumes", s.All.Assumes())
 	if names := s.Unbounded(); len(names) > 0 {
 		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
 	}

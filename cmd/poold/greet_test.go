@@ -35,7 +35,7 @@ func TestGreeting(t *testing.T) {
 		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
 		{"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + login, "single", "level=WARN msg=\"" + simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
 		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") +
-			"level=INFO msg=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought: paused in the configuration file\" assumes=\"all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought\"\n" +
+			"level=INFO msg=\"limit of the purchases\" limit=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought: paused in the configuration file\" assumes=\"all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought\"\n" +
 			"level=WARN msg=\"no budget limits what these targets buy\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte(c.file), nil)
@@ -87,7 +87,7 @@ func TestGreetingOfManyTargets(t *testing.T) {
 	d := &daemon{listener: listener, log: slog.New(slog.NewTextHandler(&log, nil))}
 	d.greet(set)
 	for _, want := range []string{
-		`level=INFO msg="at most 72,000 solves an hour, about $86" targets="t`, `; and 50 more"`,
+		`level=INFO msg="limit of the purchases" limit="at most 72,000 solves an hour, about $86" targets="t`, `; and 50 more"`,
 		`level=WARN msg="no budget limits what these targets buy" targets="t`, `level=WARN msg="the providers' concurrency is too low for the wanted stock" targets="in all, `,
 	} {
 		if !strings.Contains(log.String(), want) {

@@ -23,13 +23,7 @@ func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, erro
 			return nil, cli.UsageError(fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level))
 		}
 		options.Level = wanted
-		// Durations are logged as text, because a JSON number would lack the unit.
-		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
-			if a.Value.Kind() == slog.KindDuration {
-				a.Value = slog.StringValue(a.Value.Duration().String())
-			}
-			return a
-		}
+		options.ReplaceAttr = readable
 		switch *format {
 		case "text":
 			return slog.New(slog.NewTextHandler(c.Stderr, &options)), nil
@@ -38,4 +32,18 @@ func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, erro
 		}
 		return nil, cli.UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
 	}
+}
+
+// readable changes the attributes of log records. Durations become text, because a JSON number would
+// lack the unit. Unknown times (zero) are omitted.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindDuration:
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	case slog.KindTime:
+		if a.Value.Time().IsZero() {
+			return slog.Attr{}
+		}
+	}
+	return a
 }

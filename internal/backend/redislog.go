@@ -12,5 +12,5 @@ type RedisLog struct{ Log *slog.Logger }
 
 // Printf implements the logger interface of go-redis.
 func (r RedisLog) Printf(ctx context.Context, format string, args ...any) {
-	r.Log.DebugContext(ctx, fmt.Sprintf(format, args...))
+	r.Log.DebugContext(ctx, "message of the redis client", "err", fmt.Sprintf(format, args...))
 }

@@ -319,7 +319,11 @@ func (c *Client) announce(ctx context.Context, ch change) {
 	case ch.down:
 		level, text = slog.LevelWarn, "provider down: no proper answers"
 	}
-	c.cfg.Log.LogAttrs(ctx, level, text, slog.String("provider", c.cfg.Name), slog.String("reason", ch.reason))
+	attrs := []slog.Attr{slog.String("provider", c.cfg.Name)}
+	if ch.down {
+		attrs = append(attrs, slog.String("err", ch.reason), slog.Time("retry_at", c.State(time.Now()).Until.UTC().Truncate(time.Second)))
+	}
+	c.cfg.Log.LogAttrs(ctx, level, text, attrs...)
 }
 
 // outcome returns the outcome of a call as a word for Observe.

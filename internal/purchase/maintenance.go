@@ -89,6 +89,6 @@ func (as *accounts) resize(a *account, total int, ok bool, err error) {
 		as.log.Warn("threads not read; the last known number stays", "provider", a.Name(), "err", err)
 	}
 	if before != after {
-		as.log.Info("concurrency follows the provider's threads", "provider", a.Name(), "from", before, "to", after)
+		as.log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after, "before", before)
 	}
 }

@@ -72,7 +72,7 @@ func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, d
 		o.stepFailed = true
 		// The store logs an outage of Redis once for all orders.
 		ords.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
-			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)
+			"provider", o.account.Name(), "task", o.task, "step", doing, "err", err)
 		pause := jitter(wait)
 		if !time.Now().Add(pause).Before(until) {
 			return err

@@ -122,9 +122,9 @@ func (m *monitor) turn(was, now *condition) {
 		default:
 		}
 	case now.away != nil:
-		m.log.Error("part of redis is down: its targets hand out and buy nothing", "reason", Reason(now.err), "err", now.err)
+		m.log.Error("part of redis is down: its targets hand out and buy nothing", "err", now.err)
 	default:
-		m.log.Error("redis is down: nothing is bought, and tokens are handed out only if its memory is full", "reason", Reason(now.err), "err", now.err)
+		m.log.Error("redis is down: nothing is bought, and tokens are handed out only if its memory is full", "err", now.err)
 	}
 }
 

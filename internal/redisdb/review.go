@@ -36,7 +36,7 @@ func (m *monitor) review(ctx context.Context) {
 		}
 		for _, fault := range found {
 			if !slices.Contains(warned, fault) {
-				m.log.Warn(fault)
+				m.log.Warn("redis has a dangerous setting, or denies a right", "err", fault)
 			}
 		}
 		warned = found

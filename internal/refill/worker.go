@@ -316,8 +316,8 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 		// The next look reads the time at which the target's next order is allowed.
 		return waitRange{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
-		if w.status.outOfBudget(budget, time.Now()) {
-			w.log.Warn("nothing more is bought for now", "err", err)
+		if at := time.Now(); w.status.outOfBudget(budget, at) {
+			w.log.Warn("nothing more is bought for now", "err", err, "retry_at", at.Add(budget.RetryAfter).UTC().Truncate(time.Second))
 		}
 		return waitRange{least: coalesce, most: budget.RetryAfter}
 	case errors.Is(err, purchase.ErrNoProvider), errors.Is(err, purchase.ErrReal):

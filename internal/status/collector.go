@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -248,6 +247,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		AsOf:        stamp(asOf),
 		StartedAt:   stamp(c.StartedAt),
 		Alarms:      redis.alarms(health, asOf),
+		Notices:     []string{}, // an empty list, because the JSON must not have null
 		Config:      configStatus(c.File.Status(), set),
 		Redis:       redis,
 		DeadLetters: c.DeadLetters.DeadLetterCount(),
@@ -278,7 +278,9 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	alarms, notices := outages(providers, asOf)
 	document.Alarms = append(document.Alarms, alarms...)
 	shared := sharedReasons(&document)
-	document.Notices = slices.Concat(shared, notices, c.notices(set, providers, health, asOf), document.History.notices(asOf), document.Audit.notices(asOf))
+	for _, more := range [][]string{shared, notices, c.notices(set, providers, health, asOf), document.History.notices(asOf), document.Audit.notices(asOf)} {
+		document.Notices = append(document.Notices, more...)
+	}
 	document.shared = len(shared)
 	return newSnapshot(&document, seen, read, guests)
 }

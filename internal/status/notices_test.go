@@ -111,7 +111,7 @@ func TestSharedReasons(t *testing.T) {
 			s.Refill, s.Purchases = statuses, &fixedBuyer{providers: busy, perDay: 500}
 			d := NewCollector(s).Snapshot(t.Context()).Document
 			got := slices.DeleteFunc(slices.Clone(d.Notices), func(n string) bool { return !strings.Contains(n, " targets ") })
-			if !slices.Equal(got, c.want) {
+			if !slices.Equal(got, c.want) || d.Notices == nil {
 				t.Errorf("%s: %q, want %q", name, got, c.want)
 			}
 			// A key for one target does not see the number of the other targets.

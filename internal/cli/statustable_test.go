@@ -99,3 +99,19 @@ func TestTextsAreCutByColumns(t *testing.T) {
 		t.Errorf("%d columns", n)
 	}
 }
+
+// A reason that several targets have is one line, unless the user asks for targets by name.
+func TestEqualReasonsAreOneLine(t *testing.T) {
+	var d status.Document
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		d.Targets = append(d.Targets, status.Target{Name: name, State: refill.Starved, Reason: "no provider"})
+	}
+	d.Targets = append(d.Targets, status.Target{Name: "f", State: refill.Starved, Reason: "its own", Marks: []string{"failing"}})
+	text := statusText(&d, false, screen{columns: 100})
+	if !strings.Contains(text, "\na, b, c and 2 more targets: no provider\n\nf: its own\nf: marked failing\n") || strings.Count(text, "no provider") != 1 {
+		t.Error(text)
+	}
+	if text = statusText(&d, true, screen{columns: 100}); !strings.Contains(text, "\na: no provider\n") || strings.Count(text, "no provider") != 5 {
+		t.Error(text)
+	}
+}

@@ -73,7 +73,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 	if m.Mode == ModeCluster {
 		for i, fault := range found {
 			slices.Sort(where[fault])
-			found[i] = strings.TrimSuffix(fault, ".") + " (" + strings.Join(where[fault], ", ") + ")."
+			found[i] = fault + " (" + strings.Join(where[fault], ", ") + ")"
 		}
 	}
 	return found
@@ -85,21 +85,21 @@ func faultsOf(info string) []string {
 	settings := settingsOf(info)
 	var faults []string
 	if version := settings["redis_version"]; version != "" && isOlder(version, oldestServer) {
-		faults = append(faults, fmt.Sprintf("Redis is of version %s: poold needs %s or later.", version, oldestServer))
+		faults = append(faults, fmt.Sprintf("Redis is of version %s: poold needs %s or later; upgrade Redis", version, oldestServer))
 	}
 	if policy := settings["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		faults = append(faults, "Redis evicts keys when its memory is full (maxmemory-policy "+policy+"): paid tokens and orders vanish, and are bought again. Set noeviction.")
+		faults = append(faults, "Redis evicts keys when its memory is full (maxmemory-policy "+policy+"): paid tokens and orders vanish, and are bought again; set noeviction")
 	}
 	if settings["aof_enabled"] == "0" {
-		faults = append(faults, "Redis keeps no append-only file: a restart of it loses tokens and orders that were paid for. Set appendonly yes.")
+		faults = append(faults, "Redis keeps no append-only file: a restart of it loses tokens and orders that were paid for; set appendonly yes")
 	}
 	if settings["role"] == "slave" {
-		faults = append(faults, "Redis is a replica: what is written to it is lost. Name its master, or the sentinels.")
+		faults = append(faults, "Redis is a replica: what is written to it is lost; name its master, or the sentinels")
 	}
 	most, _ := strconv.ParseFloat(settings["maxmemory"], 64)
 	used, _ := strconv.ParseFloat(settings["used_memory"], 64)
 	if most > 0 && used > 0.9*most {
-		faults = append(faults, "Redis' memory is nearly full: more than 90 % of maxmemory is used.")
+		faults = append(faults, "Redis' memory is nearly full: more than 90 % of maxmemory is used, and a full memory stops purchases; raise maxmemory")
 	}
 	return faults
 }
@@ -143,5 +143,5 @@ func (m *monitor) missingRights(ctx context.Context) []string {
 		return nil
 	}
 	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.Channel() +
-		": replicas hear of landings, pauses and windows up to seconds later. docs/configuration.md, Redis, lists the rights that poold needs."}
+		": replicas hear of landings, pauses and windows up to seconds later; grant the rights that docs/configuration.md lists"}
 }

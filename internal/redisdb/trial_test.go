@@ -61,8 +61,8 @@ func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
 		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~captcha:*", "denies its user, on keys that begin with captcha:, the commands del, eval"},
 		{"ACL SETUSER poold -evalsha", "ACL SETUSER poold +evalsha", "the commands evalsha."},
 		{"ACL SETUSER poold resetchannels", "ACL SETUSER poold &captcha:*", "denies its user SUBSCRIBE or PUBLISH"},
-		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "Set appendonly yes."},
-		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "Set noeviction."},
+		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "set appendonly yes"},
+		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "set noeviction"},
 	} {
 		ask(c.fault)
 		if found := try(t, login); !strings.Contains(strings.Join(found.Faults, "\n"), c.want) {

@@ -73,7 +73,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 		}
 		known++
 		line := lines[known-1]
-		reason, _ := line["reason"].(string)
+		reason, _ := line["err"].(string)
 		fields, _ := line["fields"].([]any)
 		target, _ := line["target"].(string)
 		if line["level"] != "WARN" || line["code"] != row.answer || line["key"] == "" || line["route"] == "" ||

@@ -203,8 +203,8 @@ func TestPanicAfterTheAnswerBeganEndsTheConnection(t *testing.T) {
 	}
 }
 
-// TestLogHasOneLinePerRequest: the log contains one debug line per request, without any text that
-// the client chose freely.
+// TestLogHasOneLinePerRequest: the log contains one debug line per request, and a warning about the
+// wrong key, without any text that the client chose freely.
 func TestLogHasOneLinePerRequest(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.ask(t, "GET", "/pool/staging-login/token?min_ttl=canary-query&canary-query=1", bearer(keyAll), "X-Canary: canary-query")
@@ -212,15 +212,15 @@ func TestLogHasOneLinePerRequest(t *testing.T) {
 	d.ask(t, "GET", "/canary-query", bearer(keyAll))
 	d.ask(t, "GET", "/pool/checkout/token", bearer("canary-key-unknown"))
 	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll))
-	testkit.Within(t, 20*time.Second, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 5 })
+	testkit.Within(t, 20*time.Second, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 6 })
 	log := d.logged.String()
 	for _, part := range []string{`"route":"/pool/:target/token","status":400`, `"target":"checkout","key":"all"`, `"status":404`, `"status":401`} {
 		if !strings.Contains(log, part) {
 			t.Errorf("no %s in %s", part, log)
 		}
 	}
-	if strings.Count(log, "\n") != 5 || strings.Contains(log, `"level":"INFO"`) { // the log is searched for canaries when the daemon ends
-		t.Errorf("not five debug lines: %s", log)
+	if strings.Count(log, "\n") != 6 || d.logged.Count(`"level":"DEBUG"`, `"msg":"request"`) != 5 || d.logged.Count(`"level":"WARN"`, "key_hash") != 1 { // the log is searched for canaries when the daemon ends
+		t.Errorf("not five debug lines and a warning: %s", log)
 	}
 }
 

@@ -103,7 +103,7 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("key", c.Caller.Name), slog.String("route", c.Route.Path), slog.String("code", says.legacy), slog.String("reason", says.why),
+		slog.String("key", c.Caller.Name), slog.String("route", c.Route.Path), slog.String("code", says.legacy), slog.String("err", says.why),
 	}
 	if bad.target != "" {
 		attrs = append(attrs, slog.String("target", bad.target))

@@ -83,7 +83,7 @@ func TestFaultsNameTheKeyOfTheFile(t *testing.T) {
 func TestRedisLogWritesAtDebug(t *testing.T) {
 	var log testkit.Log
 	backend.RedisLog{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.Printf(t.Context(), "dial %d", 5)
-	if log.Count("level=DEBUG", `msg="dial 5"`) != 1 {
+	if log.Count("level=DEBUG", `err="dial 5"`) != 1 {
 		t.Errorf("%s", log.String())
 	}
 }

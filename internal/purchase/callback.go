@@ -110,7 +110,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 		return CallbackRefused, ErrNotKept
 	}
 	crash.At("kept")
-	cs.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.String(), "task", l.Task, "err", err)
+	cs.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
 }
 

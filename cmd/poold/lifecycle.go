@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"poold/internal/events"
 )
 
 // stopGrace is how long the port stays open after a stop has started. Meanwhile /readyz answers 503,
@@ -28,13 +31,15 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	d.configure(ctx)
 	support := d.startSupport(lasting, failed)
-	noting := start(lasting, failed, append(d.history.notes, d.solver.KeepCounts)...)
+	d.noteReplica(events.ReplicaStarted, "Replica %s started.")
+	noting := start(lasting, failed, append(d.history.notes, d.solver.KeepCounts, d.events.Run)...)
 	buying := d.startBuying(lasting, failed, hangups)
 	serving := d.startServing(lasting, failed)
 	d.greet(d.file.Current())
 
 	<-working.Done()
 	d.log.Info("stopping")
+	d.noteReplica(events.ReplicaStopped, "Replica %s stops.")
 	buying.end() // no new orders; a call to a provider in flight continues up to the limit of the call
 	d.turnAway()
 	if ctx.Err() != nil { // after the failure of a part, clients get no time to leave
@@ -57,7 +62,7 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
-// of the database of claims, the status and its stream, the buyer's background work, the leases of
+// of the database of claims, the status and its stream, the watch for events, the buyer's background work, the leases of
 // clients' tasks, the history, the embedded Redis, and the simulated provider.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.providers.simulated.run}
@@ -67,7 +72,7 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	if d.claims.run != nil {
 		parts = append(parts, d.claims.run)
 	}
-	return start(ctx, failed, append(parts, d.history.runs...)...)
+	return start(ctx, failed, slices.Concat(parts, d.history.runs, d.eventParts)...)
 }
 
 // startBuying starts the parts that place orders: the workers and the solves on demand. It also

@@ -63,7 +63,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) e
 			return nil
 		case <-hangups:
 			d.log.Info("reloading on SIGHUP")
-			_ = d.file.Reload(ctx) // Reload logs the problems itself
+			_ = d.file.Reload(ctx, bySignal) // Reload logs the problems itself
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/cli"
 	"poold/internal/compat"
+	"poold/internal/events"
 	"poold/internal/httpapi"
 	"poold/internal/ondemand"
 	"poold/internal/permits"
@@ -114,8 +115,11 @@ type daemon struct {
 	providers *providers
 	status    *status.Collector
 	feed      *status.Feed
+	events    *events.Log
 	server    *httpapi.Server
 	http      *http.Server
+
+	eventParts []part // the parts that notice changes of state
 }
 
 // stock is the part of the store that httpapi, status and refill use.
@@ -209,10 +213,12 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
 	})
 	d.feed = status.NewFeed(d.status)
+	d.events = events.NewLog(d.store.DB, d.log)
+	d.openEvents()
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near,
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Feed: d.feed, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
+		Status: d.status, Feed: d.feed, Events: d.events, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

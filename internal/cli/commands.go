@@ -49,7 +49,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	root.AddCommand(
 		p.Serve(c), newToken(c), newSolve(c), newReport(c), newStatus(c),
 		newPause(c), newResume(c), newFlush(c), newWarm(c), newProbe(c), newReload(c),
-		newHistory(c, p.HistoryInit(c)), newDeadLetters(c),
+		newEvents(c), newHistory(c, p.HistoryInit(c)), newDeadLetters(c),
 		newHealthcheck(c), newSchema(c), newVersion(c, p), newCompletion(c), newMan(c, p),
 	)
 	for _, other := range p.Others {

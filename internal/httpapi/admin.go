@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 	"unicode/utf8"
 
 	"poold/internal/captcha"
+	"poold/internal/events"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -52,9 +54,10 @@ type Waker interface {
 	Wake(id captcha.ID)
 }
 
-// Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid.
+// Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid. The
+// argument by names who asked for the reload.
 type Reloader interface {
-	Reload(ctx context.Context) error
+	Reload(ctx context.Context, by string) error
 }
 
 // admin contains the routes for operators, and the route that warms a target.
@@ -64,6 +67,7 @@ type admin struct {
 	file   Reloader
 	buyer  Operations
 	status *status.Collector
+	events Events
 	log    *slog.Logger
 }
 
@@ -85,6 +89,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if pause.Reason != "" {
 		limits = append(limits, slog.String("reason", pause.Reason))
 	}
+	a.note(c, events.TargetPaused, pauseText(c.Target.Name, pause))
 	return a.finishChange(w, r, c, "target paused", limits...)
 }
 
@@ -105,6 +110,7 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if err != nil {
 		return err
 	}
+	a.note(c, events.TargetResumed, "Buying for target "+c.Target.Name+" was resumed.")
 	return a.finishChange(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
@@ -115,7 +121,13 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err != nil {
 		return err
 	}
+	a.note(c, events.TargetFlushed, fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped))
 	return a.finishChange(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
+}
+
+// note notes the event of a request that changed a target.
+func (a *admin) note(c *kernel.Call, kind events.Kind, text string) {
+	a.events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
 }
 
 // finishChange completes a request that changed a target: it logs the name of the caller's key, marks
@@ -130,10 +142,10 @@ func (a *admin) finishChange(w http.ResponseWriter, r *http.Request, c *kernel.C
 }
 
 // reload is POST /-/reload. The reload completes even if its caller hangs up.
-func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+func (a *admin) reload(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()
-	err := a.file.Reload(ctx)
+	err := a.file.Reload(ctx, actor(c))
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	a.status.Changed() // a refused file also changes the status
 	if err != nil && ctx.Err() != nil {

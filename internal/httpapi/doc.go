@@ -31,6 +31,7 @@
 //	admin      admin.go, warm.go
 //	                          the actions of operators, and warm windows
 //	callbacks  callback.go    callbacks of the solving services
+//	events     events.go      the list of what changed
 //	streams    stream.go      a stream of changes of the status
 //	scrapes    scrape.go      /metrics; metrics.go has the counts of this replica
 //	probes     health.go      /healthz and /readyz

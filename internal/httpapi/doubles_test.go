@@ -61,7 +61,7 @@ func (f *fakeConfig) Status() targets.Status {
 	return targets.Status{LoadedAt: day, OK: !f.refused, Problems: f.problems}
 }
 
-func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
+func (f *fakeConfig) Reload(ctx context.Context, _ string) error { return f.reload(ctx) }
 
 // watchedStock is the real store on an embedded server. watchedStock records the calls. A test can
 // make a call fail or delay it.

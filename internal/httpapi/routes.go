@@ -28,6 +28,7 @@ type areas struct {
 	scrapes   *scrapes
 	callbacks callbacks
 	history   historyapi.Routes
+	events    eventRoutes
 	probes    probes
 }
 
@@ -64,6 +65,7 @@ func (a *areas) table() []kernel.Route {
 		{Methods: posting, Path: "/-/reload", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.reload},
 		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.deadLetters},
 		{Methods: posting, Path: "/dead-letters/replay", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.replay},
+		{Methods: reading, Path: "/events", Scope: targets.ScopeStatus, Handle: a.events.recent},
 		{Methods: reading, Path: "/history/site/:sitekey", Scope: targets.ScopeStatus, Handle: a.history.Site},
 		{Methods: reading, Path: "/history/day/:date", Scope: targets.ScopeStatus, Handle: a.history.Day},
 		{Methods: reading, Path: "/history/tasks", Scope: targets.ScopeStatus, Handle: a.history.Tasks},

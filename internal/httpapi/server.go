@@ -63,6 +63,7 @@ type Deps struct {
 	Arrivals   historyapi.Arrivals // nil = arrivals are not counted
 	Status     *status.Collector
 	Feed       *status.Feed // of Status
+	Events     Events
 	Metrics    *Metrics
 	Log        *slog.Logger
 	// ManyBodies is called with true when the large bodies exceed 32 MiB of memory, and with false
@@ -100,12 +101,13 @@ func New(d Deps) *Server {
 		clients: compatapi.Routes{
 			Sender: out, Tasks: d.Tasks, NearMisses: d.NearMisses, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
-		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, log: d.Log},
+		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
 		pages:     page.New(d.Status),
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Arrivals: d.Arrivals, Status: d.Status},
+		events:    eventRoutes{list: d.Events},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s

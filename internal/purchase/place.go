@@ -31,6 +31,7 @@ type placer struct {
 	*base
 	accounts  *accounts
 	lifetimes *lifetimes
+	usedUp    usedUp // the budgets that refused orders
 
 	mu        sync.Mutex
 	perDay    int        // the overall budget; 0 = no limit
@@ -80,6 +81,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
 	case full != nil:
+		p.usedUp.refused(full.Of, spec.Target, full.RetryAfter)
 		p.releaseUnplaced(ctx, o)
 		return nil, full
 	}
@@ -92,6 +94,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("placing an order: %w", err))
 	case placing.BudgetWait > 0:
+		p.usedUp.refused("", spec.Target, placing.BudgetWait)
 		p.releaseUnplaced(ctx, o)
 		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
 	case placing.Bounded != nil:
@@ -102,6 +105,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, ErrDepth
 	}
 	o.placed = time.Now()
+	p.usedUp.placed(o.booked, spec.Target)
 	crash.At("placed")
 	return o, nil
 }

@@ -56,6 +56,16 @@ func (db *DB) Health() Health {
 	return h
 }
 
+// Masters returns an id of each master's process, sorted. An id changes when another server becomes
+// master and when a server restarts. The ids are read every minute and after each outage; nil = they
+// are unknown. Masters does not block.
+func (db *DB) Masters() []string {
+	if ids := db.monitor.masters.Load(); ids != nil {
+		return *ids
+	}
+	return nil
+}
+
 // Away returns the known fault of the part of Redis that has the keys with a hash tag; nil if no
 // fault is known. A full memory does not count, because Redis still runs scripts whose first write
 // needs no memory. Away does not block.
@@ -83,6 +93,7 @@ type monitor struct {
 	met       bool          // whether Redis has ever worked; only the probing goroutine uses this field
 	recovered chan struct{} // gets a value when Redis works again; capacity 1
 	notices   atomic.Pointer[[]string]
+	masters   atomic.Pointer[[]string] // see Masters
 }
 
 // watch probes Redis periodically until ctx ends. Calls can then fail at once while Redis is

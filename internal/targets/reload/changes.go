@@ -7,13 +7,27 @@ import (
 	"poold/internal/targets"
 )
 
-// maxNamed is the maximum number of names per attribute of a log line.
+// maxNamed is the maximum number of names in a Change.
 const maxNamed = 20
 
-// changeAttributes returns the attributes of the log line about a reload: the targets that were
-// added, changed or removed, and the other sections that changed. The result is empty if only
-// comments changed, or if there is no old Set.
-func changeAttributes(old, set *targets.Set) (attributes []any) {
+// Change lists the names that a reload changed in one way.
+type Change struct {
+	How   string // added, changed or removed (targets), or sections
+	Names []string
+}
+
+// attributes returns the changes as attributes of a log line.
+func attributes(changes []Change) (list []any) {
+	for _, c := range changes {
+		list = append(list, c.How, c.Names)
+	}
+	return list
+}
+
+// changesBetween returns the targets that a reload added, changed or removed, and the other sections
+// that it changed. It shortens long lists. The result is empty if only comments changed, or if there
+// is no old Set.
+func changesBetween(old, set *targets.Set) (changes []Change) {
 	if old == nil {
 		return nil
 	}
@@ -38,15 +52,12 @@ func changeAttributes(old, set *targets.Set) (attributes []any) {
 			removed = append(removed, t.Name)
 		}
 	}
-	for _, kind := range []struct {
-		key   string
-		names []string
-	}{{"added", added}, {"changed", changed}, {"removed", removed}, {"sections", changedSections(old, set)}} {
-		if len(kind.names) > 0 {
-			attributes = append(attributes, kind.key, shortList(kind.names))
+	for _, c := range []Change{{"added", added}, {"changed", changed}, {"removed", removed}, {"sections", changedSections(old, set)}} {
+		if len(c.Names) > 0 {
+			changes = append(changes, Change{c.How, shortList(c.Names)})
 		}
 	}
-	return attributes
+	return changes
 }
 
 // changedSections returns the names of the sections that differ between the two Sets, except targets and
@@ -78,7 +89,7 @@ func withoutLines(all []targets.Provider) (same []targets.Provider) {
 	return same
 }
 
-// shortList shortens a list of names for a log line.
+// shortList shortens a list of names.
 func shortList(names []string) []string {
 	if len(names) <= maxNamed {
 		return names

@@ -49,7 +49,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[sections [server.keys solve]]"},
 		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
 	} {
-		if got := fmt.Sprint(changeAttributes(c.old, c.set)); got != c.want {
+		if got := fmt.Sprint(attributes(changesBetween(c.old, c.set))); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

@@ -17,6 +17,7 @@ type File struct {
 	lookup func(string) (string, bool)
 	log    *slog.Logger
 	apply  func(ctx context.Context, s *targets.Set)
+	report func(Outcome)
 	listen string // listen address that overrides the file's address; "" = no override
 
 	quiet  time.Duration // the file is read after this time without an event
@@ -46,7 +47,7 @@ type state struct {
 // NewFile returns a File that has not been read yet. The argument lookup is like os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
-		path: path, lookup: lookup, log: log,
+		path: path, lookup: lookup, log: log, report: func(Outcome) {},
 		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second, limit: 5 * time.Second,
 		fileLock: make(chan struct{}, 1), content: readFile,
 	}
@@ -63,6 +64,22 @@ func (f *File) OverrideListen(listen string) { f.listen = listen }
 // and Status publish the new Set after the function has returned. OnApply must be called before
 // Run, and at most once.
 func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
+
+// Outcome describes what an attempt to read the file changed.
+type Outcome struct {
+	By       string           // who caused the attempt: the argument of Reload, or ByWatch
+	Err      error            // why the file was refused; nil = it is valid
+	Changes  []Change         // what changed; nil = the file is that of the Set in use again, or only comments changed
+	Restart  targets.Problems // the changes that need a restart
+	From, To string           // digests of the Sets before and after
+}
+
+// ByWatch is the By of attempts that a change of the file caused.
+const ByWatch = "the file"
+
+// OnOutcome sets a function that is called after each attempt that changed the Set or the Status. The
+// function must not block. OnOutcome must be called before Run, and at most once.
+func (f *File) OnOutcome(fn func(Outcome)) { f.report = fn }
 
 // Load reads the file for the first time. The error is targets.Problems or ctx.Err(), and the
 // caller must report it. Load logs warnings.
@@ -97,27 +114,27 @@ func (f *File) Status() targets.Status { return f.state.Load().status }
 //   - targets.Problems if the file is invalid; the last valid Set stays in use,
 //   - ctx.Err() if ctx ends before the file was read.
 //
-// A repeated failure is logged once.
-func (f *File) Reload(ctx context.Context) error {
+// A repeated failure is logged once. The argument by names who asked for the reload.
+func (f *File) Reload(ctx context.Context, by string) error {
 	select {
 	case f.fileLock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-f.fileLock }()
-	return f.attempt(ctx, nil)
+	return f.attempt(ctx, by, nil)
 }
 
 // attempt reads the file and applies the new Set. It first calls the function prepare. The caller
 // must hold fileLock.
-func (f *File) attempt(ctx context.Context, prepare func()) error {
+func (f *File) attempt(ctx context.Context, by string, prepare func()) error {
 	old := f.Current()
 	data, err := f.read(ctx, prepare)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err == nil && old != nil && old.IsOf(data) {
-		f.noteRecovery(old)
+		f.noteRecovery(by, old)
 		return nil
 	}
 	var set *targets.Set
@@ -129,7 +146,7 @@ func (f *File) attempt(ctx context.Context, prepare func()) error {
 		remarks, err = set.Succeed(old, f.path)
 	}
 	if err != nil {
-		f.refuse(err)
+		f.refuse(by, err)
 		return err
 	}
 	if f.apply != nil {
@@ -138,7 +155,13 @@ func (f *File) attempt(ctx context.Context, prepare func()) error {
 	}
 	f.refused, f.remarks = "", remarks
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
-	f.log.Info("the configuration was applied", changeAttributes(old, set)...)
+	changes := changesBetween(old, set)
+	f.log.Info("the configuration was applied", attributes(changes)...)
+	outcome := Outcome{By: by, Changes: changes, Restart: remarks, To: set.Digest}
+	if old != nil {
+		outcome.From = old.Digest
+	}
+	f.report(outcome)
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)
@@ -148,23 +171,25 @@ func (f *File) attempt(ctx context.Context, prepare func()) error {
 
 // refuse publishes the problems of an invalid file, and logs them if they are new. The current Set
 // stays in use.
-func (f *File) refuse(err error) {
+func (f *File) refuse(by string, err error) {
 	f.publish(f.Current(), targets.Status{LoadedAt: f.Status().LoadedAt, Problems: problemsOf(err)})
 	if text := err.Error(); text != f.refused {
 		f.refused = text
 		f.log.Error("the configuration was refused, the last good one stays in use", "err", err)
+		f.report(Outcome{By: by, Err: err})
 	}
 }
 
 // noteRecovery is called if the file has the content of the current Set. If the last attempt was
 // refused, noteRecovery publishes and logs that the file is valid again.
-func (f *File) noteRecovery(inUse *targets.Set) {
+func (f *File) noteRecovery(by string, inUse *targets.Set) {
 	if f.refused == "" {
 		return
 	}
 	f.refused = ""
 	f.publish(inUse, targets.Status{LoadedAt: f.Status().LoadedAt, OK: true, Problems: f.remarks})
 	f.log.Info("the configuration file matches the configuration in use again")
+	f.report(Outcome{By: by, From: inUse.Digest, To: inUse.Digest})
 }
 
 // publish makes a new state visible to Current and Status. The caller must hold fileLock.

@@ -156,7 +156,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	loadedAt := b.Status().LoadedAt
 	ctx := context.Background()
 
-	b.must(b.Reload(ctx))
+	b.must(b.Reload(ctx, "ci"))
 	if b.Current() != good || len(b.applied) != 0 || b.log.Count("level=INFO") != 0 {
 		t.Error("an unchanged file is not silence")
 	}
@@ -165,7 +165,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 		b.write(bad)
 		var problems targets.Problems
 		for range 3 {
-			if err := b.Reload(ctx); !errors.As(err, &problems) {
+			if err := b.Reload(ctx, "ci"); !errors.As(err, &problems) {
 				t.Fatalf("%q: %v", bad, err)
 			}
 		}
@@ -182,8 +182,8 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	}
 
 	b.write(minimal("depth: 3"))
-	b.must(b.Reload(ctx))
-	b.must(b.Reload(ctx))
+	b.must(b.Reload(ctx, "ci"))
+	b.must(b.Reload(ctx, "ci"))
 	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt != loadedAt || b.Current() != good || len(b.applied) != 0 {
 		t.Errorf("after the good content is back: %+v", s)
 	}
@@ -192,7 +192,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	}
 
 	b.write("# The lines of the warnings differ.\n" + minimal("depth: 4"))
-	b.must(b.Reload(ctx))
+	b.must(b.Reload(ctx, "ci"))
 	if b.depth() != 4 || len(b.applied) != 1 || b.applied[0] != b.Current() || !b.Status().LoadedAt.After(loadedAt) {
 		t.Errorf("a good change: %+v", b.Status())
 	}
@@ -204,7 +204,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	for i, content := range []string{minimal("depth: 4"), minimal("depth: 5")} {
 		b.write(minimal("depth: many"))
 		for range 2 {
-			if err := b.Reload(ctx); err == nil {
+			if err := b.Reload(ctx, "ci"); err == nil {
 				t.Fatal("the fault is accepted")
 			}
 		}
@@ -212,7 +212,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 			t.Errorf("%d errors in the log, want %d", got, 6+i)
 		}
 		b.write(content)
-		b.must(b.Reload(ctx))
+		b.must(b.Reload(ctx, "ci"))
 	}
 }
 
@@ -235,10 +235,10 @@ func TestReloadTakesTurns(t *testing.T) {
 	b.write(minimal("depth: 4"))
 	ctx, hangUp := context.WithCancel(context.Background())
 	first := make(chan error)
-	go func() { first <- b.Reload(ctx) }()
+	go func() { first <- b.Reload(ctx, "ci") }()
 	<-entered
 	hangUp()
-	if err := b.Reload(ctx); !errors.Is(err, context.Canceled) {
+	if err := b.Reload(ctx, "ci"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that gave up got %v", err)
 	}
 	close(leave)
@@ -256,8 +256,8 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n" +
 		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
 	b.write(changed + minimal("depth: 4"))
-	b.must(b.Reload(context.Background()))
-	b.must(b.Reload(context.Background()))
+	b.must(b.Reload(context.Background(), "ci"))
+	b.must(b.Reload(context.Background(), "ci"))
 	set := b.Current()
 	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (targets.TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
 		set.DeadLetters != "./dead-letters" || set.Dedup != (targets.Dedup{Backend: targets.DedupRedis}) || set.History != (targets.History{Backend: targets.HistoryRedis, Keep: 168 * time.Hour, Audit: 168 * time.Hour}) || set.Budget.PerDay != 7 {
@@ -277,14 +277,14 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 
 	// The remark survives an invalid file. It disappears when the old values are back.
 	b.write("bad")
-	_ = b.Reload(context.Background())
+	_ = b.Reload(context.Background(), "ci")
 	b.write(changed + minimal("depth: 4"))
-	b.must(b.Reload(context.Background()))
+	b.must(b.Reload(context.Background(), "ci"))
 	if s := b.Status(); !s.OK || len(s.Problems) != 6 {
 		t.Errorf("after a bad file: %+v", s)
 	}
 	b.write(minimal("depth: 5"))
-	b.must(b.Reload(context.Background()))
+	b.must(b.Reload(context.Background(), "ci"))
 	if s := b.Status(); !s.OK || len(s.Problems) != 0 {
 		t.Errorf("with the old values back: %+v", s)
 	}
@@ -296,7 +296,7 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	b := newBench(t, open+minimal())
 	b.load()
 	b.write(minimal()) // the file has a loopback address and no keys, but the daemon still listens on the network
-	if err := b.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "still listens where it did at the start") {
+	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), "still listens where it did at the start") {
 		t.Errorf("taking the last key away: %v", err)
 	}
 	if len(b.Current().Server.Keys) != 1 {
@@ -306,7 +306,7 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	b = newBench(t, "redis: {url: 'redis://redis.example.com'}\n"+minimal())
 	b.load()
 	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1)) // the embedded Redis in the file would allow simulated tokens
-	if err := b.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "no simulated token may go there") {
+	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), "no simulated token may go there") {
 		t.Errorf("simulated tokens into a real Redis: %v", err)
 	}
 }
@@ -325,13 +325,13 @@ func TestOverrideListen(t *testing.T) {
 	}
 	for _, listen := range []string{":9", ":10", "127.0.0.1:11"} {
 		b.write(strings.Replace(key, "{keys", "{listen: '"+listen+"', keys", 1) + minimal())
-		b.must(b.Reload(context.Background()))
+		b.must(b.Reload(context.Background(), "ci"))
 		if s := b.Status(); len(s.Problems) != 0 || b.Current().Server.Listen != "0.0.0.0:80" {
 			t.Errorf("%s in the file changes the address of the flag: %+v", listen, s)
 		}
 	}
 	b.write(minimal())
-	if err := b.Reload(context.Background()); err == nil {
+	if err := b.Reload(context.Background(), "ci"); err == nil {
 		t.Error("the last key could be taken away")
 	}
 }

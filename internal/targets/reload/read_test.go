@@ -82,7 +82,7 @@ func TestHangingReadIsBounded(t *testing.T) {
 	b.write(minimal("depth: 2"))
 	for range 5 {
 		var problems targets.Problems
-		err := b.Reload(context.Background())
+		err := b.Reload(context.Background(), "ci")
 		if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Text != hangs || problems[0].File != b.path("pools.yaml") {
 			t.Fatalf("got %v", err)
 		}
@@ -97,7 +97,7 @@ func TestHangingReadIsBounded(t *testing.T) {
 		t.Errorf("%d errors in the log, depth %d", n, b.depth())
 	}
 	goOn()
-	b.waitUntil("the disk to be read again", func() bool { return b.Reload(context.Background()) == nil })
+	b.waitUntil("the disk to be read again", func() bool { return b.Reload(context.Background(), "ci") == nil })
 	if b.depth() != 2 || !b.Status().OK || begun.Load() != 2 {
 		t.Errorf("depth %d after %d reads: %+v", b.depth(), begun.Load(), b.Status())
 	}
@@ -111,7 +111,7 @@ func TestOldReadIsNotTakenForAHangingOne(t *testing.T) {
 	for range 50 { // a select chooses randomly between two ready channels
 		b.must(b.reading.wait(context.Background(), b.limit))
 	}
-	b.must(b.Reload(context.Background()))
+	b.must(b.Reload(context.Background(), "ci"))
 }
 
 // If a caller cancels a reload, neither this reload nor the next reload reports a hanging disk.
@@ -121,7 +121,7 @@ func TestReadOutlivesItsCaller(t *testing.T) {
 	begun, goOn := b.hangReads()
 	b.write(minimal("depth: 2"))
 	ctx, leave := context.WithCancel(context.Background())
-	first := startCall(func() error { return b.Reload(ctx) })
+	first := startCall(func() error { return b.Reload(ctx, "ci") })
 	b.waitUntil("the read", func() bool { return begun.Load() == 1 })
 	leave()
 	if err := <-first; !errors.Is(err, context.Canceled) {
@@ -130,7 +130,7 @@ func TestReadOutlivesItsCaller(t *testing.T) {
 	if s := b.Status(); !s.OK {
 		t.Errorf("nobody asks any more, and the file is blamed: %+v", s)
 	}
-	second := startCall(func() error { return b.Reload(context.Background()) })
+	second := startCall(func() error { return b.Reload(context.Background(), "ci") })
 	goOn()
 	if err := <-second; err != nil || b.depth() != 2 {
 		t.Errorf("the next one: %v, depth %d", err, b.depth())

@@ -72,7 +72,7 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 		select {
 		case f.fileLock <- struct{}{}:
 			if ctx.Err() == nil {
-				_ = f.attempt(ctx, follow)
+				_ = f.attempt(ctx, ByWatch, follow)
 			}
 			<-f.fileLock
 		case <-ctx.Done():

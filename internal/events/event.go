@@ -1,0 +1,95 @@
+package events
+
+import (
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Kind is the kind of an event.
+type Kind string
+
+// The kinds of events.
+const (
+	ReloadApplied     Kind = "reload_applied"
+	ReloadRefused     Kind = "reload_refused"
+	TargetPaused      Kind = "target_paused"
+	TargetResumed     Kind = "target_resumed"
+	TargetFlushed     Kind = "target_flushed"
+	TargetRefused     Kind = "target_refused"  // providers refuse the orders of the target
+	TargetAccepted    Kind = "target_accepted" // that has ended
+	ProviderDown      Kind = "provider_down"
+	AccountFault      Kind = "account_fault" // a wrong key, no money, or a ban
+	ProviderUp        Kind = "provider_up"
+	BudgetUsedUp      Kind = "budget_used_up"
+	BudgetFree        Kind = "budget_free"
+	RedisDown         Kind = "redis_down"
+	RedisUp           Kind = "redis_up"
+	RedisFailover     Kind = "redis_failover"
+	HistoryDown       Kind = "history_down"
+	HistoryUp         Kind = "history_up"
+	DeadLetters       Kind = "dead_letters" // callbacks wait on a disk
+	DeadLettersStored Kind = "dead_letters_stored"
+	ReplicaStarted    Kind = "replica_started"
+	ReplicaStopped    Kind = "replica_stopped"
+)
+
+// Event is one change. Texts may quote a service or an operator, so whoever shows an event must
+// escape them.
+type Event struct {
+	ID      string    `json:"id"`      // decimal digits; later events have higher ids
+	At      time.Time `json:"at"`      // time of the change; in Note, zero = now
+	Kind    Kind      `json:"kind"`    // programs must expect further kinds
+	Subject string    `json:"subject"` // what changed: a target, a provider, a budget or a replica; "" = the file, Redis or the history
+	Target  string    `json:"target"`  // the target that the event is about; "" = it is not about one target
+	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
+	Text    string    `json:"text"`    // one sentence
+	// Details has further facts as lists of texts, such as the targets that a reload added.
+	Details map[string][]string `json:"details,omitempty"`
+
+	// Topic and State prevent that several replicas store the same change; see the package comment.
+	// An event without a topic is always stored. A state of "" is the normal one.
+	Topic string `json:"-"`
+	State string `json:"-"`
+}
+
+const (
+	// longestName and longestText limit the texts of an event, in characters.
+	longestName = 200
+	longestText = 500
+	// mostItems limits each list of the details.
+	mostItems = 21
+)
+
+// clean shortens the texts of an event and replaces characters that are not printable.
+func clean(e Event) Event {
+	e.Subject, e.Target, e.Actor = plain(e.Subject, longestName), plain(e.Target, longestName), plain(e.Actor, longestName)
+	e.Text = plain(e.Text, longestText)
+	details := make(map[string][]string, len(e.Details))
+	for name, items := range e.Details {
+		for _, item := range items[:min(len(items), mostItems)] {
+			details[name] = append(details[name], plain(item, longestText))
+		}
+	}
+	e.Details = details
+	return e
+}
+
+// plain returns a text of at most the given number of printable characters in one line.
+func plain(text string, most int) string {
+	var short strings.Builder
+	for _, r := range text {
+		if most--; most < 0 {
+			short.WriteString("…")
+			break
+		}
+		switch {
+		case unicode.IsSpace(r):
+			r = ' '
+		case !unicode.IsPrint(r):
+			r = unicode.ReplacementChar
+		}
+		short.WriteRune(r)
+	}
+	return short.String()
+}

@@ -1,0 +1,199 @@
+package events
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/backoff"
+	"poold/internal/redisdb"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+var add = redisdb.LoadScripts(sources, nil).Get("event_add")
+
+const (
+	// Newest is the maximum number of events in the list.
+	Newest = 1000
+	// kept is how long the list keeps an event.
+	kept = 30 * 24 * time.Hour
+	// A topic remembers a state for the time kept, and the normal state and the last reload for
+	// normalKept. All replicas note the same change within that time.
+	normalKept = 10 * time.Minute
+	// mostQueued is the maximum number of events that wait for Redis in memory.
+	mostQueued = 1000
+	// lastWrite limits the writing of the queue after the end of Run.
+	lastWrite = time.Second
+)
+
+// retries has the pauses between two attempts to write an event.
+var retries = backoff.Doubling{First: 250 * time.Millisecond, Most: 5 * time.Second}
+
+// Log writes and reads the list of events. It is safe for concurrent use.
+type Log struct {
+	db  *redisdb.DB
+	log *slog.Logger
+
+	bell    chan struct{} // signals that the queue is not empty; capacity 1
+	mu      sync.Mutex
+	queue   []Event // the oldest first
+	dropped int     // events that found the queue full since the last log line about them
+}
+
+// NewLog returns a Log that uses db. The caller opens, runs and closes db.
+func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
+	db.Declare(map[string]string{"events": "zset", "event": "string"})
+	return &Log{db: db, log: log, bell: make(chan struct{}, 1)}
+}
+
+// Note adds an event to the list soon. The Log chooses the ID, and a zero At becomes the present
+// time. Note never blocks: if too many events wait for Redis, it drops the event. The caller must
+// not change the details afterwards.
+func (l *Log) Note(e Event) {
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	l.mu.Lock()
+	if len(l.queue) < mostQueued {
+		l.queue = append(l.queue, e)
+	} else {
+		l.dropped++
+	}
+	l.mu.Unlock()
+	select {
+	case l.bell <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes the events until ctx ends. Then it writes the remaining ones for at most a second.
+func (l *Log) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-l.bell:
+			for failures := 1; ; failures++ {
+				err := l.write(ctx)
+				if err == nil || ctx.Err() != nil {
+					break
+				}
+				if failures == 1 && !errors.Is(err, redisdb.ErrDown) { // package redisdb logs an outage
+					l.log.Warn("events cannot be stored; they wait in memory", "err", err)
+				}
+				_ = retries.Wait(ctx, failures)
+			}
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	_ = l.write(last)
+	return nil
+}
+
+// write writes the queue. It stops at the first event that Redis does not take.
+func (l *Log) write(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		queue := l.queue
+		l.mu.Unlock()
+		if len(queue) == 0 {
+			l.logDropped()
+			return nil
+		}
+		if err := l.add(ctx, clean(queue[0])); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.queue = l.queue[1:]
+		l.mu.Unlock()
+	}
+}
+
+// logDropped logs how many events were dropped, once after each outage.
+func (l *Log) logDropped() {
+	l.mu.Lock()
+	dropped := l.dropped
+	l.dropped = 0
+	l.mu.Unlock()
+	if dropped > 0 {
+		l.log.Warn("events are missing in the list, because too many waited for redis", "events", dropped)
+	}
+}
+
+// stored is the form of an event in Redis. The ID is outside, because the script chooses it.
+type stored struct {
+	Event
+	ID    *struct{} `json:"id,omitempty"` // hides the field of the Event, like At
+	At    *struct{} `json:"at,omitempty"`
+	Topic string    `json:"topic,omitempty"`
+	State string    `json:"state,omitempty"`
+}
+
+// add writes one event.
+func (l *Log) add(ctx context.Context, e Event) error {
+	body, err := json.Marshal(stored{Event: e, Topic: e.Topic, State: e.State})
+	if err != nil {
+		return fmt.Errorf("events: %w", err) // impossible: an event has only texts
+	}
+	remembered := kept
+	if e.State == "" || e.Kind == ReloadApplied || e.Kind == ReloadRefused {
+		remembered = normalKept
+	}
+	hasTopic := 0
+	if e.Topic != "" {
+		hasTopic = 1
+	}
+	_, err = l.db.CallNumber(ctx, add, redisdb.Keys{"events": l.key(), "topic": l.db.Prefix + ":event:{events}:" + e.Topic}, redisdb.Args{
+		"body": string(body), "has_topic": hasTopic, "state": e.State, "age_ms": max(0, time.Since(e.At)),
+		"newest": Newest, "kept_ms": kept, "remembered_ms": remembered,
+	})
+	return err
+}
+
+func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }
+
+// Recent returns the newest events, at most limit of them, the newest first. With the ID of an event
+// in before, it returns only events with lower IDs; "" = all events.
+func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, error) {
+	upTo := "+inf"
+	if before != "" {
+		upTo = "(" + before
+	}
+	members, err := l.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
+		Key: l.key(), ByScore: true, Rev: true, Start: strconv.FormatInt(time.Now().Add(-kept).UnixMilli(), 10), Stop: upTo, Count: int64(limit),
+	}).Result()
+	if err != nil {
+		return nil, l.db.Explain(ctx, err, []string{l.key()})
+	}
+	list := make([]Event, 0, len(members))
+	for _, member := range members {
+		if e, ok := parse(member); ok {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// parse reads a member of the list. It returns false for a member that another program wrote.
+func parse(member string) (Event, bool) {
+	id, body, _ := strings.Cut(member, " ")
+	at, err := strconv.ParseInt(id, 10, 64)
+	var s stored
+	if err != nil || json.Unmarshal([]byte(body), &s) != nil {
+		return Event{}, false
+	}
+	e := s.Event
+	e.ID, e.At, e.Topic, e.State = id, time.UnixMilli(at).UTC(), s.Topic, s.State
+	return e, true
+}

@@ -1,0 +1,31 @@
+-- Adds an event to the list, unless its topic already has the event's state or has a later one.
+--
+-- KEYS   events topic
+-- ARGV   body has_topic state age_ms newest kept_ms remembered_ms
+-- Reply  1 the event was added, 0 it was known
+-- Errors WRONGTYPE and OOM before any change
+local now = now_ms()
+local at = now - tonumber(ARGV.age_ms)
+expect('ZCARD', KEYS.events)
+if ARGV.has_topic == '1' then
+  local last = redis.call('GET', KEYS.topic)
+  local since, state = 0, ''
+  if last then
+    since, state = string.match(last, '^(%d+)|(.*)$')
+  end
+  if state == ARGV.state or at < tonumber(since) then
+    return 0
+  end
+  redis.call('SET', KEYS.topic, ms(at) .. '|' .. ARGV.state, 'PX', ARGV.remembered_ms)
+end
+local id = at
+while redis.call('ZCOUNT', KEYS.events, ms(id), ms(id)) > 0 do
+  id = id + 1
+end
+redis.call('ZADD', KEYS.events, ms(id), ms(id) .. ' ' .. ARGV.body)
+redis.call('ZREMRANGEBYSCORE', KEYS.events, '-inf', ms(now - ARGV.kept_ms))
+for _, oldest in ipairs(redis.call('ZRANGE', KEYS.events, 0, -1 - ARGV.newest)) do
+  redis.call('ZREM', KEYS.events, oldest)
+end
+redis.call('PEXPIRE', KEYS.events, ARGV.kept_ms)
+return 1

@@ -1,0 +1,195 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"poold/internal/panics"
+)
+
+const (
+	// watchEvery is the interval at which a Watch compares the conditions.
+	watchEvery = 500 * time.Millisecond
+	// A condition that this replica did not see before must be normal for settled before the Watch
+	// looks for an earlier begin of it in the list.
+	settled = time.Minute
+)
+
+// Condition is the present state of something that can be out of order.
+type Condition struct {
+	Normal Kind // kind of the event with which the normal state returns
+	// Bad is the kind of the event with which the present state began; "" = the state is normal.
+	Bad     Kind
+	Subject string // as in Event
+	Target  string // as in Event
+	Reason  string // why the state is not normal; "" = unknown
+	// Calm is how long the state must be normal before an event says so. It is for states that come
+	// and go.
+	Calm time.Duration
+}
+
+// topic identifies what a condition is about. Normal and Subject are the same on all replicas.
+type topic struct {
+	normal  Kind
+	subject string
+}
+
+func (t topic) String() string { return string(t.normal) + " " + t.subject }
+
+// watched is what a Watch knows about a topic.
+type watched struct {
+	bad      Kind      // the state of which an event was noted; "" = normal
+	since    time.Time // when the present state was first seen
+	calm     time.Time // since when the state is normal, if bad is not ""; zero = it is not normal
+	compared bool      // the list was searched for an earlier begin
+	round    int       // number of the last round in which the topic had a condition
+}
+
+// Watch notes an event when a condition changes.
+type Watch struct {
+	log        *Log
+	replica    string
+	conditions func() iter.Seq[Condition]
+
+	known map[topic]*watched
+	round int
+}
+
+// NewWatch returns a Watch for a replica. The function conditions returns the conditions that this
+// replica knows now. A condition whose state is unknown must be absent. The function must not block.
+func NewWatch(log *Log, replica string, conditions func() iter.Seq[Condition]) *Watch {
+	return &Watch{log: log, replica: replica, conditions: conditions, known: map[topic]*watched{}}
+}
+
+// Run compares the conditions until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case at := <-ticker.C:
+			_ = panics.Contain(w.log.log, "panic while watching for events", func() { w.compare(ctx, at) })
+		}
+	}
+}
+
+// compare notes an event for each condition that changed since the last round.
+func (w *Watch) compare(ctx context.Context, at time.Time) {
+	w.round++
+	var unknown []Condition // normal conditions that may have been out of order at another replica
+	for c := range w.conditions() {
+		of := topic{c.Normal, c.Subject}
+		k := w.known[of]
+		if k == nil {
+			k = &watched{since: at}
+			w.known[of] = k
+		}
+		k.round = w.round
+		switch {
+		case c.Bad != "" && c.Bad != k.bad:
+			w.note(c, at)
+			*k = watched{bad: c.Bad, since: at, compared: true, round: w.round}
+		case c.Bad != "":
+			k.calm = time.Time{}
+		case k.bad != "" && k.calm.IsZero():
+			k.calm = at
+		}
+		if c.Bad == "" && k.bad != "" && at.Sub(k.calm) >= c.Calm {
+			w.note(c, k.calm)
+			*k = watched{since: at, compared: true, round: w.round}
+		}
+		if c.Bad == "" && !k.compared && at.Sub(k.since) >= settled {
+			unknown = append(unknown, c)
+		}
+	}
+	for of, k := range w.known {
+		if k.round != w.round {
+			delete(w.known, of)
+		}
+	}
+	w.endEarlier(ctx, at, unknown)
+}
+
+// endEarlier notes the end of conditions that began before this replica watched them.
+func (w *Watch) endEarlier(ctx context.Context, at time.Time, normal []Condition) {
+	if len(normal) == 0 {
+		return
+	}
+	list, err := w.log.Recent(ctx, Newest, "")
+	if err != nil {
+		return // the next round tries again
+	}
+	state := map[string]string{}
+	for _, e := range list { // the newest first
+		if _, newer := state[e.Topic]; !newer {
+			state[e.Topic] = e.State
+		}
+	}
+	for _, c := range normal {
+		of := topic{c.Normal, c.Subject}
+		w.known[of].compared = true
+		if state[of.String()] != "" {
+			w.note(c, at)
+		}
+	}
+}
+
+// note notes that the state of a condition began.
+func (w *Watch) note(c Condition, at time.Time) {
+	kind := c.Bad
+	if kind == "" {
+		kind = c.Normal
+	}
+	w.log.Note(Event{
+		At: at, Kind: kind, Subject: c.Subject, Target: c.Target, Actor: ReplicaActor(w.replica), Text: sentence(kind, c.Subject, c.Reason),
+		Topic: topic{c.Normal, c.Subject}.String(), State: string(c.Bad),
+	})
+}
+
+// ReplicaActor returns the actor of an event that a replica noticed by itself.
+func ReplicaActor(replica string) string { return "replica " + replica }
+
+// The subjects of the two budgets that belong to no target.
+const (
+	OverallBudget = "overall"
+	GuestsBudget  = "/solve"
+)
+
+// sentences has the text of each kind of condition. %s stands for the subject.
+var sentences = map[Kind]string{
+	TargetRefused:     "Providers refuse the orders of target %s",
+	TargetAccepted:    "Providers no longer refuse the orders of target %s",
+	ProviderDown:      "Provider %s is down",
+	AccountFault:      "Provider %s reports a fault of the account",
+	ProviderUp:        "Provider %s works again",
+	BudgetUsedUp:      "The budget of %s is used up",
+	BudgetFree:        "The budget of %s has room again",
+	RedisDown:         "Redis does not serve%.0s",
+	RedisUp:           "Redis serves again%.0s",
+	HistoryDown:       "The history cannot be written%.0s",
+	HistoryUp:         "The history is written again%.0s",
+	DeadLetters:       "Callbacks wait on the disk of replica %s, because Redis did not store them",
+	DeadLettersStored: "No callback waits on the disk of replica %s any more",
+}
+
+// sentence returns the text of an event about a condition.
+func sentence(kind Kind, subject, reason string) string {
+	switch {
+	case kind != BudgetUsedUp && kind != BudgetFree:
+	case subject == OverallBudget:
+		subject = "all orders together"
+	case subject == GuestsBudget:
+		subject = "solves without a target"
+	default:
+		subject = "target " + subject
+	}
+	text := fmt.Sprintf(sentences[kind], subject)
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text + "."
+}

@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+
+	"poold/internal/events"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
+)
+
+// Events is the list of what changed, over all replicas; *events.Log implements it.
+type Events interface {
+	// Note adds an event. It does not block.
+	Note(e events.Event)
+	// Recent returns at most limit events, the newest first; only those older than the event with the
+	// ID before, unless that is "".
+	Recent(ctx context.Context, limit int, before string) ([]events.Event, error)
+}
+
+// defaultEvents is the maximum number of events in a response if the query has no limit.
+const defaultEvents = 50
+
+// EventList is the response of GET /events.
+type EventList struct {
+	Events []events.Event `json:"events"`         // the newest first; never null
+	Next   string         `json:"next,omitempty"` // value of the parameter before for the next page; absent on the last page
+}
+
+// eventRoutes has the route that lists the events.
+type eventRoutes struct{ list Events }
+
+// eventID matches the ID of an event.
+var eventID = regexp.MustCompile(`^[1-9][0-9]{0,14}$`)
+
+// recent is GET /events: the newest events, or those before an event. A key that is limited to some
+// targets gets the events of these targets only.
+func (e eventRoutes) recent(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	values, err := kernel.ReadValues(r.URL.RawQuery, "limit", "before")
+	if err != nil {
+		return err
+	}
+	limit := defaultEvents
+	if values.Has("limit") {
+		limit, err = strconv.Atoi(values.Get("limit"))
+		if err != nil || limit < 1 || limit > events.Newest || strconv.Itoa(limit) != values.Get("limit") {
+			return kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf("limit must be a whole number from 1 to %d", events.Newest))
+		}
+	}
+	before := values.Get("before")
+	if values.Has("before") && !eventID.MatchString(before) {
+		return kernel.NewProblem(kernel.CodeBadRequest, "before must be the `id` of an event or the `next` of an earlier answer, unchanged")
+	}
+	read := limit + 1 // one more shows whether there is a next page
+	if c.Caller.Globs != nil {
+		read = events.Newest
+	}
+	found, err := e.list.Recent(r.Context(), read, before)
+	if err != nil {
+		return err
+	}
+	answer := EventList{Events: []events.Event{}}
+	for _, event := range found {
+		switch {
+		case c.Caller.Globs != nil && (event.Target == "" || !c.Sees(event.Target)):
+		case len(answer.Events) == limit:
+			answer.Next = answer.Events[limit-1].ID
+			return kernel.RespondJSON(w, answer)
+		default:
+			answer.Events = append(answer.Events, event)
+		}
+	}
+	return kernel.RespondJSON(w, answer)
+}
+
+// actor names the caller in an event.
+func actor(c *kernel.Call) string {
+	if c.Caller.Name == "" {
+		return "no key"
+	}
+	return "key " + c.Caller.Name
+}
+
+// pauseText returns the text of the event of a pause.
+func pauseText(target string, p pool.Pause) string {
+	text := "Buying for target " + target + " was paused"
+	if !p.Until.IsZero() {
+		text += " until " + p.Until.UTC().Format("2006-01-02 15:04") + " UTC"
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text + "."
+}

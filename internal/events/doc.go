@@ -9,7 +9,7 @@
 //
 // The prefix of these keys is "captcha". Both are in one slot of a cluster.
 //
-//	captcha:events:{events}        zset    `id JSON` of an event -> its time, Unix ms, which is its id
+//	captcha:events:{events}        zset    `id JSON` of an event -> its id
 //	captcha:event:{events}:TOPIC   string  `Unix ms|state`: the last state of a topic
 //
 // # Invariants

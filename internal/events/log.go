@@ -31,6 +31,8 @@ const (
 	// A topic remembers a state for the time kept, and the normal state and the last reload for
 	// normalKept. All replicas note the same change within that time.
 	normalKept = 10 * time.Minute
+	// An event has the id perMs * Unix ms + a number below perMs. So events of one ms have different ids.
+	perMs = 1000
 	// mostQueued is the maximum number of events that wait for Redis in memory.
 	mostQueued = 1000
 	// lastWrite limits the writing of the queue after the end of Run.
@@ -49,6 +51,8 @@ type Log struct {
 	mu      sync.Mutex
 	queue   []Event // the oldest first
 	dropped int     // events that found the queue full since the last log line about them
+
+	number int // number of events that Run has tried to write
 }
 
 // NewLog returns a Log that uses db. The caller opens, runs and closes db.
@@ -154,9 +158,10 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	if e.Topic != "" {
 		hasTopic = 1
 	}
+	l.number++
 	_, err = l.db.CallNumber(ctx, add, redisdb.Keys{"events": l.key(), "topic": l.db.Prefix + ":event:{events}:" + e.Topic}, redisdb.Args{
 		"body": string(body), "has_topic": hasTopic, "state": e.State, "age_ms": max(0, time.Since(e.At)),
-		"newest": Newest, "kept_ms": kept, "remembered_ms": remembered,
+		"number": l.number % perMs, "newest": Newest, "kept_ms": kept, "remembered_ms": remembered,
 	})
 	return err
 }
@@ -171,7 +176,7 @@ func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, er
 		upTo = "(" + before
 	}
 	members, err := l.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
-		Key: l.key(), ByScore: true, Rev: true, Start: strconv.FormatInt(time.Now().Add(-kept).UnixMilli(), 10), Stop: upTo, Count: int64(limit),
+		Key: l.key(), ByScore: true, Rev: true, Start: upTo, Stop: strconv.FormatInt(time.Now().Add(-kept).UnixMilli()*perMs, 10), Count: int64(limit),
 	}).Result()
 	if err != nil {
 		return nil, l.db.Explain(ctx, err, []string{l.key()})
@@ -188,12 +193,12 @@ func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, er
 // parse reads a member of the list. It returns false for a member that another program wrote.
 func parse(member string) (Event, bool) {
 	id, body, _ := strings.Cut(member, " ")
-	at, err := strconv.ParseInt(id, 10, 64)
+	number, err := strconv.ParseInt(id, 10, 64)
 	var s stored
 	if err != nil || json.Unmarshal([]byte(body), &s) != nil {
 		return Event{}, false
 	}
 	e := s.Event
-	e.ID, e.At, e.Topic, e.State = id, time.UnixMilli(at).UTC(), s.Topic, s.State
+	e.ID, e.At, e.Topic, e.State = id, time.UnixMilli(number/perMs).UTC(), s.Topic, s.State
 	return e, true
 }

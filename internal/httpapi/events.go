@@ -34,7 +34,7 @@ type EventList struct {
 type eventRoutes struct{ list Events }
 
 // eventID matches the ID of an event.
-var eventID = regexp.MustCompile(`^[1-9][0-9]{0,14}$`)
+var eventID = regexp.MustCompile(`^[1-9][0-9]{0,15}$`)
 
 // recent is GET /events: the newest events, or those before an event. A key that is limited to some
 // targets gets the events of these targets only.

@@ -1,7 +1,8 @@
 -- Adds an event to the list, unless its topic already has the event's state or has a later one.
 --
 -- KEYS   events topic
--- ARGV   body has_topic state age_ms newest kept_ms remembered_ms
+-- ARGV   body has_topic state age_ms number newest kept_ms remembered_ms;
+--        number: the id ends in it, or in the next free one, 0 to 999
 -- Reply  1 the event was added, 0 it was known
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
@@ -18,12 +19,12 @@ if ARGV.has_topic == '1' then
   end
   redis.call('SET', KEYS.topic, ms(at) .. '|' .. ARGV.state, 'PX', ARGV.remembered_ms)
 end
-local id = at
+local id = at * 1000 + tonumber(ARGV.number)
 while redis.call('ZCOUNT', KEYS.events, ms(id), ms(id)) > 0 do
   id = id + 1
 end
 redis.call('ZADD', KEYS.events, ms(id), ms(id) .. ' ' .. ARGV.body)
-redis.call('ZREMRANGEBYSCORE', KEYS.events, '-inf', ms(now - ARGV.kept_ms))
+redis.call('ZREMRANGEBYSCORE', KEYS.events, '-inf', ms((now - ARGV.kept_ms) * 1000))
 for _, oldest in ipairs(redis.call('ZRANGE', KEYS.events, 0, -1 - ARGV.newest)) do
   redis.call('ZREM', KEYS.events, oldest)
 end

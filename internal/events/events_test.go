@@ -1,0 +1,268 @@
+package events_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"poold/internal/events"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// replica is one process with its own connection to Redis.
+type replica struct {
+	*events.Log
+	db  *redisdb.DB
+	log *testkit.Log
+
+	mu         sync.Mutex
+	conditions []events.Condition
+}
+
+// newReplica returns a replica that writes its events until the test ends.
+func newReplica(t *testing.T, p redistest.Place) *replica {
+	t.Helper()
+	r := &replica{log: new(testkit.Log)}
+	log := slog.New(slog.NewTextHandler(r.log, nil))
+	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test", Log: log, Probe: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.db, r.Log = db, events.NewLog(db, log)
+	r.start(t, r.Run)
+	return r
+}
+
+// start runs a function until the test ends.
+func (r *replica) start(t *testing.T, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		_ = r.db.Close()
+	})
+}
+
+// watch starts a Watch of the conditions that set sets.
+func (r *replica) watch(t *testing.T, name string) {
+	r.start(t, events.NewWatch(r.Log, name, func() iter.Seq[events.Condition] {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return slices.Values(r.conditions)
+	}).Run)
+}
+
+func (r *replica) set(list ...events.Condition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conditions = list
+}
+
+// kinds returns the kinds in the list, the oldest first.
+func (r *replica) kinds(t *testing.T) string {
+	t.Helper()
+	var kinds []string
+	for _, e := range r.recent(t, events.Newest, "") {
+		kinds = append([]string{string(e.Kind)}, kinds...)
+	}
+	return strings.Join(kinds, " ")
+}
+
+func (r *replica) recent(t *testing.T, limit int, before string) []events.Event {
+	t.Helper()
+	list, err := r.Recent(t.Context(), limit, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// inBubble runs a test with a Redis in a bubble.
+func inBubble(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, p redistest.Place)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		test(t, redis, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial})
+	})
+}
+
+func TestOnEveryServer(t *testing.T) {
+	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){"List": testList}, nil)
+}
+
+// Events of all replicas are in one list. A change that two replicas note is in it once, and a page
+// continues where the one before it ended.
+func testList(t *testing.T, p redistest.Place) {
+	one, two := newReplica(t, p), newReplica(t, p)
+	hostile := "<script>alert(1)</script>\x1b[2J\n\"},{\u202e\xff" + strings.Repeat("x", 1000)
+	at := time.Now().Add(-time.Minute)
+	one.Note(events.Event{At: at, Kind: events.TargetPaused, Subject: hostile, Target: hostile, Actor: hostile, Text: hostile, Details: map[string][]string{"a": {hostile}}})
+	two.Note(events.Event{At: at, Kind: events.TargetPaused, Text: "the same moment"})
+	for _, r := range []*replica{one, two} {
+		r.Note(events.Event{Kind: events.ProviderDown, Topic: "provider", State: "down"})
+	}
+	testkit.Within(t, 5*time.Second, "three events", func() bool { return len(one.recent(t, 10, "")) == 3 })
+	one.Note(events.Event{Kind: events.ProviderUp, Topic: "provider"})
+	testkit.Within(t, 5*time.Second, "the fourth event", func() bool { return len(one.recent(t, 10, "")) == 4 })
+	two.Note(events.Event{Kind: events.ProviderUp, Topic: "provider"})
+	two.Note(events.Event{Kind: events.TargetResumed})
+	testkit.Within(t, 5*time.Second, "the last event", func() bool { return strings.HasSuffix(one.kinds(t), "resumed") })
+
+	var paged []events.Event
+	for before := ""; ; before = paged[len(paged)-1].ID {
+		page := two.recent(t, 2, before)
+		paged = append(paged, page...)
+		if len(page) < 2 {
+			break
+		}
+	}
+	if got, want := one.kinds(t), "target_paused target_paused provider_down provider_up target_resumed"; got != want || len(paged) != 5 {
+		t.Errorf("%s, %d by pages; want %s", got, len(paged), want)
+	}
+	for _, e := range paged[3:] {
+		if e.At.Sub(at).Abs() > time.Second {
+			t.Errorf("an event of %v has the time %v", at, e.At)
+		}
+		for _, text := range []string{e.Subject, e.Target, e.Actor, e.Text, strings.Join(e.Details["a"], "")} {
+			if strings.ContainsAny(text, "\x1b\n\u202e") || !utf8.ValidString(text) || len(text) > 600 {
+				t.Errorf("unprintable or too long: %q", text)
+			}
+		}
+	}
+}
+
+// While Redis is away, Note returns at once, and the list gets the events later with their true times.
+// The events that find the queue full are counted in the log.
+func TestEventsWaitForRedis(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis *redistest.Bubble, p redistest.Place) {
+		r := newReplica(t, p)
+		redis.SetDown(true)
+		began := time.Now()
+		r.Note(events.Event{Kind: events.ReplicaStarted})
+		time.Sleep(10 * time.Minute)
+		for range events.Newest + 6 {
+			r.Note(events.Event{Kind: events.TargetFlushed})
+		}
+		if err := func() error { _, err := r.Recent(t.Context(), 1, ""); return err }(); err == nil {
+			t.Error("the list was read while redis is away")
+		}
+		redis.SetDown(false)
+		time.Sleep(time.Minute)
+		list := r.recent(t, events.Newest, "")
+		if len(list) != events.Newest || !list[len(list)-1].At.Equal(began) {
+			t.Errorf("%d events, the first of %v", len(list), list[len(list)-1].At)
+		}
+		if r.log.Count("level=WARN", "missing in the list", "events=7") != 1 {
+			t.Error(r.log)
+		}
+		r.Note(events.Event{Kind: events.TargetResumed})
+		time.Sleep(time.Second)
+		if list := r.recent(t, 0, ""); len(list) != events.Newest || list[0].Kind != events.TargetResumed {
+			t.Errorf("%d events after one more", len(list))
+		}
+	})
+}
+
+// The list has no event that is older than 30 days.
+func TestListForgets(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redistest.Bubble, p redistest.Place) {
+		r := newReplica(t, p)
+		for i := range 5 {
+			r.Note(events.Event{Kind: events.TargetPaused, Text: fmt.Sprint(i)})
+			time.Sleep(11 * 24 * time.Hour)
+		}
+		if list := r.recent(t, 10, ""); len(list) != 2 || list[1].Text != "3" {
+			t.Errorf("%d events of the last 30 days, want 2: %v", len(list), list)
+		}
+	})
+}
+
+// Two replicas see the same outages, some of them late; each outage is one pair of events.
+func TestOutageIsOnePairOfEvents(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis *redistest.Bubble, p redistest.Place) {
+		one, two := newReplica(t, p), newReplica(t, p)
+		one.watch(t, "one")
+		two.watch(t, "two")
+		provider := events.Condition{Normal: events.ProviderUp, Subject: "acme"}
+		down, account := provider, provider
+		down.Bad, account.Bad, account.Reason = events.ProviderDown, events.AccountFault, "ERROR_ZERO_BALANCE"
+		for _, now := range []events.Condition{provider, down, account, provider} {
+			one.set(now)
+			time.Sleep(time.Second)
+			two.set(now)
+			time.Sleep(time.Second)
+		}
+		if got := one.kinds(t); got != "provider_down account_fault provider_up" {
+			t.Errorf("%s", got)
+		}
+		if got := one.recent(t, 2, ""); got[1].Text != "Provider acme reports a fault of the account: ERROR_ZERO_BALANCE." || got[1].Actor != "replica one" {
+			t.Errorf("%+v", got[1])
+		}
+
+		// Both find that Redis is away, and write this afterwards.
+		served := events.Condition{Normal: events.RedisUp}
+		away := served
+		away.Bad = events.RedisDown
+		began := time.Now()
+		redis.SetDown(true)
+		one.set(provider, away)
+		time.Sleep(300 * time.Millisecond)
+		two.set(provider, away)
+		time.Sleep(time.Minute)
+		redis.SetDown(false)
+		one.set(provider, served)
+		two.set(provider, served)
+		time.Sleep(time.Minute)
+		list := one.recent(t, 3, "")
+		if got := one.kinds(t); got != "provider_down account_fault provider_up redis_down redis_up" || list[1].At.Sub(began) > time.Second || list[0].At.Sub(began) < time.Minute {
+			t.Errorf("%s at %v and %v, want about %v", got, list[1].At, list[0].At, began)
+		}
+	})
+}
+
+// A condition ends once it is calm. A replica that first sees a condition after its end notes that end,
+// because the replica that knew of the begin may be gone.
+func TestConditionEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redistest.Bubble, p redistest.Place) {
+		used := events.Condition{Normal: events.BudgetFree, Bad: events.BudgetUsedUp, Subject: events.OverallBudget, Calm: time.Minute}
+		free := used
+		free.Bad = ""
+		one := newReplica(t, p)
+		one.watch(t, "one")
+		for _, now := range []events.Condition{used, free, used, free, used} {
+			one.set(now)
+			time.Sleep(50 * time.Second)
+		}
+		if got := one.kinds(t); got != "budget_used_up" {
+			t.Errorf("a budget at its limit: %s", got)
+		}
+		one.set() // the replica no longer knows
+		two := newReplica(t, p)
+		two.watch(t, "two")
+		two.set(free)
+		time.Sleep(50 * time.Second)
+		if got := one.kinds(t); got != "budget_used_up" {
+			t.Errorf("too early: %s", got)
+		}
+		time.Sleep(20 * time.Second)
+		one.set(free)
+		time.Sleep(2 * time.Minute)
+		if got := one.recent(t, 3, ""); len(got) != 2 || got[0].Kind != events.BudgetFree || got[0].Actor != "replica two" || got[0].Text != "The budget of all orders together has room again." {
+			t.Errorf("%+v", got)
+		}
+	})
+}

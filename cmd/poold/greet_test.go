@@ -87,7 +87,7 @@ func TestGreetingOfManyTargets(t *testing.T) {
 	d := &daemon{listener: listener, log: slog.New(slog.NewTextHandler(&log, nil))}
 	d.greet(set)
 	for _, want := range []string{
-		`level=INFO msg="limit of the purchases" limit="at most 72,000 solves an hour, about $86" targets="t`, `; and 50 more"`,
+		`level=INFO msg="limit of the purchases" limit="at most 72,000 solves an hour, about 86" targets="t`, `; and 50 more"`,
 		`level=WARN msg="no budget limits what these targets buy" targets="t`, `level=WARN msg="the providers' concurrency is too low for the wanted stock" targets="in all, `,
 	} {
 		if !strings.Contains(log.String(), want) {

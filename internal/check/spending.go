@@ -26,6 +26,7 @@ type Purchases struct {
 	unpriced  bool    // whether the file lacks the price of a type at one of the providers
 	bounded   bool    // whether a budget limits the purchases
 	halted    string  // see targets.Target.Halted
+	currency  targets.Currency
 }
 
 // Assumes returns a clause with the conditions under which poold buys as many solves as String says,
@@ -47,12 +48,12 @@ func (p Purchases) money(solves float64) string {
 	case cost == 0:
 		return ", free"
 	case cost < 10:
-		return fmt.Sprintf(", about $%.2f", cost)
+		return ", about " + p.currency.With(fmt.Sprintf("%.2f", cost))
 	}
-	return ", about $" + thousands(cost)
+	return ", about " + p.currency.With(thousands(cost))
 }
 
-// String returns a clause such as "at most 72,000 solves an hour, about $86".
+// String returns a clause such as "at most 72,000 solves an hour, about 86 USD".
 func (p Purchases) String() string {
 	switch {
 	case p.halted != "":
@@ -136,7 +137,7 @@ func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, 
 
 // mostOf returns the maximum that poold can buy for a target.
 func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) Purchases {
-	p := Purchases{Name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
+	p := Purchases{Name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0, currency: set.Currency}
 	p.priceOf(set, t.Identity.Type)
 	if p.halted = t.Halted(); p.halted != "" {
 		p.bounded = true
@@ -210,14 +211,14 @@ func (p *Purchases) limit(b targets.Budget) {
 // threads and the overall budget.
 func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	if set.Solve != nil {
-		solve := Purchases{Name: "/solve", hour: math.MaxInt32, bounded: true}
+		solve := Purchases{Name: "/solve", hour: math.MaxInt32, bounded: true, currency: set.Currency}
 		solve.limit(set.Solve.Budget)
 		for _, t := range solvedTypes(set) {
 			solve.priceOf(set, t)
 		}
 		s.Each = append(s.Each, solve)
 	}
-	s.All = Purchases{Name: "in all", bounded: true}
+	s.All = Purchases{Name: "in all", bounded: true, currency: set.Currency}
 	cost := 0.0
 	for _, p := range s.Each {
 		s.All.hour += p.hour

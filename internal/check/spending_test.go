@@ -16,17 +16,19 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 	target := func(name, rest string) string {
 		return "  " + name + ": {type: turnstile, sitekey: " + name + ", pageurl: 'https://e.com/'" + rest + "}\n"
 	}
-	const rateless = "a: at most 18,000 solves an hour, about $22"
+	const rateless = "a: at most 18,000 solves an hour, about 22"
 	for name, c := range map[string]struct{ file, want string }{
-		"a rate of 20/s": {head + "targets:\n" + target("a", ", depth: 5000, rate: 20/s"), "a: at most 72,000 solves an hour, about $86; no budget limits it\nnote: in all: at most 72,000 solves an hour, about $86\nwarning: a: 5000 tokens cannot be kept: at the usual 10s a solve they need about 200 threads; the 100 that there are keep about 2,500\n"},
-		"callers wait":   {head + "targets:\n" + target("a", ", depth: 5"), rateless + "; no budget limits it\nnote: in all: at most 18,000 solves an hour, about $22\n"},
+		"a rate of 20/s": {head + "targets:\n" + target("a", ", depth: 5000, rate: 20/s"), "a: at most 72,000 solves an hour, about 86; no budget limits it\nnote: in all: at most 72,000 solves an hour, about 86\nwarning: a: 5000 tokens cannot be kept: at the usual 10s a solve they need about 200 threads; the 100 that there are keep about 2,500\n"},
+		"callers wait":   {head + "targets:\n" + target("a", ", depth: 5"), rateless + "; no budget limits it\nnote: in all: at most 18,000 solves an hour, about 22\n"},
 		"a window":       {head + "targets:\n" + target("a", ", depth: 5, warm: [{cron: '@daily', tokens: 15, for: 1h}]"), "a: at most 25,200 solves"},
-		"a day's budget": {head + "targets:\n" + target("a", ", budget: {per_day: 500}"), "a: at most 500 solves an hour, about $0.60; 500 a day, about $0.60\nnote: in all: at most 500 solves an hour"},
-		"an hour's":      {head + "targets:\n" + target("a", ", budget: {per_hour: 500, per_day: 2000}"), "a: at most 500 solves an hour, about $0.60; 2,000 a day, about $2.40\nnote: in all: at most 500 solves an hour, about $0.60; 2,000 a day, about $2.40\n"},
-		"overall":        {head + "budget: {per_day: 100}\ntargets:\n" + target("a", "") + target("b", ""), rateless + "\nnote: b: at most 18,000 solves an hour, about $22\nnote: in all: at most 100 solves an hour, about $0.12; 100 a day, about $0.12\n"},
+		"a day's budget": {head + "targets:\n" + target("a", ", budget: {per_day: 500}"), "a: at most 500 solves an hour, about 0.60; 500 a day, about 0.60\nnote: in all: at most 500 solves an hour"},
+		"an hour's":      {head + "targets:\n" + target("a", ", budget: {per_hour: 500, per_day: 2000}"), "a: at most 500 solves an hour, about 0.60; 2,000 a day, about 2.40\nnote: in all: at most 500 solves an hour, about 0.60; 2,000 a day, about 2.40\n"},
+		"overall":        {head + "budget: {per_day: 100}\ntargets:\n" + target("a", "") + target("b", ""), rateless + "\nnote: b: at most 18,000 solves an hour, about 22\nnote: in all: at most 100 solves an hour, about 0.12; 100 a day, about 0.12\n"},
 		"threads":        {head + "targets:\n" + target("a", ", depth: 5000") + target("b", ", depth: 2000"), "in all: at most 72,000 solves an hour"},
 		"together":       {head + "targets:\n" + target("a", ", depth: 1500") + target("b", ", depth: 1500"), "warning: in all, the targets need about 120 threads at the usual lead times, and there are 100\n"},
-		"adaptive":       {head + "targets:\n" + target("a", ", depth: 5000, refill: adaptive"), "in all: at most 72,000 solves an hour, about $86\n"},
+		"adaptive":       {head + "targets:\n" + target("a", ", depth: 5000, refill: adaptive"), "in all: at most 72,000 solves an hour, about 86\n"},
+		"a code":         {"currency: EUR\n" + head + "targets:\n" + target("a", ", depth: 5000, refill: adaptive"), "note: in all: at most 72,000 solves an hour, about 86 EUR\n"},
+		"a sign":         {"currency: $\n" + head + "targets:\n" + target("a", ", budget: {per_day: 500}"), "a: at most 500 solves an hour, about $0.60; 500 a day, about $0.60\n"},
 		"paused":         {head + "targets:\n" + target("a", ", depth: 5000, paused: true"), "a: nothing is bought: paused in the configuration file\nnote: in all: nothing is bought\n"},
 		"no price": {strings.Replace(head, "turnstile: 1.2, ", "", 1) + "targets:\n" + target("a", ", depth: 5"),
 			"warning: a: at most 18,000 solves an hour; no budget limits it\nnote: in all: at most 18,000 solves an hour\nwarning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n"},
@@ -35,7 +37,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 		"no price of pictures": {strings.Replace(head, ", geetest: 0", "", 1) + "solve: {pages: ['https://e.com/*'], images: true, budget: {per_hour: 100}}\ntargets:\n" + target("a", ", budget: {per_day: 5}"),
 			"no price for geetest, image, so what"},
 		"solves on demand": {head + "solve: {pages: ['https://e.com/*'], budget: {per_hour: 100}}\ntargets:\n" + target("a", ", budget: {per_day: 5}"),
-			"/solve: at most 100 solves an hour, about $0.30\nnote: a: at most 5 solves an hour, about $0.01; 5 a day, about $0.01\nnote: in all: at most 105 solves an hour, about $0.31; 2,405 a day"},
+			"/solve: at most 100 solves an hour, about 0.30\nnote: a: at most 5 solves an hour, about 0.01; 5 a day, about 0.01\nnote: in all: at most 105 solves an hour, about 0.31; 2,405 a day"},
 		"callbacks": {redis + strings.Replace(fmt.Sprintf(provider, ", callback_url: 'https://p.example.com'"), "2captcha", "captchaai", 1) + "targets:\n" + target("a", ", depth: 5"), rateless},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +86,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 	// its price.
 	unpriced := strings.Replace(target("b", ", depth: 5000, paused: true"), "turnstile", "recaptcha_v2", 1)
 	got := text(strings.Replace(head, "recaptcha_v2: 3, ", "", 1) + "targets:\n" + target("a", ", budget: {per_day: 500}") + unpriced)
-	if strings.Contains(got, "cannot be kept") || !strings.Contains(got, "\nnote: in all: at most 500 solves an hour, about $0.60; ") {
+	if strings.Contains(got, "cannot be kept") || !strings.Contains(got, "\nnote: in all: at most 500 solves an hour, about 0.60; ") {
 		t.Errorf("a paused target counts:\n%s", got)
 	}
 

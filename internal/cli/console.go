@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // Console is the environment and the output of a command.
@@ -140,6 +141,14 @@ func price(of status.Money) string {
 		return of.String()
 	}
 	return formatKnown(of > 0, "%.6g", float64(of))
+}
+
+// priceIn formats an amount with the currency of the document.
+func priceIn(d *status.Document, of status.Money) string {
+	if of <= 0 {
+		return price(of) // free or unknown
+	}
+	return Printable(targets.Currency(d.Currency).With(price(of)))
 }
 
 func tokens(n int) string {

@@ -8,6 +8,7 @@ import (
 
 	"poold/internal/refill"
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // statusText formats the status: alarms, the tables of providers and targets, remarks on the
@@ -20,7 +21,7 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		say(alarm)
 		say("")
 	}
-	text.WriteString(providerTable(d.Providers, s).text(s.columns))
+	text.WriteString(providerTable(d, s).text(s.columns))
 	for _, p := range d.Providers {
 		if p.Reason != "" {
 			say(providerLine(p))
@@ -49,7 +50,7 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		}
 	}
 	if asked && len(d.Targets) == 1 {
-		text.WriteString("\n" + figures(&d.Targets[0]).text(s.columns))
+		text.WriteString("\n" + figures(d, &d.Targets[0]).text(s.columns))
 	}
 	text.WriteString("\n")
 	for _, line := range daemonLines(d) {
@@ -106,13 +107,13 @@ func providerLine(p status.Provider) string {
 	return line
 }
 
-func providerTable(providers []status.Provider, s screen) *table {
+func providerTable(d *status.Document, s screen) *table {
 	t := &table{paint: s.paintState(1)}
 	t.row("PROVIDER", "STATE", "ORDERS", "LIMIT", "BALANCE", "CALLBACKS")
-	for _, p := range providers {
+	for _, p := range d.Providers {
 		balance, callbacks := "-", "no"
 		if p.Balance != nil {
-			balance = fmt.Sprintf("%.6g", *p.Balance)
+			balance = Printable(targets.Currency(d.Currency).With(fmt.Sprintf("%.6g", *p.Balance)))
 		}
 		if p.Callbacks {
 			callbacks = "yes"
@@ -135,7 +136,7 @@ func targetTable(d *status.Document, s screen) *table {
 		hour := &x.Hour
 		t.row(Printable(x.Name), Printable(x.State), strconv.Itoa(x.Fresh), wanted(x.Want, x.Warm), strconv.Itoa(x.InFlight), strconv.Itoa(x.Waiting),
 			formatKnown(hour.Hits+hour.Waited+hour.Misses > 0, "%.1f %%", 100*hour.HitRate), strconv.FormatInt(hour.Requests, 10),
-			formatKnown(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), price(spent))
+			formatKnown(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), priceIn(d, spent))
 	}
 	return t
 }
@@ -160,7 +161,7 @@ func remarks(t *status.Target) (lines []string) {
 	return lines
 }
 
-func figures(t *status.Target) *table {
+func figures(d *status.Document, t *status.Target) *table {
 	of := &table{}
 	line := func(name, format string, args ...any) { of.row(name, Printable(fmt.Sprintf(format, args...))) }
 	line("type", "%s", t.Type)
@@ -176,7 +177,7 @@ func figures(t *status.Target) *table {
 	line("bought each", "%s per token served", formatKnown(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
 	line("lead time", "p50 %s, p90 %s", formatKnown(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), formatKnown(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
-	line("spent", "%s in all", price(t.Spent))
+	line("spent", "%s in all", priceIn(d, t.Spent))
 	budget := "-"
 	if t.Budget != nil {
 		budget = usedOf(*t.Budget)
@@ -231,7 +232,7 @@ func daemonLines(d *status.Document) (lines []string) {
 func onDemandLines(d *status.Document) (lines []string) {
 	if s := d.Solve; s != nil && s.Used() {
 		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
-			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, price(s.Spent), usedOf(s.Budget)))
+			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, priceIn(d, s.Spent), usedOf(s.Budget)))
 		if s.Reason != "" {
 			lines = append(lines, "on-demand solves: "+s.Reason)
 		}

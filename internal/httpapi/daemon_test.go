@@ -62,6 +62,7 @@ type daemon struct {
 	history  *memoryHistory
 	audit    *memoryAudit
 	arrivals *fakeArrivals
+	events   *memoryEvents
 	addr     string
 	client   *http.Client
 	logged   *testkit.Log
@@ -125,7 +126,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{}, events: &memoryEvents{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &testkit.Log{},
@@ -164,7 +165,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, NearMisses: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
-		Status: collector, Feed: feed,
+		Status: collector, Feed: feed, Events: d.events,
 	})
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup

@@ -16,6 +16,7 @@ type Document struct {
 	AsOf      string   `json:"as_of"`      // when the stock was read; RFC 3339, UTC
 	StartedAt string   `json:"started_at"` // RFC 3339, UTC
 	Alarms    []string `json:"alarms"`     // reasons why poold cannot work now, one line each
+	Currency  string   `json:"currency"`   // code or sign to show with amounts of money; "" = none
 	Notices   []string `json:"notices"`    // facts that the operator should know, one line each, for example that the provider is simulated
 	Config    Config   `json:"config"`
 	Redis     Redis    `json:"redis"`

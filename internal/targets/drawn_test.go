@@ -27,8 +27,8 @@ var validTexts = map[string][]string{
 	"callback_url": {"", "https://pools.example.com"}, "pageurl": {"https://staging.example.com/login?a=b"},
 	"proxy": {"", "other.example.com:1", "u:p@h:1"}, "targets": {"staging-*", "a"}, "rate": {"20/s", "0.5/m", "500/h"},
 	"pages": {"https://*.example.com/*", "http://[::1]:*/a"}, "dedup.url": {"", "postgres://u:p@h/d", "postgresql:///d?host=/run"},
-	"endpoint": {"", "http://127.0.0.1:8000"},
-	"cron":     {"55 8 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 8 * * *"},
+	"endpoint": {"", "http://127.0.0.1:8000"}, "currency": {"", "USD", "$", "kr."},
+	"cron": {"55 8 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 8 * * *"},
 }
 
 // value returns a random value of this key as a text in flow style.

@@ -74,7 +74,7 @@ var texts = map[string]textual{
 
 	viewTarget + " type": poolableType,
 
-	"callback": {parse: callbackURL}, "cron": {parse: cronText}, "endpoint": {parse: endpointURL}, "glob": {parse: glob},
+	"callback": {parse: callbackURL}, "cron": {parse: cronText}, "currency": {parse: currencyText}, "endpoint": {parse: endpointURL}, "glob": {parse: glob},
 	"page": {parse: pagePattern}, "pageurl": {parse: pageURL}, "picture": {parse: picture, maxLength: 2 * MostPicture},
 	"postgres": {parse: postgresURL}, "provider": {parse: providerURL}, "proxy": {parse: proxy}, "redis": {parse: redisURL},
 }

@@ -114,7 +114,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	want := []string{"aged", "dedup-empty", "dedup-escape", "dedup-host", "dedup-redis", "direction", "duplicate-keys", "duplicate-names", "fields-by-type",
+	want := []string{"aged", "currency", "dedup-empty", "dedup-escape", "dedup-host", "dedup-redis", "direction", "duplicate-keys", "duplicate-names", "fields-by-type",
 		"history-dynamodb", "history-keep", "history-none", "history-postgres", "listen-without-keys", "listen", "no-owner", "providers-no-key",
 		"redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
 		"redis-mixed", "redis-scheme", "redis-unix-sentinel", "simulated-beside", "simulated-twice"}

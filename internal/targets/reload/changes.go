@@ -72,6 +72,7 @@ func changedSections(old, set *targets.Set) (names []string) {
 		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
 		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},
 		{"budget", old.Budget, set.Budget},
+		{"currency", old.Currency, set.Currency},
 		{"solve", old.Solve, set.Solve},
 	} {
 		if !reflect.DeepEqual(section.was, section.is) {

@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/events"
+)
+
+// memoryEvents is a list of events in memory; the newest first.
+type memoryEvents struct {
+	mu   sync.Mutex
+	list []events.Event
+}
+
+func (m *memoryEvents) Note(e events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.ID, e.At = fmt.Sprint(1000+len(m.list)), day
+	m.list = append([]events.Event{e}, m.list...)
+}
+
+func (m *memoryEvents) Recent(_ context.Context, limit int, before string) ([]events.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(m.list), func(e events.Event) bool { return before != "" && e.ID >= before })
+	return list[:min(limit, len(list))], nil
+}
+
+// eventsOf reads the response of GET /events.
+func eventsOf(t *testing.T, d *daemon, query string, headers ...string) EventList {
+	t.Helper()
+	a := d.handle(t, http.MethodGet, "/events"+query, "", headers...)
+	var list EventList
+	if err := json.Unmarshal([]byte(a.body), &list); a.status != http.StatusOK || err != nil {
+		t.Fatalf("%s: %d %s", query, a.status, a.body)
+	}
+	return list
+}
+
+// What an operator does is in the list with the name of the key, and pages continue where the last one
+// ended. A key that is limited to some targets sees their events only.
+func TestEvents(t *testing.T) {
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		admin := "Authorization: Bearer " + keyAll
+		hostile := "</script><img src=x onerror=alert(1)>\"\x1b[2J"
+		d.events.Note(events.Event{Kind: events.ProviderDown, Subject: hostile, Text: hostile})
+		d.events.Note(events.Event{Kind: events.TargetRefused, Subject: "gone", Target: "gone"})
+		for _, change := range [][3]string{
+			{http.MethodPost, "/pool/staging-login/pause", `{"for":"1h","reason":"the page changes"}`},
+			{http.MethodPost, "/pool/staging-login/resume", ""}, {http.MethodDelete, "/pool/staging-login/tokens", ""},
+		} {
+			if a := d.handle(t, change[0], change[1], change[2], admin, "Content-Type: application/json"); a.status != http.StatusNoContent {
+				t.Fatalf("%s: %d %s", change[1], a.status, a.body)
+			}
+		}
+		all := eventsOf(t, d, "", admin)
+		if len(all.Events) != 5 || all.Next != "" || all.Events[4].Text != hostile {
+			t.Fatalf("%+v", all)
+		}
+		paused := all.Events[2]
+		until := time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04")
+		if paused.Kind != events.TargetPaused || !strings.HasPrefix(paused.Actor, "key ") || paused.Text != "Buying for target staging-login was paused until "+until+" UTC: the page changes." {
+			t.Errorf("%+v", paused)
+		}
+		if a := d.handle(t, http.MethodGet, "/events", "", admin); strings.ContainsAny(a.body, "<>\x1b") {
+			t.Errorf("not escaped: %s", a.body)
+		}
+		first := eventsOf(t, d, "?limit=3", admin)
+		rest := eventsOf(t, d, "?limit=3&before="+first.Next, admin)
+		if got := append(first.Events, rest.Events...); len(first.Events) != 3 || rest.Next != "" || len(got) != 5 || got[3].Kind != events.TargetRefused {
+			t.Errorf("%+v", got)
+		}
+		limited := eventsOf(t, d, "?limit=2", "Authorization: Bearer "+keyStaging)
+		rest = eventsOf(t, d, "?limit=2&before="+limited.Next, "Authorization: Bearer "+keyStaging)
+		if len(limited.Events) != 2 || len(rest.Events) != 1 || rest.Next != "" || rest.Events[0].ID != paused.ID {
+			t.Errorf("a key for staging-*: %+v, then %+v", limited, rest)
+		}
+		for _, query := range []string{"?limit=0", "?limit=1001", "?limit=05", "?before=", "?before=-1", "?before=1e3", "?before=%2Binf", "?after=5"} {
+			if a := d.handle(t, http.MethodGet, "/events"+query, "", admin); a.status != http.StatusBadRequest {
+				t.Errorf("%s: %d", query, a.status)
+			}
+		}
+	})
+}

@@ -31,7 +31,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	d.configure(ctx)
 	support := d.startSupport(lasting, failed)
-	d.noteReplica(events.ReplicaStarted, "Replica %s started.")
+	d.noteReplica(events.ReplicaStarted, "started")
 	noting := start(lasting, failed, append(d.history.notes, d.solver.KeepCounts, d.events.Run)...)
 	buying := d.startBuying(lasting, failed, hangups)
 	serving := d.startServing(lasting, failed)
@@ -39,7 +39,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	<-working.Done()
 	d.log.Info("stopping")
-	d.noteReplica(events.ReplicaStopped, "Replica %s stops.")
+	d.noteReplica(events.ReplicaStopped, "stops")
 	buying.end() // no new orders; a call to a provider in flight continues up to the limit of the call
 	d.turnAway()
 	if ctx.Err() != nil { // after the failure of a part, clients get no time to leave

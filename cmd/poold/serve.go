@@ -213,8 +213,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
 	})
 	d.feed = status.NewFeed(d.status)
-	d.events = events.NewLog(d.store.DB, d.log)
-	d.openEvents()
+	d.openEvents(set)
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near,
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),

@@ -20,6 +20,7 @@
 //   - Two events have different ids.
 //   - The list has at most the newest 1,000 events of the last 30 days.
 //   - Several replicas may note the same change. An event with a topic is stored only if its state
-//     differs from the last state of the topic and is not older. So the list has one event for each
-//     change, although each replica notes it a moment earlier or later.
+//     differs from the last state of the topic. So the list has one event for each change, although
+//     each replica notes it a moment earlier or later. An outage of Redis is noted after its end; its
+//     begin is stored only if it is later than the end of the outage before.
 package events

@@ -154,14 +154,17 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	if e.State == "" || e.Kind == ReloadApplied || e.Kind == ReloadRefused {
 		remembered = normalKept
 	}
-	hasTopic := 0
+	hasTopic, late := 0, 0
 	if e.Topic != "" {
 		hasTopic = 1
+	}
+	if e.Kind == RedisDown {
+		late = 1 // replicas write this after the outage, when another one may have noted its end
 	}
 	l.number++
 	_, err = l.db.CallNumber(ctx, add, redisdb.Keys{"events": l.key(), "topic": l.db.Prefix + ":event:{events}:" + e.Topic}, redisdb.Args{
 		"body": string(body), "has_topic": hasTopic, "state": e.State, "age_ms": max(0, time.Since(e.At)),
-		"number": l.number % perMs, "newest": Newest, "kept_ms": kept, "remembered_ms": remembered,
+		"late": late, "number": l.number % perMs, "newest": Newest, "kept_ms": kept, "remembered_ms": remembered,
 	})
 	return err
 }

@@ -144,7 +144,7 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	may := map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
-		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/status/stream", "/metrics",
+		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/status/stream", "/metrics", "/events",
 			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id", "/history/usage", "/history/arrivals/:target"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",

@@ -38,7 +38,7 @@ func currencyText(e scalar) (any, string) {
 			return e.text, ""
 		}
 		rule := wantCurrency + e.notText()
-		if meant := Nearest(strings.ToUpper(e.text), codes); e.literal() && meant != "" {
+		if meant := strings.ToUpper(e.text); e.literal() && slices.Contains(codes, meant) {
 			rule += "; did you mean " + meant + "?"
 		}
 		return nil, rule

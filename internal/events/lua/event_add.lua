@@ -1,7 +1,9 @@
--- Adds an event to the list, unless its topic already has the event's state or has a later one.
+-- Adds an event to the list, unless its topic already has the event's state. The events of a topic stay
+-- in the order of the calls.
 --
 -- KEYS   events topic
--- ARGV   body has_topic state age_ms number newest kept_ms remembered_ms;
+-- ARGV   body has_topic state age_ms late number newest kept_ms remembered_ms;
+--        late: 1 = the event is not added if it is older than the topic's last one
 --        number: the id ends in it, or in the next free one, 0 to 999
 -- Reply  1 the event was added, 0 it was known
 -- Errors WRONGTYPE and OOM before any change
@@ -14,9 +16,11 @@ if ARGV.has_topic == '1' then
   if last then
     since, state = string.match(last, '^(%d+)|(.*)$')
   end
-  if state == ARGV.state or at < tonumber(since) then
+  since = tonumber(since)
+  if state == ARGV.state or (ARGV.late == '1' and at < since) then
     return 0
   end
+  at = math.max(at, since)
   redis.call('SET', KEYS.topic, ms(at) .. '|' .. ARGV.state, 'PX', ARGV.remembered_ms)
 end
 local id = at * 1000 + tonumber(ARGV.number)

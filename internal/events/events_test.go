@@ -261,7 +261,7 @@ func TestConditionEnds(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		one.set(free)
 		time.Sleep(2 * time.Minute)
-		if got := one.recent(t, 3, ""); len(got) != 2 || got[0].Kind != events.BudgetFree || got[0].Actor != "replica two" || got[0].Text != "The budget of all orders together has room again." {
+		if got := one.recent(t, 3, ""); len(got) != 2 || got[0].Kind != events.BudgetFree || got[0].Actor != "replica two" || got[0].Text != "The overall budget has room again." {
 			t.Errorf("%+v", got)
 		}
 	})

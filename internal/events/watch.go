@@ -166,8 +166,8 @@ var sentences = map[Kind]string{
 	ProviderDown:      "Provider %s is down",
 	AccountFault:      "Provider %s reports a fault of the account",
 	ProviderUp:        "Provider %s works again",
-	BudgetUsedUp:      "The budget of %s is used up",
-	BudgetFree:        "The budget of %s has room again",
+	BudgetUsedUp:      "%s is used up",
+	BudgetFree:        "%s has room again",
 	RedisDown:         "Redis does not serve%.0s",
 	RedisUp:           "Redis serves again%.0s",
 	HistoryDown:       "The history cannot be written%.0s",
@@ -181,11 +181,11 @@ func sentence(kind Kind, subject, reason string) string {
 	switch {
 	case kind != BudgetUsedUp && kind != BudgetFree:
 	case subject == OverallBudget:
-		subject = "all orders together"
+		subject = "The overall budget"
 	case subject == GuestsBudget:
-		subject = "solves without a target"
+		subject = "The budget of solves without a target"
 	default:
-		subject = "target " + subject
+		subject = "The budget of target " + subject
 	}
 	text := fmt.Sprintf(sentences[kind], subject)
 	if reason != "" {

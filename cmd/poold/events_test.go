@@ -1,0 +1,84 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/events"
+	"poold/internal/httpapi"
+	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
+)
+
+// kinds returns the kinds of the events that a replica shows, the oldest first.
+func (p *process) kinds() (kinds []events.Kind) {
+	p.t.Helper()
+	var list httpapi.EventList
+	getJSON(p.t, p.url+"/events", p.key, &list)
+	for _, e := range list.Events {
+		kinds = append([]events.Kind{e.Kind}, kinds...)
+	}
+	return kinds
+}
+
+// Two replicas notice a fault of the account and a new file at the same time. Both show one list, which
+// has each change once. The command prints it.
+func TestEventsOfTwoReplicas(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
+	service := simulated.New(quick())
+	listening := httptest.NewServer(service)
+	t.Cleanup(func() { service.Close(); listening.Close() })
+	w := newWorld(t, quick(), terms{service: listening.URL, depth: 2})
+	one, two := w.start(t), w.start(t)
+	w.atRest(t, one, 20*time.Second)
+	both := func(what string, is func(p *process) bool) {
+		t.Helper()
+		testkit.Within(t, 20*time.Second, what, func() bool { return is(one) && is(two) })
+	}
+	has := func(kind events.Kind) func(p *process) bool {
+		return func(p *process) bool { return slices.Contains(p.kinds(), kind) }
+	}
+
+	service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
+	one.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent) // so that tokens are bought
+	both("the fault", has(events.AccountFault))
+	both("both to know of the fault", func(p *process) bool { return p.providerState() == "down" })
+	service.SetFaults()
+	two.order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
+	both("the end of the fault", has(events.ProviderUp))
+	both("both to know of the end", func(p *process) bool { return p.providerState() != "down" })
+	w.edit(t, "depth: 2", "depth: 3")
+	both("the new file", func(p *process) bool { return p.target("login").Depth == 3 })
+	both("the reload", has(events.ReloadApplied))
+	if err := one.stop(); err != nil {
+		t.Fatal(err)
+	}
+	want := []events.Kind{
+		events.ReplicaStarted, events.ReplicaStarted, events.TargetFlushed, events.AccountFault, events.ProviderUp, events.ReloadApplied, events.ReplicaStopped,
+	}
+	if got := two.kinds(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	code, out, errs := runCommand(t, map[string]string{"POOLD_URL": two.url}, "events", "--limit", "3")
+	if code != 0 || !strings.Contains(out, "the file") || !strings.Contains(out, "targets changed login.") || !strings.Contains(out, "add --before 17") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// The command prints no control character of a hostile daemon.
+func TestEventsCommandEscapes(t *testing.T) {
+	t.Parallel()
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"events":[{"id":"1","at":"2026-01-02T03:04:05Z","kind":"\u001b[2J","subject":"a\nb","actor":"\u202e","text":"\u001b]0;x\u0007` + strings.Repeat("x", 5000) + `"}],"next":"\r"}`))
+	}))
+	defer daemon.Close()
+	code, out, _ := runCommand(t, map[string]string{"POOLD_URL": daemon.URL}, "events")
+	if code != 0 || strings.ContainsFunc(out, func(r rune) bool { return r < ' ' && r != '\n' || r == '\u202e' }) || strings.Count(out, "\n") != 3 || len(out) > 1000 {
+		t.Errorf("exit %d, %q", code, out)
+	}
+}

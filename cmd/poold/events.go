@@ -24,9 +24,22 @@ func (d *daemon) openEvents(set *targets.Set) {
 
 // noteReplica notes that this replica started or stops.
 func (d *daemon) noteReplica(kind events.Kind, did string) {
-	id := d.store.DB.Replica
-	d.events.Note(events.Event{
-		Kind: kind, Subject: id, Actor: events.ReplicaActor(id), Text: "Replica " + id + " " + did + ".",
-		Details: map[string][]string{"version": {version}},
-	})
+	e := replicaEvent(kind, d.store.DB.Replica, d.store.DB.Replica, did)
+	e.Details = map[string][]string{"version": {version}}
+	d.events.Note(e)
+}
+
+// noteGone notes that another replica sends no heartbeats.
+func (d *daemon) noteGone(id string) {
+	d.events.Note(replicaEvent(events.ReplicaGone, id, d.store.DB.Replica, "sends no heartbeats; the other replicas do its work"))
+}
+
+// replicaEvent returns an event about a replica. A replica that has stopped is not gone too, because both
+// events have one topic and one state.
+func replicaEvent(kind events.Kind, id, actor, did string) events.Event {
+	e := events.Event{Kind: kind, Subject: id, Actor: events.ReplicaActor(actor), Text: "Replica " + id + " " + did + ".", Topic: "replica " + id}
+	if e.State = "gone"; kind == events.ReplicaStarted {
+		e.State = "started"
+	}
+	return e
 }

@@ -25,6 +25,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/replicas"
 	"poold/internal/status"
 	"poold/internal/targets"
 	"poold/internal/targets/reload"
@@ -116,6 +117,7 @@ type daemon struct {
 	status    *status.Collector
 	feed      *status.Feed
 	events    *events.Log
+	roster    *replicas.Roster
 	server    *httpapi.Server
 	http      *http.Server
 
@@ -206,11 +208,13 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.tasks = compat.New(compat.NewRecords(d.store.DB), d.store.Tokens, d.solver, d.log)
 	near := &compat.NearMisses{}
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
+	started := time.Now()
+	d.roster = replicas.New(d.store.DB, version, started, d.manager.Live, d.noteGone)
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
 		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: d.log,
-		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
+		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.feed = status.NewFeed(d.status)
 	d.openEvents(set)

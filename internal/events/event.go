@@ -32,6 +32,7 @@ const (
 	DeadLettersStored Kind = "dead_letters_stored"
 	ReplicaStarted    Kind = "replica_started"
 	ReplicaStopped    Kind = "replica_stopped"
+	ReplicaGone       Kind = "replica_gone" // the heartbeats of a replica ended, and it did not stop
 )
 
 // Event is one change. Texts may quote a service or an operator, so whoever shows an event must

@@ -111,6 +111,16 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 }
 
+// Live returns the sorted names of the live replicas, with this one; nil = they are unknown. It does not
+// block.
+func (m *Manager) Live() []string {
+	d := m.looker.division.Load()
+	if !slices.Contains(d.live, d.self) {
+		return nil
+	}
+	return d.live
+}
+
 // share publishes the status of a target that this replica watches for the other replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()

@@ -14,6 +14,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/replicas"
 	"poold/internal/targets"
 )
 
@@ -118,6 +119,8 @@ type Sources struct {
 	History     HistoryHealth // nil = no history is kept
 	Audit       AuditHealth   // nil = no audit is kept
 	NearMisses  *compat.NearMisses
+	// Replicas returns the live replicas and does not block; nil = they are unknown.
+	Replicas func() []replicas.Replica
 	// CallsPerToken returns the number of calls to a provider per token that this replica got from the
 	// provider. Before the first token the result is 0.
 	CallsPerToken func(provider string) float64
@@ -217,6 +220,17 @@ func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time,
 	return purchase.Outage(c.providersNow(ctx))
 }
 
+// replicas lists the live replicas; nil = they are unknown.
+func (c *Collector) replicas() (list []Replica) {
+	if c.Replicas == nil {
+		return nil
+	}
+	for _, r := range c.Replicas() {
+		list = append(list, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started)})
+	}
+	return list
+}
+
 // providersNow returns the state of the providers, at most providersLife old.
 func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 	return c.providers.get(revision{set: c.File.Current()}, providersLife, func() []purchase.Status {
@@ -247,6 +261,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		AsOf:        stamp(asOf),
 		StartedAt:   stamp(c.StartedAt),
 		Currency:    string(set.Currency),
+		Replicas:    c.replicas(),
 		Alarms:      redis.alarms(health, asOf),
 		Notices:     []string{}, // an empty list, because the JSON must not have null
 		Config:      configStatus(c.File.Status(), set),

@@ -29,12 +29,21 @@ type Document struct {
 	// History is null if no history is kept, and for a key that is limited to some targets.
 	History *History `json:"history"`
 	// Audit is null if no audit is kept, and for a key that is limited to some targets.
-	Audit       *Audit     `json:"audit"`
+	Audit *Audit `json:"audit"`
+	// Replicas has the live replicas, the oldest first; null while they are unknown.
+	Replicas    []Replica  `json:"replicas"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
 
 	shared int // number of the notices of sharedReasons, which come first
+}
+
+// Replica is one live process of poold. Its last heartbeat is at most 2.5 s old.
+type Replica struct {
+	ID        string `json:"id"`
+	Version   string `json:"version"`    // "" = unknown
+	StartedAt string `json:"started_at"` // RFC 3339, UTC; "" = unknown
 }
 
 // Usage is the use of a budget, in solves.
@@ -369,10 +378,10 @@ func (d *Document) Target(name string) (*Target, bool) {
 // includes the providers and the state of the configuration file. Its notices about shared reasons
 // cover only its targets. Part does not include the file's
 // problems and warnings, because these may name other targets. Part also omits Solve, Dedup,
-// History and Audit, because these cover the requests of other keys.
+// History and Audit, because these cover the requests of other keys, and Replicas.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
-	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil
+	part.Solve, part.Dedup, part.History, part.Audit, part.Replicas = nil, nil, nil, nil, nil
 	part.Targets = []Target{}
 	for i := range d.Targets {
 		if may(d.Targets[i].Name) {

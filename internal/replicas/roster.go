@@ -1,0 +1,158 @@
+// Package replicas lists the live replicas with their versions and starts.
+//
+// Package refill knows which replicas are alive, by their heartbeats. Here each replica describes
+// itself in Redis, and reads the descriptions of the others when a new name appears. Package status
+// shows the list. The package does not decide which replica is alive.
+//
+// # Keys
+//
+// The prefix of this key is "captcha".
+//
+//	captcha:roster  hash  replica -> its description as JSON
+package replicas
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"poold/internal/redisdb"
+)
+
+const (
+	// checkEvery is the interval at which a Roster compares the live replicas.
+	checkEvery = time.Second
+	// A replica describes itself again each describeEvery. A description that is older than keptFor is
+	// removed.
+	describeEvery = 10 * time.Minute
+	keptFor       = time.Hour
+	// readEvery is the shortest interval between two reads of the descriptions.
+	readEvery = 5 * time.Second
+	// A replica that was not alive for goneAfter is gone. After an outage of Redis all replicas send
+	// their next heartbeats within that time.
+	goneAfter = 10 * time.Second
+)
+
+// Replica describes one process.
+type Replica struct {
+	ID      string    `json:"-"`
+	Version string    `json:"version"` // "" = not described: the replica is older than this package
+	Started time.Time `json:"started"`
+	Written time.Time `json:"written"` // when the description was written
+}
+
+// Roster lists the live replicas. It is safe for concurrent use.
+type Roster struct {
+	db   *redisdb.DB
+	self Replica
+	live func() []string
+	gone func(id string)
+
+	mu   sync.Mutex
+	list []Replica // replaced as a whole
+
+	// Only Run uses these fields.
+	described time.Time // last successful write
+	read      time.Time // last read
+	known     map[string]Replica
+	seen      map[string]time.Time // when each replica was last alive
+}
+
+// New returns a Roster for a replica with this version and start. The function live returns the ids of
+// the live replicas; nil = unknown. The Roster calls gone when another replica is no longer alive. Neither
+// function may block.
+func New(db *redisdb.DB, version string, started time.Time, live func() []string, gone func(id string)) *Roster {
+	db.Declare(map[string]string{"roster": "hash"})
+	return &Roster{
+		db: db, self: Replica{ID: db.Replica, Version: version, Started: started.UTC().Truncate(time.Millisecond)}, live: live, gone: gone,
+		known: map[string]Replica{}, seen: map[string]time.Time{},
+	}
+}
+
+// List returns the live replicas, the oldest first; nil = they are unknown. It does not block.
+func (r *Roster) List() []Replica {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list
+}
+
+// Run keeps the list up to date until ctx ends.
+func (r *Roster) Run(ctx context.Context) error {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	for {
+		r.check(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			_ = r.db.Slow.HDel(context.WithoutCancel(ctx), r.key(), r.self.ID).Err()
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Roster) key() string { return r.db.Prefix + ":roster" }
+
+// check describes this replica if that is due, and lists the live ones.
+func (r *Roster) check(ctx context.Context, at time.Time) {
+	if at.Sub(r.described) >= describeEvery && r.db.Up() && r.describe(ctx, at) == nil {
+		r.described = at
+	}
+	live := r.live()
+	unknown := slices.ContainsFunc(live, func(id string) bool { return r.known[id].Version == "" })
+	if unknown && at.Sub(r.read) >= readEvery {
+		r.readAll(ctx, at)
+	}
+	var list []Replica
+	for _, id := range live {
+		r.seen[id] = at
+		replica := r.known[id]
+		replica.ID = id
+		list = append(list, replica)
+	}
+	slices.SortFunc(list, func(a, b Replica) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
+	r.mu.Lock()
+	r.list = list
+	r.mu.Unlock()
+	for id, seen := range r.seen {
+		if len(live) > 0 && at.Sub(seen) >= goneAfter {
+			delete(r.seen, id)
+			delete(r.known, id)
+			r.gone(id)
+		}
+	}
+}
+
+// describe writes the description of this replica.
+func (r *Roster) describe(ctx context.Context, at time.Time) error {
+	r.self.Written = at.UTC().Truncate(time.Millisecond)
+	text, err := json.Marshal(r.self)
+	if err != nil {
+		return err
+	}
+	pipe := r.db.Slow.Pipeline()
+	pipe.HSet(ctx, r.key(), r.self.ID, text)
+	pipe.PExpire(ctx, r.key(), keptFor)
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// readAll reads the descriptions of all replicas and removes old ones.
+func (r *Roster) readAll(ctx context.Context, at time.Time) {
+	r.read = at
+	all, err := r.db.Slow.HGetAll(ctx, r.key()).Result()
+	if err != nil {
+		return
+	}
+	for id, text := range all {
+		var found Replica
+		if json.Unmarshal([]byte(text), &found) != nil || at.Sub(found.Written) > keptFor {
+			_ = r.db.Slow.HDel(ctx, r.key(), id).Err()
+			continue
+		}
+		r.known[id] = found
+	}
+}

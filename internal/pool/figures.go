@@ -101,6 +101,9 @@ var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "so
 type Minute struct {
 	At      time.Time // start of the minute
 	Figures Figures
+	// Fresh is the lowest number of fresh tokens at the looks that noted the counters, and Want the
+	// wanted number at the last of them; -1 = unknown.
+	Fresh, Want int
 }
 
 // Hour returns the minutes of the last hour that have counts, oldest first. An event counts in the
@@ -115,10 +118,15 @@ func (s *Stock) Hour(now time.Time) []Minute {
 		if err != nil || now.Sub(at) >= time.Hour {
 			continue
 		}
-		m := Minute{At: at}
+		m := Minute{At: at, Fresh: -1, Want: -1}
 		for i, count := range strings.Fields(counts) {
-			if i < len(minuteNames) {
+			switch gauge := i - len(minuteNames); {
+			case gauge < 0:
 				m.Figures.add(minuteNames[i], count)
+			case gauge == 0:
+				m.Fresh, _ = strconv.Atoi(count)
+			case gauge == 1:
+				m.Want, _ = strconv.Atoi(count)
 			}
 		}
 		if m.Figures != (Figures{}) {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,7 @@ func TestTheLastHour(t *testing.T) {
 		}
 		want := func(minutes ...Minute) {
 			t.Helper()
-			list := hour(t, s, Query{ID: id})
+			list := hour(t, s, Query{ID: id, Want: 7})
 			if len(list) != len(minutes) {
 				t.Fatalf("%+v, want %+v", list, minutes)
 			}
@@ -52,7 +53,7 @@ func TestTheLastHour(t *testing.T) {
 			}
 		}
 		misses := func(minute, n int) Minute {
-			return Minute{At: midnight.Add(time.Duration(minute) * time.Minute), Figures: Figures{Requests: int64(n), Misses: int64(n)}}
+			return Minute{At: midnight.Add(time.Duration(minute) * time.Minute), Figures: Figures{Requests: int64(n), Misses: int64(n)}, Want: 7}
 		}
 		at(0)
 		miss(2)
@@ -60,17 +61,19 @@ func TestTheLastHour(t *testing.T) {
 		miss(1)
 		want(misses(0, 3))
 		at(1)
+		stock(t, s, id, 1, 0, time.Hour)
+		look(t, s, id) // the lowest number of fresh tokens
 		stock(t, s, id, 2, 0, time.Hour)
 		take(t, s, Request{ID: id}, 1)
-		first := Minute{At: midnight.Add(time.Minute), Figures: Figures{Requests: 1, Hits: 1, Bought: 2, Solved: 2}}
+		first := Minute{At: midnight.Add(time.Minute), Figures: Figures{Requests: 1, Hits: 1, Bought: 3, Solved: 3}, Fresh: 1, Want: 7}
 		want(misses(0, 3), first)
 		at(59)
 		want(misses(0, 3), first)
 		at(60)
 		want(first)
-		take(t, s, Request{ID: id}, 1)
+		take(t, s, Request{ID: id}, 2)
 		miss(4)
-		last := Minute{At: midnight.Add(60 * time.Minute), Figures: Figures{Requests: 5, Hits: 1, Misses: 4}}
+		last := Minute{At: midnight.Add(60 * time.Minute), Figures: Figures{Requests: 6, Hits: 2, Misses: 4}, Want: 7}
 		want(first, last)
 		for minute := 61; minute < 200; minute++ {
 			at(minute)
@@ -80,7 +83,7 @@ func TestTheLastHour(t *testing.T) {
 		if n := strings.Count(s.db.Slow.Get(t.Context(), s.keys(id).hour).Val(), "|"); n != 60 {
 			t.Errorf("%d minutes are kept", n)
 		}
-		if list := hour(t, s, Query{ID: id}); len(list) != 60 || list[0] != misses(140, 1) {
+		if list := hour(t, s, Query{ID: id}); len(list) != 60 || list[0].Figures != misses(140, 1).Figures {
 			t.Errorf("%d minutes from %+v", len(list), list[0])
 		}
 	})
@@ -102,6 +105,11 @@ func TestHourOmitsOlderCounts(t *testing.T) {
 		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 4, "misses", 4)
 		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Figures != (Figures{Requests: 1, Misses: 1}) {
 			t.Errorf("%+v", list)
+		}
+		old := "4 0 0 4 0 0|" + strconv.FormatInt(time.Now().Unix()/60, 10) + " 1 0 0 1 0 0"
+		s.db.Slow.Set(t.Context(), s.keys(id).hour, old, 0)
+		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Fresh != -1 || list[0].Want != -1 {
+			t.Errorf("the fresh tokens of an older version are known: %+v", list)
 		}
 	})
 }

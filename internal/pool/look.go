@@ -20,6 +20,7 @@ type Query struct {
 	// enough.
 	Keep bool
 	Hour bool // whether the Stock includes the last hour; see Stock.Hour
+	Want int  // number of tokens that the policy wants, for the last hour; -1 = unknown
 }
 
 const (
@@ -42,7 +43,7 @@ func (q Query) keyLife() time.Duration {
 
 // Look returns the Stock of one identity and extends the life of its keys.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": keyLife, "hour": false})
+	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": keyLife, "hour": false, "want": -1})
 	if err != nil {
 		return Stock{}, err
 	}
@@ -53,7 +54,7 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 // have expired. LastLook counts expired tokens and orders. The keys then expire in two days unless a
 // later look extends their life.
 func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": leftKeyLife, "hour": false})
+	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": leftKeyLife, "hour": false, "want": -1})
 	return err
 }
 
@@ -69,7 +70,7 @@ func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) 
 	s.pipelined(ctx, "look", func(call redisdb.Add) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.keyLife(), "hour": q.Hour})
+				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.keyLife(), "hour": q.Hour, "want": q.Want})
 			}
 		}
 	})

@@ -174,7 +174,7 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 }
 
 func (w *worker) query(lead time.Duration) pool.Query {
-	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
+	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead, Want: w.status.snapshot().Want}
 }
 
 // turn decides what to order for the stock that a look returned. If order is nil, the result next is

@@ -317,7 +317,7 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 			s = Starting
 		}
 		statuses[i] = s
-		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead, Hour: true}
+		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead, Hour: true, Want: s.Want}
 	}
 	return statuses, queries
 }

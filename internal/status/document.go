@@ -216,6 +216,8 @@ type TargetHour struct {
 type TargetMinute struct {
 	At string `json:"at"` // start of the minute; RFC 3339, UTC
 	Counts
+	Fresh *int `json:"fresh"` // lowest number of fresh tokens when events were counted; null = unknown
+	Want  *int `json:"want"`  // number of tokens that was wanted last; null = unknown
 }
 
 // TargetDay contains the counts of one UTC day.

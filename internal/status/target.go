@@ -91,11 +91,19 @@ func targetHour(s *pool.Stock, at time.Time) TargetHour {
 	hour := TargetHour{Minutes: []TargetMinute{}}
 	for _, m := range s.Hour(at) {
 		counts := countsOf(&m.Figures)
-		hour.Minutes = append(hour.Minutes, TargetMinute{At: stamp(m.At), Counts: counts})
+		hour.Minutes = append(hour.Minutes, TargetMinute{At: stamp(m.At), Counts: counts, Fresh: known(m.Fresh), Want: known(m.Want)})
 		hour.add(counts)
 	}
 	hour.HitRate = ratio(hour.Hits, hour.Hits+hour.Waited+hour.Misses)
 	return hour
+}
+
+// known returns a pointer to a number, or nil if the number is below 0.
+func known(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
 }
 
 // targetStatus converts the refill status and the stock of a target. The state and the near misses

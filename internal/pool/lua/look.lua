@@ -4,9 +4,10 @@
 -- Uses   journal ended purge spend stock_counts windows
 -- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
 --        learned ended hour attempts
--- ARGV   margin_ms lead_ms keep_ms hour;
+-- ARGV   margin_ms lead_ms keep_ms hour want;
 --        keep_ms: new life of the keys, 0 = unchanged
 --        hour: 1 = the reply includes the last hour
+--        want: number of tokens that the policy wants; -1 = unknown
 -- Reply  {paused fresh outliving orders waiting next_expiry_ms next_look_ms next_end_ms unknown
 --        bought hour_used day_used ages leads verdicts figures windows hour pause resumes_ms
 --        attempts now};
@@ -36,7 +37,7 @@ end
 -- note_minute adds the changes of the figures since the last look to the minute of this look, so that
 -- takes need not count by minute. note_minute returns the text of the last hour in the form of the
 -- README. If Redis is out of memory, the text is not stored, and the look continues.
-local function note_minute(text, figures, now, keep)
+local function note_minute(text, figures, now, keep, fresh)
   local value, have = pairs_of(figures), {}
   for i, name in ipairs({'requests', 'hits', 'waited', 'misses', 'bought', 'solved'}) do
     have[i] = value[name] or '0'
@@ -64,6 +65,9 @@ local function note_minute(text, figures, now, keep)
       -- The difference is negative if a guest was retired and its figures restarted at 0.
       sum[i] = ms((had[i] or 0) + math.max(0, tonumber(have[i]) - (old[i] or 0)))
     end
+    local want = tonumber(ARGV.want)
+    sum[#have + 1] = ms(math.min(had[#have + 1] or fresh, fresh))
+    sum[#have + 2] = ms(want >= 0 and want or had[#have + 2] or 0)
     rest = '|' .. ms(minute) .. ' ' .. table.concat(sum, ' ') .. rest
   end
   text = all .. rest
@@ -97,7 +101,7 @@ for i = 1, #lines, 2 do
   end
 end
 local figures = redis.call('HGETALL', KEYS.stats)
-hour_text = note_minute(hour_text, figures, now, ARGV.keep_ms ~= '0')
+hour_text = note_minute(hour_text, figures, now, ARGV.keep_ms ~= '0', have.fresh)
 local warm = {}
 for _, w in ipairs(windows) do
   warm[#warm + 1] = w.tokens

@@ -19,6 +19,7 @@ import (
 	"poold/internal/compat"
 	"poold/internal/events"
 	"poold/internal/httpapi"
+	"poold/internal/httpapi/session"
 	"poold/internal/ondemand"
 	"poold/internal/permits"
 	"poold/internal/pool"
@@ -219,7 +220,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.feed = status.NewFeed(d.status)
 	d.openEvents(set)
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near,
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
 		Status: d.status, Feed: d.feed, Events: d.events, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
 	})

@@ -24,6 +24,7 @@ type gate struct {
 	current   atomic.Pointer[kernel.Access] // derived from the Set in use
 	deriving  sync.Mutex                    // guards the derivation of an Access
 	wrongKeys *kernel.WrongKeys
+	sessions  Sessions // nil = no session can begin
 }
 
 // access returns the callers and targets of the current Set. access derives an Access once for each
@@ -47,7 +48,7 @@ func (g *gate) access() *kernel.Access {
 // identify finds the caller, and checks the rate of the caller's key and the caller's right to use
 // the route.
 func (g *gate) identify(c *kernel.Call, r *http.Request) error {
-	caller, err := authenticate(c.Access, c.Route, r)
+	caller, err := g.authenticate(c.Access, c.Route, r)
 	if caller == nil && err != nil {
 		return g.refuseKey(c, r, err)
 	}
@@ -81,7 +82,7 @@ func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Acce
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil
 	}
-	caller, err = authenticate(now, c.Route, r)
+	caller, err = g.authenticate(now, c.Route, r)
 	if err == nil {
 		err = authorize(caller, c.Route, r)
 	}
@@ -106,7 +107,7 @@ func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 }
 
 // authenticate returns the caller. On routes that need no key it returns nil without an error.
-func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.Caller, error) {
+func (g *gate) authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.Caller, error) {
 	if len(a.Callers) == 0 {
 		return kernel.Anyone, refuseStrangers(r)
 	}
@@ -118,6 +119,9 @@ func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.
 		return c, nil
 	}
 	if secret == "" {
+		if c := g.sessionOf(a, rt, r); c != nil {
+			return c, nil
+		}
 		return nil, kernel.NewProblem(kernel.CodeUnauthorized, "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
 	}
 	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "the configuration file has no such key: compare the key with server.keys in the file")
@@ -142,7 +146,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 		return nil
 	}
 	if _, basic := credential(r); basic {
-		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
+		// A browser adds Basic credentials and cookies automatically, even to requests that pages of other sites cause.
 		return refuseForeignPages(r)
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestBrowser(t *testing.T) {
 	fluid := beginFluid(t, visits(t, browser, ""))
 	for name, test := range map[string]func(t *testing.T, visit func(d *daemon, authorization string) *visitor){
 		"take": browserTake, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
-		"cut": browserCut, "hostile": browserHostile, "many": browserMany,
+		"cut": browserCut, "hostile": browserHostile, "many": browserMany, "tabs": browserTabs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			forgiven := ""
@@ -50,6 +50,7 @@ func TestBrowser(t *testing.T) {
 			test(t, visits(t, browser, forgiven))
 		})
 	}
+	t.Run("login", func(t *testing.T) { browserLogin(t, browser) })
 	t.Run("fluid", fluid.end)
 }
 

@@ -20,6 +20,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/session"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -165,7 +166,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, NearMisses: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
-		Status: collector, Feed: feed, Events: d.events,
+		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events,
 	})
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup

@@ -30,6 +30,7 @@ type areas struct {
 	history   historyapi.Routes
 	events    eventRoutes
 	probes    probes
+	logins    logins
 }
 
 // These are the methods of most routes. The router echo does not derive HEAD from GET. A HEAD
@@ -52,11 +53,14 @@ func (a *areas) table() []kernel.Route {
 		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Handle: a.admin.resume},
 		{Methods: posting, Path: "/pool/:target/warm", Scope: targets.ScopeAdmin, AltScope: targets.ScopeToken, Body: true, Handle: a.admin.warm},
 		{Methods: reading, Path: "/", Handle: a.pages.Front},
-		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Handle: a.pages.Overview},
+		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Form: true, Handle: a.pages.Overview},
 		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Handle: a.pages.Document},
 		{Methods: []string{http.MethodGet}, Path: "/status/stream", Scope: targets.ScopeStatus, Handle: a.streams.follow},
+		{Methods: posting, Path: "/login", Body: true, Handle: a.logins.begin},
+		{Methods: posting, Path: "/logout", Body: true, Handle: a.logins.end},
 		{Methods: reading, Path: "/status.css", Handle: page.Asset("status.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/status.js", Handle: page.Asset("status.js", "text/javascript; charset=utf-8")},
+		{Methods: reading, Path: "/tabs.js", Handle: page.Asset("tabs.js", "text/javascript; charset=utf-8")},
 		{Methods: reading, Path: "/status.svg", Handle: a.pages.Icon},
 		{Methods: reading, Path: "/uplot.css", Handle: page.Asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/uplot.js", Handle: page.Asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},

@@ -69,10 +69,13 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	if c.Target != nil {
 		p.Target = c.Target.Name
 	}
+	c.Code = p.Code
+	if p.Code == kernel.CodeUnauthorized && c.Route.Form && kernel.Prefers(r.Header["Accept"], "text/html") && s.pages.Login(&c.W, http.StatusUnauthorized, "") == nil {
+		return
+	}
 	if p.Code == kernel.CodeUnauthorized {
 		challenge(c.W.Header(), !c.Route.Changes)
 	}
-	c.Code = p.Code
 	kernel.WriteProblem(&c.W, p)
 }
 

@@ -57,6 +57,7 @@ type Deps struct {
 	Guests     delivery.GuestList
 	Tasks      compatapi.ClientTasks
 	NearMisses *compat.NearMisses
+	Sessions   Sessions            // nil = browsers cannot log in
 	History    historyapi.Store    // nil = no history is kept
 	Audit      historyapi.Audit    // nil = no audit is kept
 	Auditor    delivery.Auditor    // nil = no audit is kept
@@ -76,6 +77,7 @@ type Deps struct {
 type Server struct {
 	gate     *gate
 	refill   delivery.Notes
+	pages    *page.Routes
 	status   *status.Collector
 	metrics  *Metrics
 	log      *slog.Logger
@@ -87,7 +89,7 @@ type Server struct {
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, refill: d.Refill,
+		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log), sessions: d.Sessions}, pages: page.New(d.Status), refill: d.Refill,
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
@@ -102,7 +104,8 @@ func New(d Deps) *Server {
 			Sender: out, Tasks: d.Tasks, NearMisses: d.NearMisses, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
-		pages:     page.New(d.Status),
+		pages:     s.pages,
+		logins:    logins{gate: s.gate, pages: s.pages},
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},

@@ -82,7 +82,7 @@ func run(ctx context.Context, folder, axe string) error {
 	}))
 	defer broke.Close()
 	well := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, axe: axe, settle: 20 * time.Second}
-	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", openRow}, shot{"status-phone", 390, 844, "light", ""}); err != nil {
+	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", openRow}, shot{"status-phone", 390, 844, "light", ""}, shot{"status-events", 1280, 700, "light", "location.hash = '#events'"}, shot{"status-money", 1280, 700, "light", "location.hash = '#money'"}); err != nil {
 		return err
 	}
 	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, axe: axe, settle: 8 * time.Second}
@@ -215,7 +215,7 @@ func file(provider, store string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis: {url: %q}\n", "redis://"+store)
 	fmt.Fprintf(&b, "providers:\n  - {name: 2captcha, api: legacy, profile: 2captcha, url: %q, key: picture-key, concurrency: 40, first_poll: 3s, poll_interval: 1s, price_per_1000: 1.20}\n", provider)
-	b.WriteString("budget: {per_day: 20000}\nhistory: {backend: none}\ntargets:\n")
+	b.WriteString("budget: {per_day: 20000}\ncurrency: $\nhistory: {backend: redis}\ntargets:\n")
 	for _, t := range list {
 		kind := "type: recaptcha_v2, "
 		if strings.Contains(t.more, "type:") {

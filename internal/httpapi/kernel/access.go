@@ -37,7 +37,7 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 		a.Targets[t.Name], a.ByID[t.ID] = t, t
 	}
 	for _, key := range set.Server.Keys {
-		c := &Caller{Name: key.Name, digest: key.SHA256, Scopes: key.Scopes, limit: key.Rate, StableName: "key\x00" + key.Name + "\x00"}
+		c := &Caller{Name: key.Name, Digest: key.SHA256, Scopes: key.Scopes, limit: key.Rate, StableName: "key\x00" + key.Name + "\x00"}
 		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
 			c.Globs = key.Targets
 		}
@@ -57,7 +57,7 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 		return nil
 	}
 	for _, was := range a.Callers {
-		if was.digest == c.digest && was.limit == c.limit {
+		if was.Digest == c.Digest && was.limit == c.limit {
 			return was.Limiter
 		}
 	}
@@ -71,7 +71,7 @@ func (a *Access) Owner(secret string) *Caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
 	for i, c := range a.Callers {
-		same := subtle.ConstantTimeCompare(digest[:], c.digest[:])
+		same := subtle.ConstantTimeCompare(digest[:], c.Digest[:])
 		found = subtle.ConstantTimeSelect(same, i, found)
 	}
 	if found < 0 || secret == "" { // an empty key has no owner, even if the file lists its digest
@@ -112,8 +112,8 @@ func WholeRate(r targets.Rate) (count int, per time.Duration) {
 // Caller is one key of the configuration file, or every caller on this machine if the file has no
 // keys.
 type Caller struct {
-	Name    string // name of the key; "" = the file has no keys
-	digest  [sha256.Size]byte
+	Name    string            // name of the key; "" = the file has no keys
+	Digest  [sha256.Size]byte // SHA-256 of the key
 	Scopes  []targets.Scope
 	Globs   []string      // nil = all targets
 	Limiter *rate.Limiter // nil = no limit

@@ -22,6 +22,7 @@ import (
 type Routes struct {
 	status *status.Collector
 	page   *template.Template
+	login  *template.Template
 }
 
 // currentSnapshot gets the current snapshot and restarts the time limit of the response, because a
@@ -52,7 +53,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	if c.Caller.Globs != nil {
 		document = document.Part(c.Caller.MayUse)
 	}
-	return p.writePage(w, document, c.Caller)
+	return p.writePage(w, document, c.Caller, r.Header.Get("Authorization") == "")
 }
 
 // Document is GET /status.json: the status as JSON.
@@ -82,14 +83,16 @@ var web embed.FS
 
 // pagePolicy is the Content-Security-Policy of the page: the page may load only files from this daemon.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 type pageData struct {
 	*status.Document
 
-	Scopes []targets.Scope // scopes of the caller
-	Keyed  bool            // the configuration file has keys
-	Whole  bool            // the caller may use all targets
+	Key     string          // name of the caller's key; "" = the configuration file has no keys
+	Session bool            // the caller logged in by the form
+	Scopes  []targets.Scope // scopes of the caller
+	Keyed   bool            // the configuration file has keys
+	Whole   bool            // the caller may use all targets
 }
 
 // New returns the routes of the page. New panics if the template does not parse.
@@ -111,7 +114,8 @@ func New(from *status.Collector) *Routes {
 
 		"problemsFirst": status.ProblemsFirst,
 	}).ParseFS(web, "web/status.html"))
-	return &Routes{from, parsed}
+	login := template.Must(template.ParseFS(web, "web/login.html"))
+	return &Routes{from, parsed, login}
 }
 
 // share returns the percentage of a target's bar that n tokens fill. The full bar stands for the
@@ -167,8 +171,8 @@ func moment(stamp string) string {
 }
 
 // writePage renders the status page. Like the document, the page contains neither tokens nor keys.
-func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *kernel.Caller) error {
-	data := pageData{Document: document, Scopes: c.Scopes, Keyed: c != kernel.Anyone, Whole: c.Globs == nil}
+func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *kernel.Caller, session bool) error {
+	data := pageData{Document: document, Key: c.Name, Session: session && c != kernel.Anyone, Scopes: c.Scopes, Keyed: c != kernel.Anyone, Whole: c.Globs == nil}
 	if c == kernel.Anyone {
 		data.Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
 	}
@@ -177,11 +181,31 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
 	kernel.AnswerWithin(w, kernel.WriteLimit) // rendering thousands of rows takes time
-	h := w.Header()
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Frame-Options", "DENY")
+	protect(w.Header())
 	kernel.Respond(w, "text/html; charset=utf-8", page.Bytes())
+	return nil
+}
+
+// protect sets the headers of a page that other sites must neither embed nor learn about.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer the login form would have the Origin null
+	h.Set("X-Frame-Options", "DENY")
+}
+
+// Login responds with the login form. The text problem says why a login failed; "" = there was none.
+func (p *Routes) Login(w http.ResponseWriter, code int, problem string) error {
+	var page bytes.Buffer
+	if err := p.login.Execute(&page, problem); err != nil {
+		return fmt.Errorf("rendering the login form: %w", err)
+	}
+	h := w.Header()
+	protect(h)
+	h["Vary"] = kernel.VaryAccept
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write(page.Bytes())
 	return nil
 }
 

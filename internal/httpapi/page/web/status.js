@@ -40,7 +40,11 @@ const whole = new Intl.NumberFormat('en');
 const count = (n) => whole.format(n);
 const plural = (n, one, many) => count(n) + ' ' + (n === 1 ? one : many || one + 's');
 const percent = (f) => (f >= 0.9995 ? '100' : (100 * f).toFixed(1)) + ' %';
-const money = (f) => (f === null ? 'unknown' : f === 0 ? '0' : f < 0.01 ? f.toPrecision(2) : f.toFixed(2));
+const amount = (f) => (f === null ? 'unknown' : f === 0 ? '0' : f < 0.01 ? f.toPrecision(2) : f.toFixed(2));
+const money = (f) => {
+  const currency = (doc && f !== null && doc.currency) || '';
+  return /^[A-Z]{3}$/.test(currency) ? amount(f) + ' ' + currency : currency + amount(f);
+};
 
 function seconds(n) {
   if (n < 10) return n.toFixed(1) + ' s';
@@ -107,7 +111,7 @@ function takeChange(change) {
   if (!doc) return;
   for (const t of change.targets || []) {
     const old = byName.get(t.name);
-    if (!old || rank(old) !== rank(t) || old.owner !== t.owner || order.value !== 'problems' || problems.checked) structure = true;
+    if (!old || rank(old) !== rank(t) || old.owner !== t.owner || order.value !== 'problems' || problems.checked || grouped.checked) structure = true;
     byName.set(t.name, t);
     dirty.add(t.name);
   }
@@ -199,12 +203,14 @@ function setMode(next) {
 
 const modeWords = {
   connecting: 'Connecting', live: 'Live', polling: 'Polling', away: 'Not live', refused: 'No access',
+  held: 'Held', stale: 'Redis away', // stale: the daemon answers, but it cannot read the figures
 };
 
 function drawMode() {
   const node = byID('mode');
-  node.dataset.mode = heldAt ? 'held' : mode;
-  put(node, heldAt ? 'Held' : modeWords[mode]);
+  const shown = heldAt ? 'held' : mode === 'live' && doc && !doc.redis.ok ? 'stale' : mode;
+  node.dataset.mode = shown;
+  put(node, modeWords[shown]);
 }
 
 function drawClocks() {
@@ -212,6 +218,7 @@ function drawClocks() {
   const age = (performance.now() - lastEvent) / 1000;
   let text = 'as of ' + clock(heldAt || doc.as_of);
   if (heldAt) text = 'shows ' + clock(heldAt);
+  else if (mode === 'live' && !doc.redis.ok) text = 'the figures are old';
   else if (mode === 'away') text = 'no answer, as of ' + clock(doc.as_of) + ', ' + seconds(age) + ' ago';
   else if (mode === 'refused') text = 'this key no longer has access to the status: reload the page';
   put(byID('asof'), text);
@@ -244,6 +251,7 @@ function draw() {
   drawProviders();
   drawTargets();
   drawFoot();
+  drawMode();
   drawTitle();
   drawClocks();
 }
@@ -307,10 +315,11 @@ function drawSummary() {
     for (let i = t.hour.minutes.length - 1; i >= 0 && t.hour.minutes[i].at > recent; i--) lately += t.hour.minutes[i].requests;
   }
   const bad = all.filter(troubled).length;
+  const broken = all.some((t) => rank(t) < 2); // starved or refused: callers miss
   const others = ['starved', 'refused', 'budget', 'paused', 'idle'].filter((state) => states[state]).map((state) => states[state] + ' ' + state);
   const balances = doc.providers.filter((p) => p.balance !== null);
   const tiles = [
-    ['Targets ok', count((states.ok || 0) + (states.idle || 0)) + ' of ' + count(all.length), others.join(', ') || 'all targets', bad > 0 ? 'bad' : 'good'],
+    ['Healthy targets', count(all.length - bad) + ' of ' + count(all.length), others.join(', ') || 'all targets', broken ? 'bad' : bad > 0 ? 'warn' : 'good'],
     ['Tokens ready', count(fresh), count(ordered) + ' on order'],
     ['Requests a minute', (lately / 5).toFixed(lately > 0 && lately < 500 ? 1 : 0), 'over 5 minutes'],
     ['Hit rate', done > 0 ? percent(hits / done) : '–', done > 0 ? count(done) + ' in the last hour' : 'no requests in the last hour'],
@@ -406,6 +415,7 @@ function arrange() {
   }
   const limit = performance.now() + 20;
   for (const group of body.querySelectorAll('.group')) group.remove();
+  const owners = grouped.checked ? Map.groupBy(list, (t) => t.owner) : null;
   let at = body.firstElementChild, owner = null;
   for (const t of shown) {
     let row = rows.get(t.name);
@@ -419,9 +429,9 @@ function arrange() {
       rows.set(t.name, row);
       drawRow(row, t);
     }
-    if (grouped.checked && t.owner !== owner) {
+    if (owners && t.owner !== owner) {
       owner = t.owner;
-      body.insertBefore(tableRow({ className: 'group' }, h('th', { colSpan: 6, scope: 'colgroup', role: 'rowheader' }, owner)), at);
+      body.insertBefore(subtotal(owner, owners.get(owner)), at);
     }
     // If this row is the one after `at`, the row `at` has moved down the list. That row is moved
     // when the loop reaches its target.
@@ -436,6 +446,30 @@ function arrange() {
   if (hidden > 0) text += '; the first ' + count(mostRows) + ' are shown, search for the others';
   if (byName.size === 0) text = 'There are no targets.';
   put(byID('listed'), text);
+  byID('none').hidden = list.length > 0;
+  put(byID('none'), byName.size === 0 ? 'The configuration file has no targets.' : 'No target matches' + (search.value.trim() ? ' “' + search.value.trim() + '”' : '') + (problems.checked ? ' and has a problem.' : '.'));
+  byID('targets').parentElement.classList.toggle('compact', byName.size > fewTargets);
+}
+
+const fewTargets = 12; // up to this number of targets, a row shows its reason in full
+
+// subtotal returns the row above the targets of an owner, with sums over them.
+function subtotal(owner, list) {
+  let fresh = 0, want = 0, hits = 0, done = 0, spent = 0;
+  for (const t of list) {
+    fresh += t.fresh;
+    want += t.want;
+    hits += t.hour.hits;
+    done += outcomes(t.hour);
+    spent += spentToday(t);
+  }
+  const bad = list.filter(troubled).length;
+  const cell = (className, text) => h('td', { className, role: 'cell' }, text);
+  return tableRow({ className: 'group' }, h('th', { scope: 'row', role: 'rowheader' }, owner),
+    cell('', plural(list.length, 'target') + (bad > 0 ? ', ' + bad + ' with a problem' : '')),
+    cell('', count(fresh) + ' ready, ' + count(want) + ' wanted'),
+    cell('', done > 0 ? percent(hits / done) + ' of ' + count(done) : 'no requests'),
+    cell('n', ''), cell('n', spent === null || spent > 0 ? money(spent) : '–'));
 }
 
 function newRow(t) {
@@ -474,6 +508,7 @@ function drawRow(row, t) {
   row.state.className = 'badge ' + (t.marks.length > 0 && severity[t.state] > 3 ? 'marked' : t.state);
   put(row.state, t.state);
   put(row.why, sentence(t));
+  if (row.why.title !== sentence(t)) row.why.title = sentence(t);
   const widest = Math.max(t.depth, t.warm, t.want, t.fresh + t.in_flight, 1);
   const share = (n) => (100 * n / widest).toFixed(1);
   const ageing = Math.min(t.ageing, t.fresh);
@@ -482,7 +517,8 @@ function drawRow(row, t) {
   set(row.ordered, { x: share(t.fresh), width: share(t.in_flight) });
   set(row.want, { x: Math.min(99, 100 * t.want / widest), visibility: t.want > 0 && t.want < widest ? 'visible' : 'hidden' });
   set(row.bar, { 'aria-label': plural(t.fresh, 'token') + ' ready, ' + ageing + ' of them ageing, ' + t.in_flight + ' on order, ' + t.want + ' wanted, depth ' + t.depth });
-  let depth = t.want === 0 ? count(t.fresh) + ', none wanted' : count(t.fresh) + ' of ' + count(t.want) + (t.warm > 0 && t.warm === t.want ? ' (warm)' : '');
+  let depth = count(t.fresh) + (t.want === 0 ? ', none wanted' : t.fresh > t.want ? ', ' + count(t.want) + ' wanted' : ' of ' + count(t.want));
+  if (t.warm > 0 && t.warm === t.want) depth += ' (warm)';
   if (t.in_flight > 0) depth += ', ' + t.in_flight + ' on order';
   if (t.waiting > 0) depth += ', ' + t.waiting + ' waiting';
   put(row.depth, depth);
@@ -505,16 +541,38 @@ function set(node, attributes) {
 // requests that waited or missed.
 function perMinute(t) {
   const last = Math.floor(asOf() / 60000);
-  const at = [], hits = new Array(60).fill(0), others = new Array(60).fill(0);
+  const at = [], hits = new Array(60).fill(0), others = new Array(60).fill(0), fresh = new Array(60).fill(null), want = new Array(60).fill(null);
   for (let i = 0; i < 60; i++) at.push((last - 59 + i) * 60);
   for (const m of t.hour.minutes) {
     const i = 59 - (last - Math.floor(new Date(m.at).getTime() / 60000));
     if (i < 0 || i > 59) continue;
     hits[i] = m.hits;
     others[i] = m.waited + m.misses;
+    fresh[i] = m.fresh;
+    want[i] = m.want;
   }
-  return { at, hits, others };
+  return { at, hits, others, fresh, want };
 }
+
+// perDay returns the counts of the last 7 days (UTC), today last.
+function perDay(t) {
+  const last = Math.floor(asOf() / 86400000);
+  const at = [], hits = new Array(7).fill(0), others = new Array(7).fill(0), none = new Array(7).fill(null);
+  for (let i = 0; i < 7; i++) at.push((last - 6 + i) * 86400);
+  for (const day of t.days) {
+    const i = 6 - (last - Math.floor(new Date(day.date).getTime() / 86400000));
+    if (i < 0 || i > 6) continue;
+    hits[i] = day.hits;
+    others[i] = day.waited + day.misses;
+  }
+  return { at, hits, others, fresh: none, want: none };
+}
+
+// The ranges of the chart: the counts, the width of a bar in seconds, and the text at a bar.
+const ranges = {
+  hour: { name: '1 hour', counts: perMinute, step: 60, text: (at) => at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }) },
+  days: { name: '7 days', counts: perDay, step: 86400, text: (at) => at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }) },
+};
 
 function drawSpark(row, t) {
   const { hits, others } = perMinute(t);
@@ -541,9 +599,16 @@ function toggle(row) {
   }
   const t = byName.get(row.name);
   if (!t) return;
-  const detail = { facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
+  const detail = { range: 'hour', choice: h('p', { className: 'ranges' }), facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
   detail.node = tableRow({ className: 'detail' }, h('td', { colSpan: 6, role: 'cell' },
-    h('div', { className: 'columns' }, h('div', {}, h('h3', {}, 'The last hour'), detail.plot, detail.days), h('div', {}, detail.facts)), detail.acts));
+    h('div', { className: 'columns' }, h('div', {}, detail.choice, detail.plot, legend(), detail.days), h('div', {}, detail.facts)), detail.acts));
+  detail.choice.append(...Object.entries(ranges).map(([name, range]) => h('button', { type: 'button', 'aria-pressed': String(name === detail.range), onclick: (event) => {
+    detail.range = name;
+    for (const button of detail.choice.children) button.setAttribute('aria-pressed', String(button === event.target));
+    detail.chart?.destroy();
+    detail.chart = detail.plotted = null;
+    drawChart(detail, byName.get(row.name));
+  } }, range.name)));
   row.detail = detail;
   row.toggle.setAttribute('aria-expanded', 'true');
   row.node.after(detail.node);
@@ -554,11 +619,12 @@ function drawDetail(row, t) {
   const d = row.detail;
   const budget = t.budget ? [t.budget.hour && used(t.budget.hour, 'an hour'), t.budget.day && used(t.budget.day, 'a day')].filter(Boolean).join(', ') : 'none of its own';
   const facts = [
+    ['State', t.state + (sentence(t) ? ': ' + sentence(t) : '')],
     ['Expects', forecast(t)],
     ['Other refill mode', t.shadow ? t.shadow.text : ''],
     ['Hit rate', t.hit_rate_needs ? t.hit_rate_needs.text : ''],
     ['Lead time', t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) + ' (median), ' + seconds(t.lead_time_s.p90) + ' (90 of 100)' : ''],
-    ['Next expiry', t.next_expiry_s === null ? '' : 'in ' + seconds(Math.max(0, t.next_expiry_s)) + ' at ' + clock(doc.as_of)],
+    ['Next expiry', t.next_expiry_s === null ? '' : 'at ' + clock(asOf() + 1000 * Math.max(0, t.next_expiry_s))],
     ['Waiting callers', t.waiting > 0 ? count(t.waiting) : ''],
     ['Bought per served', t.bought_per_served > 0 ? t.bought_per_served.toFixed(2) : ''],
     ['Since first seen', plural(t.requests, 'request') + ': ' + count(t.hits) + ' hits, ' + count(t.waited) + ' waited, ' + count(t.misses) + ' missed'],
@@ -582,10 +648,18 @@ function drawDetail(row, t) {
 
 const used = (u, per) => count(u.used) + ' of ' + count(u.limit) + ' ' + per;
 
+function legend() {
+  const item = (className, text) => h('span', { className }, text);
+  return h('p', { className: 'legend' }, item('hit', 'hits'), item('miss', 'waited or missed'), item('ready', 'tokens ready (lowest)'), item('want', 'wanted'));
+}
+
 function drawChart(d, t) {
-  const { at, hits, others } = perMinute(t);
-  set(d.plot, { 'aria-label': 'Requests in each of the last 60 minutes: ' + count(t.hour.hits) + ' hits, ' + count(t.hour.waited) + ' waited, ' + count(t.hour.misses) + ' missed' });
-  const data = [at, hits.map((n, i) => n + others[i]), hits];
+  if (!t) return;
+  const range = ranges[d.range];
+  const { at, hits, others, fresh, want } = range.counts(t);
+  const sum = (list) => count(list.reduce((all, n) => all + n, 0));
+  set(d.plot, { 'aria-label': 'Requests in the last ' + range.name + ': ' + sum(hits) + ' hits, ' + sum(others) + ' waited or missed' });
+  const data = [at, hits.map((n, i) => n + others[i]), hits, fresh, want];
   const key = JSON.stringify(data);
   if (d.plotted === key) return;
   d.plotted = key;
@@ -596,13 +670,14 @@ function drawChart(d, t) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
-  const bars = uPlot.paths.bars({ size: [0.8, 20] });
+  const bars = uPlot.paths.bars({ size: [0.8, 40] });
+  const bar = (fill) => ({ paths: bars, points: { show: false }, fill: color(fill), width: 0 });
+  const line = (stroke, dash) => ({ paths: uPlot.paths.stepped({ align: 1 }), points: { show: false }, stroke: color(stroke), width: 1.5, dash, spanGaps: true });
   d.chart = new uPlot({
     width: Math.max(260, Math.min(560, d.plot.clientWidth || 480)), height: 140, legend: { show: false }, cursor: { show: false },
-    scales: { x: { range: (u, first, last) => [first - 30, last + 30] }, y: { range: (u, least, most) => [0, Math.max(1, most)] } },
-    axes: [{ ...axis, size: 24, grid: { show: false }, values: (u, at) => at.map((x) => new Date(1000 * x).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })) }, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] }],
-    series: [{}, { label: 'others', paths: bars, points: { show: false }, fill: color('--miss'), width: 0 },
-      { label: 'hits', paths: bars, points: { show: false }, fill: color('--fresh'), width: 0 }],
+    scales: { x: { range: (u, first, last) => [first - range.step / 2, last + range.step / 2] }, y: { range: (u, least, most) => [0, Math.max(1, most)] } },
+    axes: [{ ...axis, size: 24, grid: { show: false }, splits: d.range === 'days' ? () => at : undefined, values: (u, list) => list.map((x) => range.text(new Date(1000 * x))) }, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }],
+    series: [{}, bar('--miss'), bar('--fresh'), line('--link'), line('--soft', [4, 3])],
   }, data, d.plot);
 }
 
@@ -743,6 +818,7 @@ function drawFoot() {
     if (warnings.length > 0) parts.push(h('h2', {}, 'Notes on the configuration file'), lines(warnings));
     return parts;
   });
+  replace(byID('replicas'), doc.replicas || [], () => ((doc.replicas || []).length < 2 ? [] : ['Replicas: ' + doc.replicas.map((r) => r.id + (r.version ? ' (' + r.version + (r.started_at ? ', since ' + moment(r.started_at) : '') + ')' : '')).join(', ') + '.']));
   put(byID('about'), 'poold ' + doc.version + ', started ' + moment(doc.started_at) + '. Redis: ' + doc.redis.mode + (doc.redis.ok ? '' : ', unavailable') + '. Configuration of ' + moment(doc.config.loaded_at) + '.');
 }
 

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"testing"
+	"time"
+
+	"poold/internal/events"
+	"poold/internal/history"
+	"poold/internal/httpapi/browsertest"
+	"poold/internal/testkit"
+)
+
+// browserTabs tests the events, the spend by owner and its CSV file, a search without a match, and
+// the subtotals.
+func browserTabs(t *testing.T, visit func(*daemon, string) *visitor) {
+	d := start(t, sampleSet(), nil, nil)
+	d.events.Note(events.Event{Kind: events.TargetPaused, Subject: "checkout", Target: "checkout", Actor: "key <b>all</b>", Text: "Buying for <i>checkout</i> was paused."})
+	noError(t, d.history.Write(t.Context(), []history.Record{{ID: "one", Target: "checkout", Owner: "qa@example.com", How: history.Solved, Ended: time.Now()}}))
+	v := visit(d, "")
+	v.run(`location.hash = '#events'`)
+	v.waitFor("the event", `document.querySelector('#events tbody').textContent.includes('Buying for <i>checkout</i> was paused.key <b>all</b>')`)
+	v.run(`location.hash = '#money'`)
+	v.waitFor("the spend", `document.querySelector('#money tbody').textContent.includes('qa@example.com')`)
+	v.run(`byID('spend-by').value = 'target', byID('spend-by').dispatchEvent(new Event('input'))`)
+	v.waitFor("the spend by target", `document.querySelector('#money thead').textContent.startsWith('Target')`)
+	v.run(`location.hash = ''`)
+	v.waitFor("the list of targets", `!document.getElementById('panel-targets').hidden && document.getElementById('panel-money').hidden`)
+	v.run(`search.value = 'no-such', search.dispatchEvent(new Event('input'))`)
+	v.waitFor("no match", `document.getElementById('none').textContent === 'No target matches “no-such”.'`)
+	v.run(`search.value = '', search.dispatchEvent(new Event('input')), grouped.click()`)
+	v.waitFor("the subtotals", `document.querySelector('.group').textContent.startsWith('qa@example.com3 targets')`)
+}
+
+// browserLogin tests that a browser logs in by the form, follows the stream by its cookie, and logs
+// out.
+func browserLogin(t *testing.T, browser *browsertest.Browser) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	page, closing, err := browser.Open()
+	noError(t, err)
+	t.Cleanup(closing)
+	shows := func(what, expression string) {
+		t.Helper()
+		testkit.Within(t, browserPatience, what, func() bool { // an evaluation fails while the page changes
+			is, err := browsertest.Eval[bool](page, "Boolean("+expression+")")
+			return err == nil && is
+		})
+	}
+	run := func(statement string) {
+		t.Helper()
+		_, err := browsertest.Eval[bool](page, "(setTimeout(() => "+statement+"), true)")
+		noError(t, err)
+	}
+	noError(t, page.Visit("http://"+d.addr+"/status", ""))
+	shows("the form", `document.getElementById('key')`)
+	run(`{ document.getElementById('key').value = '` + keyAll + `'; document.querySelector('form').submit(); }`)
+	shows("the page", `document.getElementById('mode')?.textContent === 'Live' && document.querySelector('.who').textContent.startsWith('all')`)
+	run(`document.querySelector('.who').submit()`)
+	shows("the form again", `document.getElementById('key')`)
+}

@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 		"internal/provider", "internal/refill/policy", "internal/status", "internal/targets", "internal/targets/reload"},
 	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi/historyapi", "internal/refill", "internal/refill/policy", "internal/targets", "internal/targets/reload"},
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/cli", "internal/compat", "internal/events", "internal/events/conditions", "internal/history",
-		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi", "internal/httpapi/delivery", "internal/httpapi/historyapi", "internal/ondemand",
+		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi", "internal/httpapi/delivery", "internal/httpapi/historyapi", "internal/httpapi/session", "internal/ondemand",
 		"internal/ondemand/dedup", "internal/ondemand/pgclaims", "internal/ondemand/redisclaims", "internal/permits", "internal/pool", "internal/postgres", "internal/provider",
 		"internal/provider/simulated", "internal/purchase", "internal/redisdb",
 		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/targets", "internal/targets/reload"},

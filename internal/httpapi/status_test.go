@@ -190,7 +190,11 @@ func TestSurveyUsesMarginAndLeadOfEachTarget(t *testing.T) {
 	body := d.ask(t, "GET", "/pool/staging-signup").body
 	asked := d.stock.queries
 	for i, lead := range []time.Duration{18 * time.Second, 18 * time.Second, unknownLead} {
-		if want := (pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead, Hour: true}); asked[i] != want {
+		want := pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead, Hour: true}
+		if lead != unknownLead {
+			want.Want = set.Targets[i].Depth
+		}
+		if asked[i] != want {
 			t.Errorf("query %d: %+v, want %+v", i, asked[i], want)
 		}
 	}

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"poold/internal/redisdb"
 )
 
@@ -133,9 +131,6 @@ func (s *Signer) shared(ctx context.Context, now time.Time) ([]byte, error) {
 		err = s.db.Slow.PExpire(limited, s.key(), secretLife).Err()
 	}
 	if err != nil {
-		if errors.Is(err, redis.Nil) { // deleted between the two calls
-			err = errors.New("the secret was deleted during the login")
-		}
 		return nil, err
 	}
 	s.keep(secret, now)

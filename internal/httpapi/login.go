@@ -67,7 +67,7 @@ func (l logins) begin(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	}
 	caller := c.Access.Owner(form.Get("key"))
 	if caller == nil {
-		if wait := l.gate.wrongKeys.Count(r.RemoteAddr, c.Began); wait > 0 {
+		if wait := l.gate.wrongKeys.Refuse(r, c, form.Get("key")); wait > 0 {
 			return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
 		}
 		c.Code = kernel.CodeUnauthorized

@@ -100,7 +100,7 @@ func (l logins) end(w http.ResponseWriter, r *http.Request, _ *kernel.Call) erro
 // also if a proxy ends it.
 func setSession(w http.ResponseWriter, r *http.Request, value string, ends time.Time) {
 	origin, err := url.Parse(r.Header.Get("Origin"))
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // G124: Secure only with TLS, because poold also serves plain HTTP
 		Name: sessionCookie, Value: value, Path: "/", Expires: ends, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || err == nil && origin.Scheme == "https",
 	})

@@ -116,10 +116,10 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes. The handler is made for HTTPServer on a CountListener.
-// The handler also works with other servers, with two differences. Without ConnContext, a token
-// whose response could not be written is never returned to the stock. With another WriteTimeout,
-// the server may end a caller's wait too early.
+// Handler returns the handler of all routes. The handler expects the server of HTTPServer, which
+// serves a listener of CountListener. The handler also works with other servers, with two
+// differences. Without ConnContext, a token whose response could not be written is never returned
+// to the stock. With another WriteTimeout, the server may end a caller's wait too early.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener from

@@ -85,7 +85,7 @@ type drawnStory struct {
 	calls  sync.WaitGroup
 
 	mu      sync.Mutex
-	holders map[string]string     // of each token that was handed out: a caller, a key, or a claim
+	holders map[string]string     // token -> the caller, key or claim that got it
 	byKey   map[string]pool.Token // the last token of each Idempotency-Key
 	served  int                   // callers that got a token
 }

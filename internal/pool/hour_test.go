@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// hour returns the last hour in a look like that of the status.
+// hour returns the last hour as the status reads it.
 func hour(t *testing.T, s *replica, q Query) []Minute {
 	t.Helper()
 	q.Hour = true

@@ -36,7 +36,7 @@ func TestRetryAfter(t *testing.T) {
 		})
 		for _, err := range []error{pollOne(t, c), submitOne(t, c)} {
 			e := faultOf(t, err)
-			// A date has whole seconds, and time passes during the test. Jitter adds up to a fifth.
+			// A date has whole seconds, and time passes during the test. Jitter lengthens the pause by at most a fifth.
 			if e.Class != Capacity || e.Unknown || e.Delay < want-2*time.Second || e.Delay > want+want/5 {
 				t.Errorf("Retry-After %q: %v after %v, want %v", header, err, e.Delay, want)
 			}

@@ -23,7 +23,7 @@ type revision struct {
 	changes uint64
 }
 
-// A result belongs to the goroutine that makes it until the channel done is closed. After that a
+// Only the goroutine that makes a result may use it before it closes the channel `done`. After that a
 // result is immutable.
 type result[T any] struct {
 	revision

@@ -231,7 +231,7 @@ type Refill string
 
 // The values of `refill`.
 const (
-	RefillFixed    Refill = "fixed"    // Depth tokens are kept
+	RefillFixed    Refill = "fixed"    // poold keeps as many tokens as the depth says
 	RefillAdaptive Refill = "adaptive" // the number of kept tokens follows the demand
 )
 

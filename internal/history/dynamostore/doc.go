@@ -62,10 +62,11 @@
 // for the copy by site and 1 for the copy by task. A transaction also costs 2 units for each type,
 // and 2 for each pair of target and owner. So a record that is written alone costs 9 units. In a
 // batch of a hundred records of few targets, each record costs little more than 5. Putting an order
-// in flight costs 2 units, and removing it costs 2, unless the operator turns these items off. An
-// order that ends within five seconds of its submission is seldom put (history.Mirror). An entry of
-// the audit costs 2 units, and a transaction costs 2 units for each key. So an entry that is written
-// alone costs 4 units. In a batch of a hundred entries of few keys, each entry costs little more than
+// in flight costs 2 units, and removing it costs 2, unless the operator turns these items off.
+// history.Mirror writes the item of an order in flight every five seconds, so most orders that end
+// earlier never get one. An entry of the audit costs 2 units, and a transaction costs 2 units for
+// each key. So an entry that is written alone costs 4 units. In a batch of a hundred entries of few
+// keys, each entry costs little more than
 // 2.
 //
 // # Reading

@@ -52,7 +52,7 @@ func TestMistakes(t *testing.T) {
 		"--zzz":                          "poold: poold has no --zzz",
 		"check --config":                 "poold check: flag needs an argument: --config",
 		"check --live=maybe":             `poold check: invalid value "maybe" for flag --live: must be true or false`,
-		"token login --wait 20":          `poold token: invalid value "20" for flag --wait: must be a duration with its unit, such as 1m30s`,
+		"token login --wait 20x":         `poold token: invalid value "20x" for flag --wait: must be a duration such as 20s; a number alone is seconds`,
 		"warm login --tokens many":       `poold warm: invalid value "many" for flag --tokens: must be a whole number`,
 		"simulate --fail x":              `poold simulate: invalid value "x" for flag --fail: must be a number`,
 		"help tokn":                      `poold help: there is no command "tokn"; did you mean token?`,
@@ -167,7 +167,7 @@ func TestTreeReadsNothingGlobal(t *testing.T) {
 	dir := t.TempDir()
 	lookup := func(name string) (string, bool) { return filepath.Join(dir, "none.yaml"), name == "POOLD_CONFIG" }
 	code := run(t.Context(), nil, lookup, &out, &log)
-	if code != exitFailed || !strings.HasPrefix(log.String(), "poold: "+dir) || strings.Count(log.String(), "\n") != 1 {
+	if code != exitFailed || !strings.Contains(log.String(), "\npoold: "+dir) || strings.Contains(log.String(), "of-the-process") || strings.Count(log.String(), "\n") != 2 {
 		t.Errorf("exit %d: %s%s", code, out.String(), log.String())
 	}
 }

@@ -50,7 +50,7 @@ func helpOf(command *cobra.Command) string {
 	if !command.HasParent() {
 		fmt.Fprintf(&text, "poold %s.\nusage: %s; without a COMMAND it is poold serve\n\n", command.Short, command.UseLine())
 		writeCommands(&text, command)
-		text.WriteString("\npoold help COMMAND shows flags and examples. A flag overrides the environment, which overrides the file.\n")
+		text.WriteString("poold help COMMAND shows flags and examples. A flag overrides the environment, which overrides the file.\n")
 		return text.String()
 	}
 	about := command.Long

@@ -89,7 +89,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if pause.Reason != "" {
 		limits = append(limits, slog.String("reason", pause.Reason))
 	}
-	a.note(c, events.TargetPaused, pauseText(c.Target.Name, pause))
+	a.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+pause.Terms()+".")
 	return a.finishChange(w, r, c, "target paused", limits...)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"poold/internal/events"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/pool"
 )
 
 // Events is the list of what changed, over all replicas; *events.Log implements it.
@@ -82,16 +81,4 @@ func actor(c *kernel.Call) string {
 		return "no key"
 	}
 	return "key " + c.Caller.Name
-}
-
-// pauseText returns the text of the event of a pause.
-func pauseText(target string, p pool.Pause) string {
-	text := "Buying for target " + target + " was paused"
-	if !p.Until.IsZero() {
-		text += " until " + p.Until.UTC().Format("2006-01-02 15:04") + " UTC"
-	}
-	if p.Reason != "" {
-		text += ": " + p.Reason
-	}
-	return text + "."
 }

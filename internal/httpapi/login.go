@@ -67,8 +67,8 @@ func (l logins) begin(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	}
 	caller := c.Access.Owner(form.Get("key"))
 	if caller == nil {
-		if wait := l.gate.wrongKeys.Refuse(r, c, form.Get("key")); wait > 0 {
-			return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
+		if err := l.gate.noteWrong(r, c, form.Get("key")); err != nil {
+			return err
 		}
 		c.Code = kernel.CodeUnauthorized
 		return l.pages.Login(w, http.StatusUnauthorized, "The configuration file has no such key.")

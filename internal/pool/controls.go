@@ -85,6 +85,19 @@ type Pause struct {
 	Until  time.Time // zero = until Resume
 }
 
+// Terms returns the end and the reason as the rest of a sentence, such as " until 2026-01-02 15:04
+// UTC: maintenance". Unknown parts are left out.
+func (p Pause) Terms() string {
+	var text string
+	if !p.Until.IsZero() {
+		text = " until " + p.Until.UTC().Format("2006-01-02 15:04") + " UTC"
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
+}
+
 // text returns the stored form of the pause.
 func (p Pause) text() string {
 	until := int64(0)

@@ -86,13 +86,7 @@ func pauseReason(target string, p pool.Pause) string {
 	if p.By != "" {
 		text = "paused by " + p.By
 	}
-	if !p.Until.IsZero() {
-		text += " until " + p.Until.UTC().Format("2006-01-02 15:04") + " UTC"
-	}
-	if p.Reason != "" {
-		text += ": " + p.Reason
-	}
-	return text
+	return text + p.Terms()
 }
 
 // States lists all states of targets, the most urgent first.

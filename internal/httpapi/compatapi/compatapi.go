@@ -42,7 +42,7 @@ type Routes struct {
 	Status     *status.Collector
 	Stopping   *atomic.Bool // of the Server
 	submits    submits
-	said       lines
+	said       kernel.Repeats[string] // by Caller.StableName
 	Bodies     *kernel.Bodies
 	Log        *slog.Logger
 }

@@ -118,7 +118,7 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 	if bad.page != "" {
 		attrs = append(attrs, slog.String("pageurl", bad.page))
 	}
-	repeats, due := p.said.due(c.Caller.StableName, says.legacy+says.why+bad.page, refusalEvery, c.Began)
+	repeats, due := p.said.Due(c.Caller.StableName, says.legacy+says.why+bad.page, refusalEvery, c.Began)
 	if !due {
 		return
 	}
@@ -131,7 +131,7 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 // noteIgnored logs the parameters of an accepted submission that have no effect.
 func (p *Routes) noteIgnored(ctx context.Context, c *kernel.Call, ignored []string) {
 	for _, name := range ignored {
-		if _, due := p.said.due(c.Caller.StableName, "ignored "+name, ignoredEvery, c.Began); due {
+		if _, due := p.said.Due(c.Caller.StableName, "ignored "+name, ignoredEvery, c.Began); due {
 			p.Log.InfoContext(ctx, "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
 		}
 	}

@@ -27,10 +27,16 @@ var (
 // Respond writes a complete response that contains no token. Respond ignores write errors, because
 // no token must return to the stock.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
+	RespondStatus(w, http.StatusOK, contentType, body)
+}
+
+// RespondStatus is Respond with a status code.
+func RespondStatus(w http.ResponseWriter, code int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
 	_, _ = w.Write(body)
 }
 

@@ -111,16 +111,10 @@ var ErrHungUp = errors.New("httpapi: the caller hung up")
 
 // WriteProblem writes the problem p as the response. WriteProblem ignores write errors.
 func WriteProblem(w *Writer, p *Problem) {
-	body := strictjson.Encode(p)
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
 	if p.Retry > 0 || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
-		h.Set("Retry-After", strconv.FormatInt(wholeSeconds(p.Retry), 10))
+		w.Header().Set("Retry-After", strconv.FormatInt(wholeSeconds(p.Retry), 10))
 	}
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body)
+	RespondStatus(w, p.Status, "application/problem+json", strictjson.Encode(p))
 }
 
 // wholeSeconds rounds up to whole seconds, at least 1, so that no caller retries too early.

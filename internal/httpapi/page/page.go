@@ -199,13 +199,9 @@ func (p *Routes) Login(w http.ResponseWriter, code int, problem string) error {
 	if err := p.login.Execute(&page, problem); err != nil {
 		return fmt.Errorf("rendering the login form: %w", err)
 	}
-	h := w.Header()
-	protect(h)
-	h["Vary"] = kernel.VaryAccept
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	_, _ = w.Write(page.Bytes())
+	protect(w.Header())
+	w.Header()["Vary"] = kernel.VaryAccept
+	kernel.RespondStatus(w, code, "text/html; charset=utf-8", page.Bytes())
 	return nil
 }
 

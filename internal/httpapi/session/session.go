@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,16 +72,15 @@ func (s *Signer) Find(ctx context.Context, cookie string, keys []Key, now time.T
 	if errors.Join(err, err2, err3) != nil || now.Unix() >= ends {
 		return -1
 	}
-	for _, secret := range [](func() []byte){s.known, func() []byte { return s.reread(ctx, now) }} {
-		if secret := secret(); secret != nil {
-			for i, key := range keys {
-				if key.Name == string(plain) && hmac.Equal(signature, sign(secret, signed, key.Digest)) {
-					return i
-				}
-			}
-		}
+	signer := func(secret []byte) int {
+		return slices.IndexFunc(keys, func(key Key) bool {
+			return secret != nil && key.Name == string(plain) && hmac.Equal(signature, sign(secret, signed, key.Digest))
+		})
 	}
-	return -1
+	if i := signer(s.known()); i >= 0 {
+		return i
+	}
+	return signer(s.reread(ctx, now))
 }
 
 func sign(secret []byte, signed string, digest [sha256.Size]byte) []byte {

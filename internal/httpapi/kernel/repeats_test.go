@@ -1,4 +1,4 @@
-package compatapi
+package kernel
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 // An equal line about a caller is due once in a period, with the number of lines left out. A caller
 // has at most mostLines different lines, which do not affect other callers.
 func TestEqualLinesAreDueOncePerPeriod(t *testing.T) {
-	var l lines
+	var l Repeats[string]
 	at := time.Unix(1000, 0)
 	check := func(caller, text string, after time.Duration, wantRepeats int, wantDue bool) {
 		t.Helper()
-		if repeats, due := l.due(caller, text, time.Minute, at.Add(after)); repeats != wantRepeats || due != wantDue {
+		if repeats, due := l.Due(caller, text, time.Minute, at.Add(after)); repeats != wantRepeats || due != wantDue {
 			t.Errorf("%s, %s, after %s: %d %v, want %d %v", caller, text, after, repeats, due, wantRepeats, wantDue)
 		}
 	}
@@ -32,4 +32,31 @@ func TestEqualLinesAreDueOncePerPeriod(t *testing.T) {
 	check("a", "another", 2*time.Minute, 0, false)
 	check("b", "another", 2*time.Minute, 0, true)
 	check("a", "another", 4*time.Minute, 0, true)
+}
+
+// At most mostSenders senders get lines. Senders whose lines are out of date make room for others.
+func TestLinesOfManySenders(t *testing.T) {
+	var r Repeats[int]
+	at := time.Unix(1000, 0)
+	due := func(sender int, after time.Duration) bool {
+		_, due := r.Due(sender, "x", time.Minute, at.Add(after))
+		return due
+	}
+	for i := range mostSenders {
+		if !due(i, time.Duration(i%2)*time.Minute) {
+			t.Fatalf("the line of sender %d is not due", i)
+		}
+	}
+	for _, c := range []struct {
+		sender int
+		after  time.Duration
+		want   bool
+	}{{mostSenders, 59 * time.Second, false}, {0, time.Minute, true}, {mostSenders, time.Minute, true}, {mostSenders + 1, time.Minute, true}} {
+		if got := due(c.sender, c.after); got != c.want {
+			t.Errorf("sender %d after %s: %v, want %v", c.sender, c.after, got, c.want)
+		}
+	}
+	if len(r.of) > mostSenders/2+3 || !r.Has(1, "x") || r.Has(2, "x") {
+		t.Errorf("%d senders are remembered", len(r.of))
+	}
 }

@@ -1,0 +1,90 @@
+package kernel
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// mostLines limits the remembered lines of one sender.
+	mostLines = 100
+	// mostSenders limits the remembered senders.
+	mostSenders = 4096
+)
+
+// Repeats limits equal log lines about a sender: a caller, or an address. The zero value is empty.
+type Repeats[K comparable] struct {
+	mu    sync.Mutex
+	of    map[K]map[string]*line // by text
+	swept time.Time              // when the senders without recent lines were last dropped
+}
+
+// line is a logged line.
+type line struct {
+	until   time.Time // equal lines are left out until then
+	repeats int       // number of lines that were left out
+}
+
+// Due reports whether a line about a sender must be logged, because no equal line was logged in the
+// last period. The result repeats is the number of equal lines that were left out before. A sender
+// with mostLines different lines gets no further ones until one of them is out of date, and at most
+// mostSenders senders get lines.
+func (r *Repeats[K]) Due(sender K, text string, period time.Duration, at time.Time) (repeats int, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.of[sender]
+	last := known[text]
+	if last != nil && at.Before(last.until) {
+		last.repeats++
+		return 0, false
+	}
+	if last == nil && !r.hasRoom(sender, at) {
+		return 0, false
+	}
+	if last != nil {
+		repeats = last.repeats
+	}
+	if r.of == nil {
+		r.of = map[K]map[string]*line{}
+	}
+	if known = r.of[sender]; known == nil {
+		known = map[string]*line{}
+		r.of[sender] = known
+	}
+	known[text] = &line{until: at.Add(period)}
+	return repeats, true
+}
+
+// Has reports whether a line about a sender is remembered.
+func (r *Repeats[K]) Has(sender K, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[sender][text] != nil
+}
+
+// hasRoom reports whether a sender may get a new line. If not, it first drops lines that are out of date.
+func (r *Repeats[K]) hasRoom(sender K, at time.Time) bool {
+	if known := r.of[sender]; known != nil {
+		return len(known) < mostLines || dropOutdated(known, at)
+	}
+	if len(r.of) >= mostSenders && at.Sub(r.swept) >= time.Second {
+		r.swept = at
+		for other, known := range r.of {
+			if dropOutdated(known, at); len(known) == 0 {
+				delete(r.of, other)
+			}
+		}
+	}
+	return len(r.of) < mostSenders
+}
+
+// dropOutdated removes the lines whose period is over, and reports whether it removed any.
+func dropOutdated(known map[string]*line, at time.Time) bool {
+	before := len(known)
+	for text, line := range known {
+		if !at.Before(line.until) {
+			delete(known, text)
+		}
+	}
+	return len(known) < before
+}

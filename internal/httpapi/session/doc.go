@@ -4,8 +4,8 @@
 // over both and over the digest of the key. So a cookie ends with its key: after a reload without
 // that key no signature fits. The cookie contains neither the key nor its digest.
 //
-// The replicas share one random secret in Redis, so that each replica accepts the cookies of the
-// others. A replica that has read the secret checks cookies while Redis is away. The package keeps
-// no list of sessions: a logout deletes the cookie in the browser, and a stolen cookie is valid
-// until its end or until its key leaves the file.
+// The replicas share one random secret in Redis (captcha:session:secret), so that each replica
+// accepts the cookies of the others. A replica that has read the secret checks cookies while Redis is
+// away. The package keeps no list of sessions: a logout deletes the cookie in the browser, and a
+// stolen cookie is valid until its end or until its key leaves the file.
 package session

@@ -335,11 +335,11 @@ func testEndingsSurviveLostReplies(t *testing.T, o Options) {
 	thief := redistest.NewThief(0.3, ":sold:")
 	o.Dial = thief.Over(o.Dial)
 	s, id := open(t, o), identity("endings")
-	signer, err := plain.signing.signer(t.Context())
+	signer, err := plain.secret.Signer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.signing.signer(t.Context()); err != nil {
+	if _, err := s.secret.Signer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const rounds = 30
@@ -355,7 +355,7 @@ func testEndingsSurviveLostReplies(t *testing.T, o Options) {
 		if how, err := s.Fail(t.Context(), Failure{Ref: failed, Bought: true}); err == nil && how != Ended {
 			t.Errorf("failing %s: %v", failed, how)
 		}
-		if _, err := s.Report(t.Context(), id, signer.name(landed.Order, "me"), "me", false); errors.Is(err, ErrReported) {
+		if _, err := s.Report(t.Context(), id, signer.ID(landed.Order, "me"), "me", false); errors.Is(err, ErrReported) {
 			t.Errorf("the first report on %s: %v", landed, err)
 		}
 	}

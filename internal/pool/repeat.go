@@ -37,7 +37,7 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return Token{}, false, err
 	}
-	signer, err := s.signing.signer(ctx)
+	signer, err := s.secret.Signer(ctx)
 	if err != nil {
 		return Token{}, false, err
 	}
@@ -55,7 +55,7 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	if err != nil {
 		return Token{}, false, err
 	}
-	token.Source, token.ID = FromReplay, signer.name(token.Order, caller)
+	token.Source, token.ID = FromReplay, signer.ID(token.Order, caller)
 	return token, true, nil
 }
 

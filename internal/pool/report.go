@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"fmt"
 	"net/url"
 	"strings"
@@ -22,11 +21,11 @@ type Sale struct {
 // TokenID returns the ID of an order's token for one of the callers that share the token. The callers
 // can make one report together.
 func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, error) {
-	signer, err := s.signing.signer(ctx)
+	signer, err := s.secret.Signer(ctx)
 	if err != nil {
 		return "", err
 	}
-	return signer.name(order, caller), nil
+	return signer.ID(order, caller), nil
 }
 
 // Sold describes a token that was handed out. Sold fails with ErrUnknownToken if the caller did not
@@ -46,12 +45,12 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 // orderOf returns the order in a token's ID. orderOf fails with ErrUnknownToken if no replica gave
 // this ID to the caller.
 func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, error) {
-	signer, err := s.signing.signer(ctx)
+	signer, err := s.secret.Signer(ctx)
 	if err != nil {
 		return "", err
 	}
-	order, _, _ := strings.Cut(token, ".")
-	if subtle.ConstantTimeCompare([]byte(signer.name(order, caller)), []byte(token)) != 1 {
+	order, valid := signer.Order(token, caller)
+	if !valid {
 		return "", ErrUnknownToken
 	}
 	return order, nil

@@ -1,9 +1,6 @@
 package pool
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -54,21 +51,6 @@ func testReportsCountOnce(t *testing.T, o Options) {
 	got := look(t, s, id)
 	if got.Figures.Rejected != 1 || got.Figures.Accepted != 0 || len(got.Verdicts) != 1 || got.Verdicts[0] {
 		t.Errorf("%+v", got)
-	}
-}
-
-// The ID of a token contains the order's ID and an HMAC-SHA256 of order and caller, cut to 12 bytes.
-func TestNamesOfTokens(t *testing.T) {
-	s := newTokenSigner("secret")
-	for _, caller := range []string{"", "a", "key\x00nightly\x00"} {
-		mac := hmac.New(sha256.New, []byte("secret"))
-		_, _ = mac.Write([]byte("ORDER\x00" + caller))
-		want := "ORDER." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12])
-		for range 2 {
-			if got := s.name("ORDER", caller); got != want {
-				t.Errorf("%q: %s, want %s", caller, got, want)
-			}
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool/tokenid"
 	"poold/internal/redisdb"
 )
 
@@ -79,8 +80,7 @@ func Open(o Options) (*Store, error) {
 	if n.ended == nil {
 		n.ended = func(Ref, string) {}
 	}
-	secrets := &signing{client: c}
-	tokens := &Tokens{client: c, notify: n, signing: secrets, onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
+	tokens := &Tokens{client: c, notify: n, secret: tokenid.New(db, c.secretKey()), onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
 	tokens.returns = &returns{client: c, notify: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]pendingReturn{}}
 	n.wake = tokens.wake
 	return &Store{
@@ -101,7 +101,7 @@ func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { _ = s.DB.Run(ctx) }) // DB.Run always returns nil
 	group.Go(func() { s.notify.listen(ctx) })
-	group.Go(func() { s.Tokens.signing.keep(ctx) })
+	group.Go(func() { s.Tokens.secret.Keep(ctx) })
 	group.Go(func() { s.Tokens.forgetIdle(ctx) })
 	group.Wait()
 	return nil

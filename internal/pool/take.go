@@ -21,7 +21,7 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if err := s.db.Away(ctx, string(r.ID)); err != nil {
 		return Token{}, err
 	}
-	signer, err := s.signing.signer(ctx)
+	signer, err := s.secret.Signer(ctx)
 	if err != nil {
 		return Token{}, err
 	}
@@ -38,7 +38,7 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 		return Token{}, q.empty(ctx, r, errors.Is(got.err, errFull))
 	}
 	if got.err == nil {
-		got.token.ID = signer.name(got.token.Order, r.Caller)
+		got.token.ID = signer.ID(got.token.Order, r.Caller)
 	}
 	return got.token, got.err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool/tokenid"
 )
 
 // Tokens hands out tokens, puts back tokens that no caller received, and reads the stock.
@@ -16,7 +17,7 @@ type Tokens struct {
 	*client
 
 	notify  *notifier
-	signing *signing
+	secret  *tokenid.Secret
 	returns *returns
 	// onRequest is Options.OnRequest; may be nil.
 	onRequest func(id captcha.ID, came time.Time)

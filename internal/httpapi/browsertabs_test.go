@@ -7,16 +7,27 @@ import (
 	"poold/internal/events"
 	"poold/internal/history"
 	"poold/internal/httpapi/browsertest"
+	"poold/internal/pool"
 	"poold/internal/testkit"
 )
 
 // browserTabs tests the events, the spend by owner and its CSV file, a search without a match, and
 // the subtotals.
 func browserTabs(t *testing.T, visit func(*daemon, string) *visitor) {
-	d := start(t, sampleSet(), nil, nil)
+	set := sampleSet()
+	d := start(t, set, nil, nil)
+	first := &set.Targets[0]
+	_, err := d.stock.Look(t.Context(), first.ID, 0, 0)
+	noError(t, err)
+	d.stock.landToken(t, d.stock.order(t, first), 0)
+	for range 3 {
+		_, _ = d.stock.Take(t.Context(), pool.Request{ID: first.ID})
+	}
 	d.events.Note(events.Event{Kind: events.TargetPaused, Subject: "checkout", Target: "checkout", Actor: "key <b>all</b>", Text: "Buying for <i>checkout</i> was paused."})
 	noError(t, d.history.Write(t.Context(), []history.Record{{ID: "one", Target: "checkout", Owner: "qa@example.com", How: history.Solved, Ended: time.Now()}}))
 	v := visit(d, "")
+	v.run(`document.querySelector('#targets .open').click(), [...document.querySelectorAll('.ranges button')].find((b) => b.textContent === '24 hours').click()`)
+	v.waitFor("the last day", `document.querySelector('.plot').getAttribute('aria-label') === 'Requests in the last 24 hours: 1 hits, 2 waited or missed'`)
 	v.run(`location.hash = '#events'`)
 	v.waitFor("the event", `document.querySelector('#events tbody').textContent.includes('Buying for <i>checkout</i> was paused.key <b>all</b>')`)
 	v.run(`location.hash = '#money'`)

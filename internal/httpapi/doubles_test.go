@@ -146,6 +146,10 @@ func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]poo
 	return stocks, err
 }
 
+func (w *watchedStock) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]pool.Period, error) {
+	return guarded(ctx, w, "last day", func() ([]pool.Period, error) { return w.Store.LastDay(ctx, id, now) })
+}
+
 func (w *watchedStock) Health() redisdb.Health {
 	if said := w.ill.Load(); said != nil {
 		return *said

@@ -347,6 +347,8 @@ func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
 	here, away := &set.Targets[1], &set.Targets[0]
+	_, err := d.stock.Look(t.Context(), here.ID, 0, 0)
+	noError(t, err)
 	for range 3 {
 		for _, target := range []*targets.Target{here, away} {
 			d.stock.landToken(t, d.stock.order(t, target), 0)
@@ -364,7 +366,7 @@ func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`, `"ready":true`)
 	d.ask(t, "GET", "/pool/checkout").check(t, "the target that is away", 200, `"fresh":3`, `"bought":3`,
 		`"state":"starved","reason":"redis does not answer; the figures are the last known ones"`)
-	d.ask(t, "GET", "/pool/staging-login").check(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`)
+	d.ask(t, "GET", "/pool/staging-login").check(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`, `"last_day":{"requests":1,"hits":1,`)
 	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "page", 200, "A node is away: the targets of this part hand out and buy nothing")
 	metrics := d.ask(t, "GET", "/metrics")
 	if metrics.check(t, "metrics", 200, `poold_pool_tokens{target="staging-login"} 2`); strings.Contains(metrics.body, `poold_pool_tokens{target="checkout"}`) {

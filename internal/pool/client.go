@@ -48,7 +48,7 @@ var types = map[string]string{
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
 	"untold": "zset", "warm": "zset", "ended": "zset", "placed": "zset",
 	"journal": "hash", "stats": "hash",
-	"once": "string", "sold": "string", "bound": "string",
+	"once": "string", "hour": "string", "hours": "string", "sold": "string", "bound": "string",
 	"attempts": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
 }
 

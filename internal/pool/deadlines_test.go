@@ -209,7 +209,7 @@ func TestLooksProlongKeys(t *testing.T) {
 		place(t, s, id, "left")
 		must(t, s.Pause(t.Context(), id, Pause{}))
 		must(t, s.Remember(t.Context(), id, []byte("learned")))
-		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.learned, k.hour}
+		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.learned, k.hour, k.hours}
 		lives := func(after string, want time.Duration) {
 			t.Helper()
 			for _, key := range all {
@@ -219,6 +219,8 @@ func TestLooksProlongKeys(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
+		look(t, s, id)
+		must(t, s.db.Slow.Set(t.Context(), k.hours, "|1 0 0 0 0 0 0 1 1", 0).Err())
 		look(t, s, id)
 		lives("a look", month)
 		// After LastLook the keys live a little longer than any token or order.

@@ -1,12 +1,18 @@
 package pool
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
 )
 
 // counters maps the name of a counter in the stats hash to the index of its field in Figures. The
@@ -52,7 +58,7 @@ func (s *Stock) Days(today time.Time) []Day {
 			break
 		}
 		begin := readNoted(s.dayStarts[day])
-		if f := end.minus(begin); f != (Figures{}) {
+		if f := end.plus(begin, -1); f != (Figures{}) {
 			list = append(list, Day{Date: time.Unix(day*24*60*60, 0).UTC().Format(time.DateOnly), Figures: f})
 		}
 		end = begin
@@ -68,10 +74,10 @@ func (s *Stock) note(day int64, figures string) {
 	s.dayStarts[day] = figures
 }
 
-// minus returns f - g, counter by counter.
-func (f Figures) minus(g Figures) Figures {
+// plus returns f + sign * g, counter by counter.
+func (f Figures) plus(g Figures, sign int64) Figures {
 	for _, field := range counters {
-		*f.counter(field) -= *g.counter(field)
+		*f.counter(field) += sign * *g.counter(field)
 	}
 	return f
 }
@@ -97,9 +103,9 @@ func dayOf(field string) (day int64, is bool) {
 // minuteNames are the names of the counters that look.lua keeps for each minute, in the stored order.
 var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "solved"}
 
-// Minute has the counters of minuteNames for one minute.
-type Minute struct {
-	At      time.Time // start of the minute
+// Period has the counters of minuteNames for a minute or an hour.
+type Period struct {
+	At      time.Time // start of the period
 	Figures Figures
 	// Fresh is the lowest number of fresh tokens at the looks that noted the counters, and Want the
 	// wanted number at the last of them; -1 = unknown.
@@ -108,29 +114,63 @@ type Minute struct {
 
 // Hour returns the minutes of the last hour that have counts, oldest first. An event counts in the
 // minute of the first look after the event. The Stock must come from LookAll with Query.Hour.
-func (s *Stock) Hour(now time.Time) []Minute {
-	list := []Minute{}
-	_, lines, _ := strings.Cut(s.hour, "|") // only look.lua needs the part before the first |
+func (s *Stock) Hour(now time.Time) []Period {
+	return periods(s.hour, time.Minute, now.Add(-time.Hour))
+}
+
+// LastDay returns the current UTC hour and the 23 hours before it, oldest first, without the hours
+// that have no counts. An event counts in the hour of the first look after the event.
+func (s *Tokens) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]Period, error) {
+	k := s.keys(id)
+	pipe := s.db.Slow.Pipeline()
+	byHour, byMinute := pipe.Get(ctx, k.hours), pipe.Get(ctx, k.hour)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, s.db.Explain(ctx, err, []string{k.hours, k.hour})
+	}
+	start := now.Truncate(time.Hour).Add(-24 * time.Hour)
+	list := periods(byHour.Val(), time.Hour, start)
+	if minutes := periods(byMinute.Val(), time.Minute, start.Add(time.Hour-1)); len(minutes) > 0 {
+		list = addMinute(list, minutes[len(minutes)-1]) // look.lua adds the newest minute later
+	}
+	return list, nil
+}
+
+// addMinute adds a minute to a list of hours. No hour in the list is later than the minute.
+func addMinute(list []Period, minute Period) []Period {
+	minute.At = minute.At.Truncate(time.Hour)
+	if last := len(list) - 1; last >= 0 && list[last].At.Equal(minute.At) {
+		minute.Figures = minute.Figures.plus(list[last].Figures, 1)
+		minute.Fresh = min(minute.Fresh, list[last].Fresh)
+		list = list[:last]
+	}
+	return append(list, minute)
+}
+
+// periods parses the part after the first | of a text that look.lua stores, which is for look.lua
+// only. It returns the periods with counts that begin after start, oldest first.
+func periods(text string, unit time.Duration, start time.Time) []Period {
+	list := []Period{}
+	_, lines, _ := strings.Cut(text, "|")
 	for line := range strings.SplitSeq(lines, "|") {
 		word, counts, _ := strings.Cut(line, " ")
-		minute, err := strconv.ParseInt(word, 10, 64)
-		at := time.Unix(60*minute, 0).UTC()
-		if err != nil || now.Sub(at) >= time.Hour {
+		number, err := strconv.ParseInt(word, 10, 64)
+		at := time.Unix(number*int64(unit/time.Second), 0).UTC()
+		if err != nil || !at.After(start) {
 			continue
 		}
-		m := Minute{At: at, Fresh: -1, Want: -1}
+		p := Period{At: at, Fresh: -1, Want: -1}
 		for i, count := range strings.Fields(counts) {
 			switch gauge := i - len(minuteNames); {
 			case gauge < 0:
-				m.Figures.add(minuteNames[i], count)
+				p.Figures.add(minuteNames[i], count)
 			case gauge == 0:
-				m.Fresh, _ = strconv.Atoi(count)
+				p.Fresh, _ = strconv.Atoi(count)
 			case gauge == 1:
-				m.Want, _ = strconv.Atoi(count)
+				p.Want, _ = strconv.Atoi(count)
 			}
 		}
-		if m.Figures != (Figures{}) {
-			list = append(list, m)
+		if p.Figures != (Figures{}) {
+			list = append(list, p)
 		}
 	}
 	slices.Reverse(list)

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 )
 
 // hour returns the last hour as the status reads it.
-func hour(t *testing.T, s *replica, q Query) []Minute {
+func hour(t *testing.T, s *replica, q Query) []Period {
 	t.Helper()
 	q.Hour = true
 	stocks, err := s.LookAll(t.Context(), []Query{q})
@@ -40,7 +41,7 @@ func TestTheLastHour(t *testing.T) {
 				}
 			}
 		}
-		want := func(minutes ...Minute) {
+		want := func(minutes ...Period) {
 			t.Helper()
 			list := hour(t, s, Query{ID: id, Want: 7})
 			if len(list) != len(minutes) {
@@ -52,8 +53,8 @@ func TestTheLastHour(t *testing.T) {
 				}
 			}
 		}
-		misses := func(minute, n int) Minute {
-			return Minute{At: midnight.Add(time.Duration(minute) * time.Minute), Figures: Figures{Requests: int64(n), Misses: int64(n)}, Want: 7}
+		misses := func(minute, n int) Period {
+			return Period{At: midnight.Add(time.Duration(minute) * time.Minute), Figures: Figures{Requests: int64(n), Misses: int64(n)}, Want: 7}
 		}
 		at(0)
 		miss(2)
@@ -65,7 +66,7 @@ func TestTheLastHour(t *testing.T) {
 		look(t, s, id) // the lowest number of fresh tokens
 		stock(t, s, id, 2, 0, time.Hour)
 		take(t, s, Request{ID: id}, 1)
-		first := Minute{At: midnight.Add(time.Minute), Figures: Figures{Requests: 1, Hits: 1, Bought: 3, Solved: 3}, Fresh: 1, Want: 7}
+		first := Period{At: midnight.Add(time.Minute), Figures: Figures{Requests: 1, Hits: 1, Bought: 3, Solved: 3}, Fresh: 1, Want: 7}
 		want(misses(0, 3), first)
 		at(59)
 		want(misses(0, 3), first)
@@ -73,7 +74,7 @@ func TestTheLastHour(t *testing.T) {
 		want(first)
 		take(t, s, Request{ID: id}, 2)
 		miss(4)
-		last := Minute{At: midnight.Add(60 * time.Minute), Figures: Figures{Requests: 6, Hits: 2, Misses: 4}, Want: 7}
+		last := Period{At: midnight.Add(60 * time.Minute), Figures: Figures{Requests: 6, Hits: 2, Misses: 4}, Want: 7}
 		want(first, last)
 		for minute := 61; minute < 200; minute++ {
 			at(minute)
@@ -110,6 +111,106 @@ func TestHourOmitsOlderCounts(t *testing.T) {
 		s.db.Slow.Set(t.Context(), s.keys(id).hour, old, 0)
 		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Fresh != -1 || list[0].Want != -1 {
 			t.Errorf("the fresh tokens of an older version are known: %+v", list)
+		}
+	})
+}
+
+// LastDay lists the counts of the current UTC hour and of the 23 hours before it, whichever replica
+// looked, also if there was no look after the last minute with counts.
+func TestTheLastDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("day")
+		midnight := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
+		misses := func(n, want int) {
+			t.Helper()
+			for _, name := range []string{"requests", "misses"} {
+				s.db.Slow.HIncrBy(t.Context(), s.keys(id).stats, name, int64(n))
+			}
+			if _, err := s.LookAll(t.Context(), []Query{{ID: id, Want: want}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := func(hour, minute int) {
+			time.Sleep(time.Until(midnight.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)))
+		}
+		want := func(hours ...Period) {
+			t.Helper()
+			list, err := s.LastDay(t.Context(), id, time.Now())
+			if err != nil || !slices.Equal(list, hours) {
+				t.Errorf("%+v %v, want %+v", list, err, hours)
+			}
+		}
+		hour := func(hour, n, want int) Period {
+			return Period{At: midnight.Add(time.Duration(hour) * time.Hour), Figures: Figures{Requests: int64(n), Misses: int64(n)}, Want: want}
+		}
+		want()
+		look(t, s, id)
+		at(0, 0)
+		misses(1, 3)
+		misses(1, 4)
+		want(hour(0, 2, 4))
+		at(0, 59)
+		misses(3, 5)
+		misses(1, -1)
+		want(hour(0, 6, 5))
+		at(1, 0)
+		misses(10, 6)
+		at(9, 30)
+		want(hour(0, 6, 5), hour(1, 10, 6))
+		stock(t, s, id, 1, 0, 24*time.Hour)
+		misses(0, 7)
+		take(t, s, Request{ID: id}, 1)
+		at(9, 31)
+		misses(2, 8)
+		ninth := Period{At: midnight.Add(9 * time.Hour), Figures: Figures{Requests: 3, Hits: 1, Misses: 2, Bought: 1, Solved: 1}, Want: 8}
+		want(hour(0, 6, 5), hour(1, 10, 6), ninth)
+		at(23, 59)
+		want(hour(0, 6, 5), hour(1, 10, 6), ninth)
+		at(24, 0)
+		want(hour(1, 10, 6), ninth)
+		for hour := 24; hour < 60; hour++ {
+			at(hour, 1)
+			misses(1, 9)
+		}
+		if list, err := s.LastDay(t.Context(), id, time.Now()); err != nil || len(list) != 24 || list[0] != hour(36, 1, 9) || list[23] != hour(59, 1, 9) {
+			t.Errorf("%d hours from %+v %v", len(list), list[0], err)
+		}
+		if n := strings.Count(s.db.Slow.Get(t.Context(), s.keys(id).hours).Val(), "|"); n != 24 {
+			t.Errorf("%d hours are kept", n)
+		}
+		at(59+23, 59)
+		want(hour(59, 1, 9))
+		at(59+24, 0)
+		want()
+	})
+}
+
+// A key of another type, and a text of an older version, cost only their own counts.
+func TestTheLastDayOfForeignKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("day")
+		k := s.keys(id)
+		s.db.Slow.RPush(t.Context(), k.hours, "x")
+		if _, err := s.LastDay(t.Context(), id, time.Now()); err == nil || !strings.Contains(err.Error(), k.hours+" holds a list") {
+			t.Error(err)
+		}
+		old := strconv.FormatInt(time.Now().Unix()/60-1, 10)
+		s.db.Slow.Set(t.Context(), k.hour, "4 0 0 4 0 0|"+old+" 4 0 0 4 0 0", 0)
+		s.db.Slow.HSet(t.Context(), k.stats, "requests", 5, "misses", 5)
+		for range 2 {
+			if _, err := s.LookAll(t.Context(), []Query{{ID: id, Want: 2}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			s.db.Slow.HSet(t.Context(), k.stats, "requests", 6, "misses", 6)
+		}
+		list, err := s.LastDay(t.Context(), id, time.Now())
+		if err != nil || len(list) != 1 || list[0].Figures != (Figures{Requests: 2, Misses: 2}) {
+			t.Errorf("%+v %v", list, err)
+		}
+		_ = s.db.Slow.Close()
+		if _, err := s.LastDay(t.Context(), id, time.Now()); err == nil {
+			t.Error("no error without redis")
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
 	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
-	apart, ended, failures, hour, attempts                                      string
+	apart, ended, failures, hour, hours, attempts                               string
 	once, handout, sale, first                                                  string // prefixes of keys; the caller adds the last part
 }
 
@@ -39,7 +39,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		receipt: key("last", ":"+n.replica), once: key("once", ":"), handout: key("back", ":"), first: key("first", ":"),
 		orders: key("orders", ""), journal: key("journal", ""), leases: key("leases", ""), spend: key("spend", ""), attempts: key("attempts", ""),
 		ended: key("ended", ""), sale: key("sold", ":"), values: key("values", ""), verdicts: key("verdicts", ""), junk: key("junk", ""),
-		stats: key("stats", ""), hour: key("hour", ""), leads: key("leads", ""), learned: key("mind", ""), status: key("status", ""),
+		stats: key("stats", ""), hour: key("hour", ""), hours: key("hours", ""), leads: key("leads", ""), learned: key("mind", ""), status: key("status", ""),
 		paused: key("paused", ""), warm: key("warm", ""), warmers: key("warmers", ""), apart: key("retired", ""),
 	}
 }

@@ -50,11 +50,12 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock reads the stock of identities. *pool.Tokens implements LookAll, and *redisdb.DB implements
+// Stock reads the stock of identities. *pool.Tokens implements LookAll and LastDay, and *redisdb.DB implements
 // Health.
 type Stock interface {
 	// LookAll returns the results in the order of the queries.
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]pool.Period, error)
 	// Health does not block.
 	Health() redisdb.Health
 }

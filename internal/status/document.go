@@ -193,43 +193,6 @@ func (n NearMiss) Text() string {
 	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
 }
 
-// Counts contains the numbers of events in a period, over all replicas.
-type Counts struct {
-	Requests int64 `json:"requests"`
-	Hits     int64 `json:"hits"`
-	Waited   int64 `json:"waited"`
-	Misses   int64 `json:"misses"`
-	Bought   int64 `json:"bought"`
-	Solved   int64 `json:"solved"`
-}
-
-// TargetHour contains the counts of the last 60 minutes, including the current minute. An event
-// counts in the minute of the next read of the stock.
-type TargetHour struct {
-	Counts
-	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
-	// Minutes contains the minutes with a count, the oldest first; never null.
-	Minutes []TargetMinute `json:"minutes"`
-}
-
-// TargetMinute contains the counts of one minute.
-type TargetMinute struct {
-	At string `json:"at"` // start of the minute; RFC 3339, UTC
-	Counts
-	Fresh *int `json:"fresh"` // lowest number of fresh tokens when events were counted; null = unknown
-	Want  *int `json:"want"`  // number of tokens that was wanted last; null = unknown
-}
-
-// TargetDay contains the counts of one UTC day.
-type TargetDay struct {
-	Date string `json:"date"` // 2006-01-02
-	Counts
-	Failed  int64 `json:"failed"`
-	Lost    int64 `json:"lost"`
-	Expired int64 `json:"expired"`
-	Spent   Money `json:"spent"` // null = no price is known
-}
-
 // StateIdle is the state of a target that wants no tokens because it has no requests. Package
 // refill defines the other states.
 const StateIdle = "idle"

@@ -53,6 +53,7 @@ type fixedStock struct {
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
 	queries []pool.Query // queries of the last survey
+	hours   []pool.Period
 	// before is called before a survey; the survey returns an error of before. nil = no-op.
 	before func(ctx context.Context) error
 }
@@ -79,6 +80,15 @@ func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stocks[id] = s
+}
+
+func (f *fixedStock) LastDay(ctx context.Context, _ captcha.ID, _ time.Time) ([]pool.Period, error) {
+	if f.before != nil {
+		if err := f.before(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return f.hours, nil
 }
 
 func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: true} }

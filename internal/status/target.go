@@ -59,53 +59,6 @@ func redisStatus(mode string, health redisdb.Health, surveyErr error) Redis {
 	return r
 }
 
-// countsOf converts figures to the counts that the document contains for each minute and day.
-func countsOf(f *pool.Figures) Counts {
-	return Counts{Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved}
-}
-
-func (c *Counts) add(d Counts) {
-	c.Requests += d.Requests
-	c.Hits += d.Hits
-	c.Waited += d.Waited
-	c.Misses += d.Misses
-	c.Bought += d.Bought
-	c.Solved += d.Solved
-}
-
-// targetDays returns a stock's counts by day. The argument at is the time of the read.
-func targetDays(s *pool.Stock, at time.Time) []TargetDay {
-	list := []TargetDay{}
-	for _, d := range s.Days(at) {
-		f := &d.Figures
-		list = append(list, TargetDay{
-			Date: d.Date, Counts: countsOf(f), Failed: f.Failed, Lost: f.Lost, Expired: f.Expired, Spent: money(f.Spent),
-		})
-	}
-	return list
-}
-
-// targetHour returns a stock's counts by minute, and their sums. The argument at is the time of the
-// read.
-func targetHour(s *pool.Stock, at time.Time) TargetHour {
-	hour := TargetHour{Minutes: []TargetMinute{}}
-	for _, m := range s.Hour(at) {
-		counts := countsOf(&m.Figures)
-		hour.Minutes = append(hour.Minutes, TargetMinute{At: stamp(m.At), Counts: counts, Fresh: known(m.Fresh), Want: known(m.Want)})
-		hour.add(counts)
-	}
-	hour.HitRate = ratio(hour.Hits, hour.Hits+hour.Waited+hour.Misses)
-	return hour
-}
-
-// known returns a pointer to a number, or nil if the number is below 0.
-func known(n int) *int {
-	if n < 0 {
-		return nil
-	}
-	return &n
-}
-
 // targetStatus converts the refill status and the stock of a target. The state and the near misses
 // of the target are not set yet.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
@@ -180,5 +182,23 @@ func TestWarmWindows(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// The counts of the last day are summed up. Without Redis there are none.
+func TestLastDay(t *testing.T) {
+	stock := &fixedStock{hours: []pool.Period{
+		{At: day, Figures: pool.Figures{Requests: 9, Hits: 3, Waited: 2, Misses: 1, Bought: 4, Solved: 3}, Fresh: 2, Want: 3},
+		{At: day.Add(time.Hour), Figures: pool.Figures{Requests: 1, Hits: 1}, Fresh: 1, Want: -1},
+	}}
+	c := NewCollector(Sources{Stock: stock, Log: slog.New(slog.DiscardHandler)})
+	got := c.LastDay(t.Context(), "x")
+	if got == nil || got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Misses: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
+		len(got.Hours) != 2 || got.Hours[1].At != stamp(day.Add(time.Hour)) || *got.Hours[1].Fresh != 1 || got.Hours[1].Want != nil {
+		t.Errorf("%+v", got)
+	}
+	stock.before = func(context.Context) error { return redisdb.ErrDown }
+	if got := c.LastDay(t.Context(), "x"); got != nil {
+		t.Errorf("%+v without redis", got)
 	}
 }

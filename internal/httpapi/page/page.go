@@ -66,13 +66,19 @@ func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return nil
 }
 
-// Target is GET /pool/{target}: the target's part of the status.
+// targetDetail is the response of Target.
+type targetDetail struct {
+	*status.Target
+	LastDay *status.TargetLastDay `json:"last_day"` // null = Redis could not be read
+}
+
+// Target is GET /pool/{target}: the target's part of the status, and the counts of the last day.
 func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	target, ok := currentSnapshot(w, r, p.status).Document.Target(c.Target.Name)
 	if !ok { // a reload removed the target after the request was admitted
 		return kernel.NewProblem(kernel.CodeUnknownTarget, "the configuration file has no target of this name")
 	}
-	return kernel.RespondJSON(w, target)
+	return kernel.RespondJSON(w, targetDetail{Target: target, LastDay: p.status.LastDay(r.Context(), c.Target.ID)})
 }
 
 // web is the embedded folder web: the page, its script and its style, and the chart library uPlot

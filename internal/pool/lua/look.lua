@@ -3,7 +3,7 @@
 --
 -- Uses   journal ended purge spend stock_counts windows
 -- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
---        learned ended hour attempts
+--        learned ended hour hours attempts
 -- ARGV   margin_ms lead_ms keep_ms hour want;
 --        keep_ms: new life of the keys, 0 = unchanged
 --        hour: 1 = the reply includes the last hour
@@ -34,6 +34,43 @@ local function numbers(text)
   return list
 end
 
+-- add_period adds counts to a period in a text of the form "|period counts|…", the newest period
+-- first, and returns the text with at most the last `most` periods. The last two counts are the lowest
+-- number of fresh tokens, and the wanted number, -1 = unchanged.
+local function add_period(text, period, counts, most)
+  local last, newest, rest = string.match(text, '^|(%d+) ([^|]*)(.*)$')
+  local fresh, want, had = #counts - 1, #counts, numbers(newest or '')
+  if tonumber(last) ~= period then
+    local kept = {}
+    for line, of in string.gmatch(text, '(|(%d+)[^|]*)') do
+      if tonumber(of) > period - most and tonumber(of) < period then
+        kept[#kept + 1] = line
+      end
+    end
+    had, rest = {[want] = had[want]}, table.concat(kept)
+  end
+  local sum = {}
+  for i = 1, fresh - 1 do
+    sum[i] = ms((had[i] or 0) + counts[i])
+  end
+  sum[fresh] = ms(math.min(had[fresh] or counts[fresh], counts[fresh]))
+  sum[want] = ms(counts[want] >= 0 and counts[want] or had[want] or 0)
+  return '|' .. ms(period) .. ' ' .. table.concat(sum, ' ') .. rest
+end
+
+-- end_minute adds the newest minute of the last hour to its hour in the last day, unless it is the
+-- minute of this look.
+local function end_minute(rest, minute)
+  local last, counts = string.match(rest, '^|(%d+) ([^|]*)')
+  counts = numbers(counts or '')
+  if #counts < 8 or tonumber(last) == minute then
+    return -- fewer counts come from an older version
+  end
+  local hours = redis.pcall('GET', KEYS.hours)
+  hours = add_period(type(hours) == 'string' and hours or '', math.floor(tonumber(last) / 60), counts, 24)
+  redis.pcall('SET', KEYS.hours, hours, 'PX', stats_ttl)
+end
+
 -- note_minute adds the changes of the figures since the last look to the minute of this look, so that
 -- takes need not count by minute. note_minute returns the text of the last hour in the form of the
 -- README. If Redis is out of memory, the text is not stored, and the look continues.
@@ -47,28 +84,15 @@ local function note_minute(text, figures, now, keep, fresh)
     return text or ''
   end
   if text then
-    local minute, sum, old = math.floor(now / 60000), {}, numbers(seen)
-    local last, counts, before = string.match(rest, '^|(%d+) ([^|]*)(.*)$')
-    local had = {}
-    if tonumber(last) == minute then
-      had, rest = numbers(counts), before
-    else
-      local kept = {}
-      for line, of in string.gmatch(rest, '(|(%d+)[^|]*)') do
-        if tonumber(of) > minute - 60 and tonumber(of) < minute then
-          kept[#kept + 1] = line
-        end
-      end
-      rest = table.concat(kept)
-    end
+    local minute, counts, old = math.floor(now / 60000), {}, numbers(seen)
+    end_minute(rest, minute)
     for i = 1, #have do
       -- The difference is negative if a guest was retired and its figures restarted at 0.
-      sum[i] = ms((had[i] or 0) + math.max(0, tonumber(have[i]) - (old[i] or 0)))
+      counts[i] = math.max(0, tonumber(have[i]) - (old[i] or 0))
     end
-    local want = tonumber(ARGV.want)
-    sum[#have + 1] = ms(math.min(had[#have + 1] or fresh, fresh))
-    sum[#have + 2] = ms(want >= 0 and want or had[#have + 2] or 0)
-    rest = '|' .. ms(minute) .. ' ' .. table.concat(sum, ' ') .. rest
+    counts[#counts + 1] = fresh
+    counts[#counts + 1] = tonumber(ARGV.want)
+    rest = add_period(rest, minute, counts, 60)
   end
   text = all .. rest
   redis.pcall('SET', KEYS.hour, text, 'PX', stats_ttl)
@@ -118,7 +142,7 @@ local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTT
 -- The keys of an identity in use must not expire, but the keys of an abandoned identity must.
 if ARGV.keep_ms ~= '0' then
   for _, key in ipairs({KEYS.tokens, KEYS.orders, KEYS.journal, KEYS.stats, KEYS.leads, KEYS.leases,
-    KEYS.verdicts, KEYS.learned, KEYS.hour}) do
+    KEYS.verdicts, KEYS.learned, KEYS.hour, KEYS.hours}) do
     redis.call('PEXPIRE', key, ARGV.keep_ms)
   end
   if resumes == 0 then

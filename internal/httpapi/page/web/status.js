@@ -537,45 +537,45 @@ function set(node, attributes) {
   }
 }
 
-// perMinute returns the counts of the last 60 minutes, the present minute last: the hits, and the
-// requests that waited or missed.
-function perMinute(t) {
-  const last = Math.floor(asOf() / 60000);
-  const at = [], hits = new Array(60).fill(0), others = new Array(60).fill(0), fresh = new Array(60).fill(null), want = new Array(60).fill(null);
-  for (let i = 0; i < 60; i++) at.push((last - 59 + i) * 60);
-  for (const m of t.hour.minutes) {
-    const i = 59 - (last - Math.floor(new Date(m.at).getTime() / 60000));
-    if (i < 0 || i > 59) continue;
-    hits[i] = m.hits;
-    others[i] = m.waited + m.misses;
-    fresh[i] = m.fresh;
-    want[i] = m.want;
+// countsOf returns the counts of the last n periods of so many seconds, the present period last: the
+// hits, the requests that waited or missed, and the tokens ready and wanted, null = unknown. Periods
+// without counts are not in the list.
+function countsOf(n, step, list) {
+  const last = Math.floor(asOf() / 1000 / step);
+  const all = (value) => new Array(n).fill(value);
+  const at = all(0).map((_, i) => (last - n + 1 + i) * step), hits = all(0), others = all(0), fresh = all(null), want = all(null);
+  for (const p of list) {
+    const i = n - 1 - last + Math.floor(new Date(p.at || p.date).getTime() / 1000 / step);
+    if (i < 0 || i >= n) continue;
+    hits[i] = p.hits;
+    others[i] = p.waited + p.misses;
+    fresh[i] = p.fresh ?? null;
+    want[i] = p.want ?? null;
   }
   return { at, hits, others, fresh, want };
 }
 
-// perDay returns the counts of the last 7 days (UTC), today last.
-function perDay(t) {
-  const last = Math.floor(asOf() / 86400000);
-  const at = [], hits = new Array(7).fill(0), others = new Array(7).fill(0), none = new Array(7).fill(null);
-  for (let i = 0; i < 7; i++) at.push((last - 6 + i) * 86400);
-  for (const day of t.days) {
-    const i = 6 - (last - Math.floor(new Date(day.date).getTime() / 86400000));
-    if (i < 0 || i > 6) continue;
-    hits[i] = day.hits;
-    others[i] = day.waited + day.misses;
-  }
-  return { at, hits, others, fresh: none, want: none };
-}
+const hourAndMinute = (at) => at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
 
-// The ranges of the chart: the counts, the width of a bar in seconds, and the text at a bar.
+// The ranges of the chart: the number of bars, the width of a bar in seconds, the counts of a target
+// and its detail, and the text at a bar.
 const ranges = {
-  hour: { name: '1 hour', counts: perMinute, step: 60, text: (at) => at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }) },
-  days: { name: '7 days', counts: perDay, step: 86400, text: (at) => at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }) },
+  hour: { name: '1 hour', bars: 60, step: 60, list: (t) => t.hour.minutes, text: hourAndMinute },
+  day: { name: '24 hours', bars: 24, step: 3600, list: (t, d) => d.hours, text: hourAndMinute },
+  days: { name: '7 days', bars: 7, step: 86400, list: (t) => t.days, text: (at) => at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }) },
 };
 
+// loadHours loads the counts of the last 24 hours, which the document does not have.
+async function loadHours(d, name) {
+  d.loaded = performance.now();
+  const { body, problem } = await load('/pool/' + encodeURIComponent(name));
+  d.hours = body?.last_day?.hours || [];
+  put(d.problem, problem || (body.last_day ? '' : 'Redis does not answer, so the hours are unknown.'));
+  drawChart(d, byName.get(name));
+}
+
 function drawSpark(row, t) {
-  const { hits, others } = perMinute(t);
+  const { hits, others } = countsOf(60, 60, t.hour.minutes);
   const most = Math.max(1, ...hits.map((n, i) => n + others[i]));
   let good = '', bad = '';
   for (let i = 0; i < 60; i++) {
@@ -599,15 +599,17 @@ function toggle(row) {
   }
   const t = byName.get(row.name);
   if (!t) return;
-  const detail = { range: 'hour', choice: h('p', { className: 'ranges' }), facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
+  const detail = { range: 'hour', hours: [], loaded: 0, problem: h('p', { className: 'why', role: 'status' }), choice: h('p', { className: 'ranges' }), facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
   detail.node = tableRow({ className: 'detail' }, h('td', { colSpan: 6, role: 'cell' },
-    h('div', { className: 'columns' }, h('div', {}, detail.choice, detail.plot, legend(), detail.days), h('div', {}, detail.facts)), detail.acts));
+    h('div', { className: 'columns' }, h('div', {}, detail.choice, detail.plot, legend(), detail.problem, detail.days), h('div', {}, detail.facts)), detail.acts));
   detail.choice.append(...Object.entries(ranges).map(([name, range]) => h('button', { type: 'button', 'aria-pressed': String(name === detail.range), onclick: (event) => {
     detail.range = name;
     for (const button of detail.choice.children) button.setAttribute('aria-pressed', String(button === event.target));
     detail.chart?.destroy();
     detail.chart = detail.plotted = null;
+    put(detail.problem, '');
     drawChart(detail, byName.get(row.name));
+    if (detail.range === 'day') loadHours(detail, row.name);
   } }, range.name)));
   row.detail = detail;
   row.toggle.setAttribute('aria-expanded', 'true');
@@ -644,6 +646,7 @@ function drawDetail(row, t) {
       [count(day.requests), count(day.hits), count(day.waited), count(day.misses), count(day.bought), money(day.spent)].map((text) => h('td', { className: 'n' }, text))))))]));
   replace(d.acts, [t.state, mayAct], () => actions(t));
   drawChart(d, t);
+  if (d.range === 'day' && performance.now() - d.loaded > 60000) loadHours(d, t.name);
 }
 
 const used = (u, per) => count(u.used) + ' of ' + count(u.limit) + ' ' + per;
@@ -656,7 +659,7 @@ function legend() {
 function drawChart(d, t) {
   if (!t) return;
   const range = ranges[d.range];
-  const { at, hits, others, fresh, want } = range.counts(t);
+  const { at, hits, others, fresh, want } = countsOf(range.bars, range.step, range.list(t, d));
   const sum = (list) => count(list.reduce((all, n) => all + n, 0));
   set(d.plot, { 'aria-label': 'Requests in the last ' + range.name + ': ' + sum(hits) + ' hits, ' + sum(others) + ' waited or missed' });
   const data = [at, hits.map((n, i) => n + others[i]), hits, fresh, want];
@@ -773,8 +776,21 @@ async function send(method, path, body) {
   }
   const answer = await fetch(path, request);
   if (answer.ok) return '';
-  const problem = await answer.json().catch(() => ({}));
-  return [problem.title, problem.detail, ...(problem.problems || [])].filter(Boolean).join(': ') || 'The daemon answered ' + answer.status;
+  return problemOf(answer, await answer.json().catch(() => ({})));
+}
+
+// problemOf returns the text of an error document.
+const problemOf = (answer, problem) => [problem.title, problem.detail, ...(problem.problems || [])].filter(Boolean).join(': ') || 'The daemon answered ' + answer.status;
+
+// load returns the JSON of a response as the body, or a sentence that says why there is none.
+async function load(path) {
+  try {
+    const answer = await fetch(path, { signal: AbortSignal.timeout(15000) });
+    const body = await answer.json();
+    return answer.ok ? { body } : { problem: problemOf(answer, body) };
+  } catch {
+    return { problem: 'The daemon does not answer.' };
+  }
 }
 
 // ask opens a dialog that describes an action and its cost, and carries the action out if the

@@ -15,17 +15,6 @@ function openTab(name) {
   tabs[tab]?.();
 }
 
-// load returns the JSON of a response, or a sentence that says why there is none.
-async function load(path) {
-  try {
-    const answer = await fetch(path, { signal: AbortSignal.timeout(15000) });
-    const body = await answer.json();
-    return answer.ok ? { body } : { problem: [body.title, body.detail].filter(Boolean).join(': ') };
-  } catch {
-    return { problem: 'The daemon does not answer.' };
-  }
-}
-
 const empty = (text) => h('p', { className: 'none' }, text);
 
 // ---- events ------------------------------------------------------------------------

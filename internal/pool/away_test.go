@@ -130,6 +130,7 @@ var calls = map[string]func(ctx context.Context, r *replica) error{
 	},
 	"Tokens.Look":     func(ctx context.Context, r *replica) error { return second(r.Tokens.Look(ctx, r.id, 0, 0)) },
 	"Tokens.LastLook": func(ctx context.Context, r *replica) error { return r.Tokens.LastLook(ctx, r.id, 0) },
+	"Tokens.LastDay":  func(ctx context.Context, r *replica) error { return second(r.Tokens.LastDay(ctx, r.id, time.Now())) },
 	"Tokens.LookAll": func(ctx context.Context, r *replica) error {
 		return second(r.Tokens.LookAll(ctx, []pool.Query{{ID: r.id}}))
 	},

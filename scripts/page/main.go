@@ -1,6 +1,6 @@
 // Command page takes the screenshots of the status page for README and docs. The screenshots show a
 // daemon with some targets and an hour of history: in a light and a dark color scheme, on a phone,
-// and with problems. The command needs redis-server and chromium. With the file axe.min.js of
+// without scripts, with 300 targets, just started, and with problems. The command needs redis-server and chromium. With the file axe.min.js of
 // axe-core, it also fails if axe-core finds a serious or critical problem on one of the pages.
 //
 //	go run ./scripts/page docs/img [axe.min.js]
@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,18 +76,40 @@ func run(ctx context.Context, folder, axe string) error {
 		return err
 	}
 	defer stop()
-	solving := httptest.NewServer(simulated.New(simulated.Options{Flavour: simulated.TwoCaptcha, Median: 9 * time.Second, Min: 5 * time.Second, Max: 20 * time.Second, Sigma: 0.3, Threads: 60}))
+	solver := simulated.Options{Flavour: simulated.TwoCaptcha, Median: 9 * time.Second, Min: 5 * time.Second, Max: 20 * time.Second, Sigma: 0.3, Threads: 60}
+	solving, unused := httptest.NewServer(simulated.New(solver)), httptest.NewServer(simulated.New(solver))
 	defer solving.Close()
+	defer unused.Close()
 	broke := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, "ERROR_ZERO_BALANCE")
 	}))
 	defer broke.Close()
-	well := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, axe: axe, settle: 20 * time.Second}
-	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", openRow}, shot{"status-phone", 390, 844, "light", ""}, shot{"status-events", 1280, 700, "light", "location.hash = '#events'"}, shot{"status-money", 1280, 700, "light", "location.hash = '#money'"}); err != nil {
-		return err
+	base := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, axe: axe, targets: list, seeded: true}
+	well, trouble, outage, large, empty := base, base, base, base, base
+	well.settle = 20 * time.Second
+	trouble.provider, trouble.settle = broke.URL, 8*time.Second
+	outage.settle, outage.away = 8*time.Second, true
+	large.settle, large.targets = 30*time.Second, many(300)
+	empty.provider, empty.seeded = unused.URL, false
+	for _, s := range []struct {
+		scene
+		shots []shot
+	}{
+		{well, []shot{
+			{name: "status-light"}, {name: "status-dark", dark: true, before: openRow}, {name: "status-phone", width: 390, height: 844},
+			{name: "status-events", height: 700, before: "location.hash = '#events'"}, {name: "status-money", height: 700, before: "location.hash = '#money'"},
+			{name: "status-noscript", scriptless: true},
+		}},
+		{trouble, []shot{{name: "status-trouble"}}},
+		{outage, []shot{{name: "status-outage"}}},
+		{large, []shot{{name: "status-many", width: 1366, height: 768}}},
+		{empty, []shot{{name: "status-empty"}}},
+	} {
+		if err := s.shoot(ctx, s.shots...); err != nil {
+			return err
+		}
 	}
-	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, axe: axe, settle: 8 * time.Second}
-	return trouble.shoot(ctx, shot{"status-trouble", 1280, 900, "light", ""})
+	return nil
 }
 
 func build(ctx context.Context) (dir string, err error) {
@@ -104,9 +127,10 @@ const openRow = `document.querySelector('#t-checkout-pay button').click()`
 
 type shot struct {
 	name          string
-	width, height int64
-	scheme        string
+	width, height int64  // 0 = 1280, 900
+	dark          bool   // the color scheme
 	before        string // script to run before the screenshot; "" = none
+	scriptless    bool   // the page runs no scripts of its own
 }
 
 // scene is a daemon in a certain state, for screenshots.
@@ -115,6 +139,9 @@ type scene struct {
 	axe                   string // the script of axe-core; "" = no check by axe-core
 	browser               *browsertest.Browser
 	settle                time.Duration // wait before the screenshots, so that tokens land
+	targets               []target
+	seeded                bool // Redis has the counters of the last days
+	away                  bool // Redis is stopped before the screenshots
 }
 
 func (s *scene) shoot(ctx context.Context, shots ...shot) error {
@@ -124,11 +151,13 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	}
 	defer stopStore()
 	config := filepath.Join(s.dir, "pools.yaml")
-	if err := os.WriteFile(config, []byte(file(s.provider, store)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(file(s.provider, store, s.targets)), 0o600); err != nil {
 		return err
 	}
-	if err := seed(ctx, store); err != nil {
-		return err
+	if s.seeded {
+		if err := seed(ctx, store, s.targets); err != nil {
+			return err
+		}
 	}
 	url, stopDaemon, err := startPoold(ctx, filepath.Join(s.dir, "poold"), config)
 	if err != nil {
@@ -137,8 +166,17 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	defer stopDaemon()
 	asking, enough := context.WithCancel(ctx)
 	defer enough()
-	go takeTokens(asking, url)
+	if s.seeded {
+		go takeTokens(asking, url, s.targets)
+	}
 	time.Sleep(s.settle)
+	if s.away {
+		if err := get(ctx, url+"/status.json"); err != nil { // the figures that the page shows afterwards
+			return err
+		}
+		stopStore()
+		time.Sleep(5 * time.Second)
+	}
 	for _, picture := range shots {
 		if err := s.take(url, picture); err != nil { //nolint:contextcheck // the browser has its own context
 			return fmt.Errorf("%s: %w", picture.name, err)
@@ -147,20 +185,43 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	return nil
 }
 
+func get(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
 func (s *scene) take(url string, picture shot) error {
 	page, closing, err := s.browser.Open()
 	if err != nil {
 		return err
 	}
 	defer closing()
-	if err := page.Look(picture.width, picture.height, 1, picture.scheme); err != nil {
+	scheme := "light"
+	if picture.dark {
+		scheme = "dark"
+	}
+	if err := page.Look(cmp.Or(picture.width, 1280), cmp.Or(picture.height, 900), 1, scheme); err != nil {
 		return err
+	}
+	if picture.scriptless {
+		if err := page.DisableScripts(); err != nil {
+			return err
+		}
 	}
 	if err := page.Visit(url+"/status", ""); err != nil {
 		return err
 	}
-	if err := page.WaitUntil(10*time.Second, `document.querySelectorAll('.target').length > 5 && document.getElementById('mode').textContent === 'Live'`); err != nil {
-		return err
+	if !picture.scriptless {
+		if err := page.WaitUntil(10*time.Second, `document.querySelectorAll('.target').length > 5 && document.getElementById('mode').textContent !== 'Connecting'`); err != nil {
+			return err
+		}
 	}
 	if picture.before != "" {
 		if _, err := browsertest.Eval[bool](page, picture.before+", true"); err != nil {
@@ -178,7 +239,7 @@ func (s *scene) take(url string, picture shot) error {
 	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // every user may read a picture
 		return err
 	}
-	if s.axe == "" {
+	if s.axe == "" || picture.scriptless { // axe-core is a script
 		return nil
 	}
 	found, err := browsertest.Eval[string](page, s.axe+`
@@ -211,7 +272,20 @@ var list = []target{
 	{"api-smoke", "qa@example.com", "type: turnstile,", 4, 4, 15 * time.Second, 0.01},
 }
 
-func file(provider, store string) string {
+// many returns n targets of ten owners.
+func many(n int) []target {
+	targets := make([]target, n)
+	for i := range targets {
+		targets[i] = list[i%len(list)]
+		targets[i].name = fmt.Sprintf("%s-%03d", targets[i].name, i)
+		targets[i].owner = fmt.Sprintf("team-%d@example.com", i%10)
+		targets[i].depth = 2
+		targets[i].every *= 10
+	}
+	return targets
+}
+
+func file(provider, store string, list []target) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis: {url: %q}\n", "redis://"+store)
 	fmt.Fprintf(&b, "providers:\n  - {name: 2captcha, api: legacy, profile: 2captcha, url: %q, key: picture-key, concurrency: 40, first_poll: 3s, poll_interval: 1s, price_per_1000: 1.20}\n", provider)
@@ -230,7 +304,7 @@ func sitekey(t target) string { return "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_" + t.na
 func pageurl(t target) string { return "https://" + t.name + ".example.com/" }
 
 // seed writes the counters of an hour and some days into Redis, in the format of package pool.
-func seed(ctx context.Context, store string) error {
+func seed(ctx context.Context, store string, list []target) error {
 	client := redis.NewClient(&redis.Options{Addr: store})
 	defer func() { _ = client.Close() }()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // pictures are public
@@ -251,7 +325,8 @@ func seed(ctx context.Context, store string) error {
 				}
 			}
 			requests, misses = requests+n, misses+missed
-			hour += fmt.Sprintf("|%d %d %d 0 %d %d %d", minute-i, n, n-missed, missed, n, n)
+			fresh := t.depth - random.IntN(min(t.depth, 3))
+			hour += fmt.Sprintf("|%d %d %d 0 %d %d %d %d %d", minute-i, n, n-missed, missed, n, n, fresh, t.depth)
 		}
 		figures := func(of float64) []any {
 			n, miss := int(of*float64(requests)), int(of*float64(misses))
@@ -277,7 +352,7 @@ func seed(ctx context.Context, store string) error {
 }
 
 // takeTokens takes tokens of each target at the given interval until ctx ends.
-func takeTokens(ctx context.Context, url string) {
+func takeTokens(ctx context.Context, url string, list []target) {
 	for _, t := range list {
 		if t.every == 0 {
 			continue

@@ -117,6 +117,14 @@ func (p *Page) Look(width, height int64, scale float64, scheme string) error {
 		}))
 }
 
+// DisableScripts makes the pages that Visit loads afterwards run no scripts of their own.
+func (p *Page) DisableScripts() error {
+	return chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+}
+
 // Picture returns a screenshot of the page as PNG.
 func (p *Page) Picture() ([]byte, error) { return chromedp.Run(p.ctx, chromedp.CaptureScreenshot()) }
 

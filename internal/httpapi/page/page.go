@@ -66,19 +66,13 @@ func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return nil
 }
 
-// targetDetail is the response of Target.
-type targetDetail struct {
-	*status.Target
-	LastDay *status.TargetLastDay `json:"last_day"` // null = Redis could not be read
-}
-
 // Target is GET /pool/{target}: the target's part of the status, and the counts of the last day.
 func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	target, ok := currentSnapshot(w, r, p.status).Document.Target(c.Target.Name)
 	if !ok { // a reload removed the target after the request was admitted
 		return kernel.NewProblem(kernel.CodeUnknownTarget, "the configuration file has no target of this name")
 	}
-	return kernel.RespondJSON(w, targetDetail{Target: target, LastDay: p.status.LastDay(r.Context(), c.Target.ID)})
+	return kernel.RespondJSON(w, status.TargetDetail{Target: *target, LastDay: p.status.LastDay(r.Context(), c.Target.ID), Currency: string(c.Access.Set.Currency)})
 }
 
 // web is the embedded folder web: the page, its script and its style, and the chart library uPlot
@@ -110,11 +104,14 @@ func New(from *status.Collector) *Routes {
 		"percent":     func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
 		"seconds":     func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
 		"money":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
-		"spent": func(m status.Money) string {
-			if m == 0 {
+		"spent": func(m status.Money, currency string) string {
+			switch {
+			case !m.Known():
+				return m.String()
+			case m == 0:
 				return "–"
 			}
-			return m.String()
+			return targets.Currency(currency).With(m.String())
 		},
 		"moment": moment,
 

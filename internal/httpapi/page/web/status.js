@@ -448,7 +448,7 @@ function arrange() {
   put(byID('listed'), text);
   byID('none').hidden = list.length > 0;
   put(byID('none'), byName.size === 0 ? 'The configuration file has no targets.' : 'No target matches' + (search.value.trim() ? ' “' + search.value.trim() + '”' : '') + (problems.checked ? ' and has a problem.' : '.'));
-  byID('targets').parentElement.classList.toggle('compact', byName.size > fewTargets);
+  byID('panel-targets').classList.toggle('compact', byName.size > fewTargets);
 }
 
 const fewTargets = 12; // up to this number of targets, a row shows its reason in full

@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/refill"
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 const (
@@ -29,11 +30,11 @@ type change struct {
 	// decided reports whether the status of the target shows the outcome of the change. The command
 	// polls the status until this function returns true, for at most outcomeTime. If the function is
 	// nil, the command reads the status once.
-	decided func(before, after *status.Target) bool
+	decided func(before, after *status.TargetDetail) bool
 	// The function text returns a line that describes the change. The arguments are the target before
 	// and after the change; nil means that the target is unknown, for instance because the key may not
 	// read the status.
-	text func(before, after *status.Target) string
+	text func(before, after *status.TargetDetail) string
 }
 
 func newChange(c *Console, command *cobra.Command, change change) *cobra.Command {
@@ -44,7 +45,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 		if err != nil {
 			return err
 		}
-		var before *status.Target
+		var before *status.TargetDetail
 		if change.compares {
 			before, _, _ = readTarget(ctx, daemon, words[0]) // an error is ignored here, because the request for the change then fails too
 		}
@@ -63,7 +64,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 }
 
 // awaitOutcome polls the status of the target after the change until it shows the outcome.
-func (c change) awaitOutcome(ctx context.Context, daemon *Client, target string, before *status.Target) (*status.Target, []byte, error) {
+func (c change) awaitOutcome(ctx context.Context, daemon *Client, target string, before *status.TargetDetail) (*status.TargetDetail, []byte, error) {
 	for until := time.Now().Add(outcomeTime); ; {
 		after, body, err := readTarget(ctx, daemon, target)
 		if err != nil || c.decided == nil || before == nil || c.decided(before, after) || time.Now().After(until) {
@@ -91,12 +92,12 @@ func (c change) request(target string) (apiRequest, error) {
 	return q, err
 }
 
-func readTarget(ctx context.Context, daemon *Client, target string) (*status.Target, []byte, error) {
+func readTarget(ctx context.Context, daemon *Client, target string) (*status.TargetDetail, []byte, error) {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/pool/"+url.PathEscape(target), "application/json", StatusTime)
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := decode[status.Target](body)
+	found, err := decode[status.TargetDetail](body)
 	return found, body, err
 }
 
@@ -122,7 +123,7 @@ func newPause(c *Console) *cobra.Command {
 			}
 			return fields, nil
 		},
-		text: func(_, after *status.Target) string {
+		text: func(_, after *status.TargetDetail) string {
 			text := "paused until it is resumed"
 			if flags.Changed("for") {
 				text = "paused until " + moment(time.Now().Add(*length))
@@ -144,7 +145,7 @@ func newResume(c *Console) *cobra.Command {
 		Example: "  poold resume staging-login",
 	}, change{
 		method: http.MethodPost, path: "/resume", compares: true, decided: resumeDecided,
-		text: func(before, after *status.Target) string {
+		text: func(before, after *status.TargetDetail) string {
 			if before != nil && before.State == refill.Refused && after != nil {
 				return resumeText(before, after)
 			}
@@ -159,13 +160,13 @@ func newResume(c *Console) *cobra.Command {
 
 // resumeDecided reports whether the outcome of a resume is known. For a target that the provider
 // refused, the outcome is known when the provider has answered an order.
-func resumeDecided(before, after *status.Target) bool {
+func resumeDecided(before, after *status.TargetDetail) bool {
 	return before.State != refill.Refused || after.State != refill.Refused ||
 		after.FailedInARow > before.FailedInARow || after.BoughtInFlight > before.BoughtInFlight
 }
 
 // resumeText describes what happened to a refused target after a resume.
-func resumeText(before, after *status.Target) string {
+func resumeText(before, after *status.TargetDetail) string {
 	switch {
 	case after.State != refill.Refused:
 		return "the provider takes orders for it again; its state is " + after.State
@@ -186,7 +187,7 @@ func newFlush(c *Console) *cobra.Command {
 		Example: "  poold flush staging-login",
 	}, change{
 		method: http.MethodDelete, path: "/tokens", compares: true,
-		text: func(before, after *status.Target) string {
+		text: func(before, after *status.TargetDetail) string {
 			const unknown = "its ready tokens were discarded"
 			if before == nil || after == nil {
 				return unknown
@@ -198,7 +199,7 @@ func newFlush(c *Console) *cobra.Command {
 			}
 			text := tokens(int(discarded)) + " discarded"
 			if before.Solved > 0 && before.Spent > 0 {
-				text += fmt.Sprintf(", worth about %s at the mean cost so far", Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))
+				text += fmt.Sprintf(", worth about %s at the mean cost so far", Printable(targets.Currency(after.Currency).With(Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))))
 			}
 			return text + fmt.Sprintf("; %d on order still land", after.InFlight)
 		},
@@ -234,7 +235,7 @@ func newWarm(c *Console) *cobra.Command {
 			}
 			return fields, nil
 		},
-		text: func(_, after *status.Target) string {
+		text: func(_, after *status.TargetDetail) string {
 			text := "all windows ended, except those in the file"
 			if *wanted > 0 {
 				begin := time.Now()

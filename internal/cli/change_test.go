@@ -35,7 +35,7 @@ func runChange(t *testing.T, command func(*Console) *cobra.Command, args []strin
 				shown = after[0]
 				after = after[min(1, len(after)-1):]
 			}
-			text, err := json.Marshal(shown)
+			text, err := json.Marshal(status.TargetDetail{Target: shown, Currency: "USD"})
 			return answer(http.StatusOK, io.NopCloser(strings.NewReader(string(text)))), err
 		})
 		began := time.Now()
@@ -89,7 +89,9 @@ func TestFlushCountsTheDiscardedTokens(t *testing.T) {
 		"one":           {target(1, 7), target(0, 8), "1 token discarded; 2 on order still land"},
 		"none":          {target(0, 7), target(0, 7), "0 tokens discarded; 2 on order still land"},
 		"an old status": {target(3, 7), target(3, 7), "its ready tokens were discarded"},
-		"new counters":  {target(3, 7), target(0, 0), "its ready tokens were discarded"},
+		"with prices": {status.Target{Fresh: 2, Figures: pool.Figures{Solved: 50}, Spent: 0.1}, target(0, 2),
+			"2 tokens discarded, worth about 0.0040 USD at the mean cost so far; 2 on order still land"},
+		"new counters": {target(3, 7), target(0, 0), "its ready tokens were discarded"},
 	} {
 		if printed, _ := runChange(t, newFlush, []string{"login"}, c.before, c.after); printed != "login: "+c.want+"\n" {
 			t.Errorf("%s: %swant %s", name, printed, c.want)

@@ -135,20 +135,15 @@ func Amount(x float64) string {
 
 func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
-// price formats an amount of money as a number, as "-" if it is 0, or as "unknown".
-func price(of status.Money) string {
-	if !of.Known() {
+// price formats an amount of money with a currency, as "-" if it is 0, or as "unknown".
+func price(currency string, of status.Money) string {
+	switch {
+	case !of.Known():
 		return of.String()
+	case of == 0:
+		return "-"
 	}
-	return formatKnown(of > 0, "%.6g", float64(of))
-}
-
-// priceIn formats an amount with the currency of the document.
-func priceIn(d *status.Document, of status.Money) string {
-	if of <= 0 {
-		return price(of) // free or unknown
-	}
-	return Printable(targets.Currency(d.Currency).With(price(of)))
+	return Printable(targets.Currency(currency).With(fmt.Sprintf("%.6g", float64(of))))
 }
 
 func tokens(n int) string {

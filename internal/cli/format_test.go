@@ -1,6 +1,23 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+
+	"poold/internal/status"
+)
+
+// A price has the currency, unless there is nothing to pay or the price is unknown.
+func TestPriceHasTheCurrency(t *testing.T) {
+	for _, c := range []struct {
+		currency string
+		price    status.Money
+		want     string
+	}{{"", 0.00299, "0.00299"}, {"USD", 1234.5, "1234.5 USD"}, {"$", 0.00299, "$0.00299"}, {"$", 0, "-"}, {"$", status.UnknownMoney(), "unknown"}} {
+		if got := price(c.currency, c.price); got != c.want {
+			t.Errorf("%s: %s, want %s", c.currency, got, c.want)
+		}
+	}
+}
 
 // Money is formatted without a currency. Small amounts have more digits.
 func TestAmountHasTwoSignificantDigits(t *testing.T) {

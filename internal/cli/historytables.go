@@ -30,7 +30,7 @@ func recordsTable(list *historyapi.List) string {
 	t.plainRow("ENDED", "TARGET", "TYPE", "HOW", "CODE", "SECONDS", "POLLS", "BY", "PROVIDER", "TASK", "PRICE", "ORDER")
 	for i := range list.Records {
 		r := &list.Records[i]
-		t.plainRow(r.EndedAt, r.Target, r.Type, r.How, r.Code, seconds(r.ElapsedMS), r.Polls, r.By, r.Provider, r.Task, price(r.Price), r.ID)
+		t.plainRow(r.EndedAt, r.Target, r.Type, r.How, r.Code, seconds(r.ElapsedMS), r.Polls, r.By, r.Provider, r.Task, price(list.Currency, r.Price), r.ID)
 	}
 	return t.text(0) + nextPageLine(list.Next)
 }
@@ -43,18 +43,18 @@ func activeTable(list *historyapi.ActiveList) string {
 	t.plainRow("PLACED", "TARGET", "TYPE", "STATE", "SECONDS", "PROVIDER", "TASK", "PRICE", "ORDER")
 	for i := range list.Records {
 		r := &list.Records[i]
-		t.plainRow(r.PlacedAt, r.Target, r.Type, r.State, seconds(r.ElapsedMS), r.Provider, r.Task, price(r.Price), r.ID)
+		t.plainRow(r.PlacedAt, r.Target, r.Type, r.State, seconds(r.ElapsedMS), r.Provider, r.Task, price(list.Currency, r.Price), r.ID)
 	}
 	return t.text(0) + nextPageLine(list.Next)
 }
 
-func solveTable(r *historyapi.Record) string {
+func solveTable(r *historyapi.Solve) string {
 	t := &table{}
 	for _, line := range [][2]any{
 		{"order", r.ID}, {"target", r.Target}, {"owner", r.Owner}, {"type", r.Type}, {"sitekey", r.Sitekey}, {"pageurl", r.Pageurl},
 		{"provider", r.Provider}, {"task", r.Task}, {"status", r.Status}, {"how", r.How}, {"code", r.Code}, {"placed", r.PlacedAt},
 		{"submitted", r.SubmittedAt}, {"solved", r.SolvedAt}, {"ended", r.EndedAt}, {"seconds", seconds(r.ElapsedMS)}, {"polls", r.Polls},
-		{"by", r.By}, {"price", price(r.Price)},
+		{"by", r.By}, {"price", price(r.Currency, r.Price)},
 	} {
 		t.plainRow(line[:]...)
 	}
@@ -69,7 +69,7 @@ func entriesTable(list *historyapi.AuditList) string {
 	t.plainRow("AT", "ACTION", "TARGET", "SOURCE", "PRICE", "TOKEN", "IMAGE")
 	for i := range list.Entries {
 		e := &list.Entries[i]
-		t.plainRow(e.At, e.Action, e.Target, e.Source, price(e.Price), e.TokenID, e.Image)
+		t.plainRow(e.At, e.Action, e.Target, e.Source, price(list.Currency, e.Price), e.TokenID, e.Image)
 	}
 	return t.text(0) + nextPageLine(list.Next)
 }
@@ -77,10 +77,10 @@ func entriesTable(list *historyapi.AuditList) string {
 // figureColumns contains the headings of the cells that figureCells returns.
 var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
 
-func figureCells(f *historyapi.DayFigures) []any {
+func figureCells(f *historyapi.DayFigures, currency string) []any {
 	tokens := f.Solved + f.Discarded
 	mean := formatKnown(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
-	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent)}
+	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(currency, f.Spent)}
 }
 
 func dayTable(day *historyapi.Day) string {
@@ -90,7 +90,7 @@ func dayTable(day *historyapi.Day) string {
 	t := &table{}
 	t.plainRow(append([]any{"TARGET", "OWNER"}, figureColumns...)...)
 	for i := range day.Targets {
-		t.plainRow(append([]any{day.Targets[i].Target, day.Targets[i].Owner}, figureCells(&day.Targets[i].DayFigures)...)...)
+		t.plainRow(append([]any{day.Targets[i].Target, day.Targets[i].Owner}, figureCells(&day.Targets[i].DayFigures, day.Currency)...)...)
 	}
 	if len(day.Types) == 0 {
 		return t.text(0)
@@ -98,7 +98,7 @@ func dayTable(day *historyapi.Day) string {
 	types := &table{}
 	types.plainRow(append([]any{"TYPE", "OWNER"}, figureColumns...)...)
 	for i := range day.Types {
-		types.plainRow(append([]any{day.Types[i].Type, ""}, figureCells(&day.Types[i].DayFigures)...)...)
+		types.plainRow(append([]any{day.Types[i].Type, ""}, figureCells(&day.Types[i].DayFigures, day.Currency)...)...)
 	}
 	return t.text(0) + "\n" + types.text(0)
 }
@@ -124,7 +124,7 @@ func keyUsageTable(usage *historyapi.KeyUsage) string {
 	t.plainRow("DATE", "KEY", "HANDED OUT", "ACCEPTED", "REJECTED", "BOUGHT", "SPENT")
 	for i := range usage.Lines {
 		l := &usage.Lines[i]
-		t.plainRow(l.Date, l.Key, l.HandedOut, l.Accepted, l.Rejected, l.Bought, price(l.Spent))
+		t.plainRow(l.Date, l.Key, l.HandedOut, l.Accepted, l.Rejected, l.Bought, price(usage.Currency, l.Spent))
 	}
 	return t.text(0)
 }
@@ -137,7 +137,7 @@ func spentTable(usage *historyapi.Usage) string {
 	t.plainRow(append(append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...), "HANDED OUT", "EXPIRED")...)
 	for i := range usage.Lines {
 		l := &usage.Lines[i]
-		row := append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures)...)
+		row := append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures, usage.Currency)...)
 		t.plainRow(append(row, orUnknown(l.HandedOut), orUnknown(l.Expired))...)
 	}
 	return t.text(0)

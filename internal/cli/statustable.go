@@ -136,7 +136,7 @@ func targetTable(d *status.Document, s screen) *table {
 		hour := &x.Hour
 		t.row(Printable(x.Name), Printable(x.State), strconv.Itoa(x.Fresh), wanted(x.Want, x.Warm), strconv.Itoa(x.InFlight), strconv.Itoa(x.Waiting),
 			formatKnown(hour.Hits+hour.Waited+hour.Misses > 0, "%.1f %%", 100*hour.HitRate), strconv.FormatInt(hour.Requests, 10),
-			formatKnown(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), priceIn(d, spent))
+			formatKnown(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), price(d.Currency, spent))
 	}
 	return t
 }
@@ -177,7 +177,7 @@ func figures(d *status.Document, t *status.Target) *table {
 	line("bought each", "%s per token served", formatKnown(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
 	line("lead time", "p50 %s, p90 %s", formatKnown(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), formatKnown(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
-	line("spent", "%s in all", priceIn(d, t.Spent))
+	line("spent", "%s in all", price(d.Currency, t.Spent))
 	budget := "-"
 	if t.Budget != nil {
 		budget = usedOf(*t.Budget)
@@ -232,7 +232,7 @@ func daemonLines(d *status.Document) (lines []string) {
 func onDemandLines(d *status.Document) (lines []string) {
 	if s := d.Solve; s != nil && s.Used() {
 		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
-			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, priceIn(d, s.Spent), usedOf(s.Budget)))
+			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, price(d.Currency, s.Spent), usedOf(s.Budget)))
 		if s.Reason != "" {
 			lines = append(lines, "on-demand solves: "+s.Reason)
 		}

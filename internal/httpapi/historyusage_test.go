@@ -33,6 +33,20 @@ func (d *daemon) keepFor(days int) {
 	d.config.set.Store(&set)
 }
 
+// TestAmountsHaveTheCurrency: the answers with amounts of money name the currency of the file.
+func TestAmountsHaveTheCurrency(t *testing.T) {
+	set := sampleSet(allKeys()...)
+	set.Currency = "USD"
+	d := start(t, set, nil, nil)
+	d.addOrder(t, 0, 0, "checkout", "b@example.com", history.Solved)
+	for _, path := range []string{
+		"/history/solve/" + ofOrder(0).String(), "/history/site/" + set.Targets[0].Identity.Sitekey, "/history/day/2026-01-02", "/history/tasks?status=solved",
+		"/history/active", "/history/usage?by=owner", "/history/usage?by=key", "/history/key/all", "/pool/checkout", "/status.json",
+	} {
+		d.ask(t, "GET", path, bearer(keyAll)).check(t, path, 200, `"currency":"USD"`)
+	}
+}
+
 // TestUsageAddsOrdersByOwnerOrTarget: figures of orders are summed by owner or by target, over all
 // days or by day.
 func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {

@@ -33,9 +33,8 @@ type Row struct {
 	*Money
 }
 
-// compare runs fixed depths and the adaptive policy on the same demand. The argument per1000 is the
-// price of 1000 solves.
-func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *bar) ([]Row, error) {
+// compare runs fixed depths and the adaptive policy on the same demand.
+func compare(ctx context.Context, base policy.Simulation, p price, bar *bar) ([]Row, error) {
 	prices := slices.Clone(comparePrices)
 	if !slices.Contains(prices, base.Params.MaxWaste) {
 		prices = append(prices, base.Params.MaxWaste)
@@ -47,7 +46,7 @@ func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *
 		done := len(rows)
 		one.Progress = func(share float64) { bar.show((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
-		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, per1000)}
+		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, p)}
 		if one.Params.Adaptive {
 			r.Refill, r.MaxWaste = string(targets.RefillAdaptive), one.Params.MaxWaste
 		}

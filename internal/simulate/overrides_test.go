@@ -20,7 +20,7 @@ import (
 )
 
 // baseOf returns the simulation of a command line, and the price.
-func baseOf(t *testing.T, args ...string) (policy.Simulation, float64) {
+func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	t.Helper()
 	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
 	command := &cobra.Command{Use: "simulate"}
@@ -38,7 +38,8 @@ func baseOf(t *testing.T, args ...string) (policy.Simulation, float64) {
 // A simulation has every setting of its target. A flag overrides the setting.
 func TestFlagsOverrideTheTarget(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pools.yaml")
-	const text = `providers:
+	const text = `currency: USD
+providers:
   - {name: one, url: "https://a.example.com", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s, price_per_1000: 3}
   - {name: two, url: "https://b.example.com", key: 1123456789abcdef0123456789abcdef, first_poll: 9s, poll_interval: 4s, price_per_1000: 8}
 targets:
@@ -75,14 +76,14 @@ targets:
 			s.Wait, s.Length, s.Seed = 30*time.Second, 7200, 4
 		}, 3},
 	} {
-		got, price := baseOf(t, append(target, x.args...)...)
+		got, cost := baseOf(t, append(target, x.args...)...)
 		want := usual
 		x.change(&want)
 		if len(got.Warm) != 1 || got.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
 			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Warm), len(got.Arrivals))
 		}
-		if got.Arrivals, got.Warm = nil, nil; !reflect.DeepEqual(got, want) || price != x.price {
-			t.Errorf("%s: price %g, %+v\nwant %g, %+v", name, price, got, x.price, want)
+		if got.Arrivals, got.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != (price{x.price, "USD"}) {
+			t.Errorf("%s: %v, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
 		}
 	}
 }
@@ -104,7 +105,7 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 	base, _ := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
 	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
 		base.Params.MaxWaste = own
-		rows, err := compare(t.Context(), base, 0, newBar(io.Discard))
+		rows, err := compare(t.Context(), base, price{}, newBar(io.Discard))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,7 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	base, _ = baseOf(t, "--depth", "20", "--demand", "poisson:0.1")
-	if _, err := compare(ctx, base, 0, newBar(io.Discard)); !errors.Is(err, context.Canceled) {
+	if _, err := compare(ctx, base, price{}, newBar(io.Discard)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a comparison that was interrupted ends with %v", err)
 	}
 }

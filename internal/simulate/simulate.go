@@ -46,7 +46,7 @@ type simulation struct {
 	params                        policy.Params
 	warm                          []policy.Warm // warm windows of the target
 	seed                          uint64
-	price                         float64 // price of 1000 solves; 0 = unknown
+	price                         price
 	json, compare                 bool
 	plot                          string
 }
@@ -75,7 +75,7 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&s.params.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
 	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
-	flags.Float64Var(&s.price, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
+	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
 	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
@@ -205,7 +205,7 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 		if i < 0 {
 			return fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
-		t = set.Targets[i]
+		t, s.price.currency = set.Targets[i], set.Currency
 		if len(set.Providers) > 0 {
 			p = set.Providers[0]
 		}
@@ -223,7 +223,7 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 		"hit-rate":   func() { s.params.HitRate = t.HitRate },
 		"max-waste":  func() { s.params.MaxWaste = t.MaxWaste },
 		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
-		"price":      func() { s.price = perPrice * p.Price.For(t.Identity.Type) },
+		"price":      func() { s.price.per1000 = perPrice * p.Price.For(t.Identity.Type) },
 	} {
 		if !given(flag) {
 			take()
@@ -251,7 +251,7 @@ func (s *simulation) validate() error {
 		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
 		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
-		{s.price >= 0 && s.price <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
+		{s.price.per1000 >= 0 && s.price.per1000 <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
 		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
 		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
 	} {
@@ -302,7 +302,7 @@ func (s *simulation) load(ctx context.Context) (demand, error) {
 func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
 	var money, needs string
 	if spent != nil {
-		money = fmt.Sprintf("spent              %s (%s a day)\n", cli.Amount(spent.Spent), cli.Amount(spent.PerDay))
+		money = fmt.Sprintf("spent              %s (%s a day)\n", spent.text(spent.Spent), spent.text(spent.PerDay))
 	}
 	if need != nil {
 		needs = need.Text + "\n"
@@ -344,7 +344,7 @@ func printRows(w io.Writer, rows []Row, asJSON bool) error {
 			price = fmt.Sprintf("%g", r.MaxWaste)
 		}
 		if r.Money != nil {
-			spent = cli.Amount(r.PerDay) + "\t"
+			spent = r.text(r.PerDay) + "\t"
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
 			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)

@@ -36,6 +36,13 @@ type TargetLastDay struct {
 	Hours []TargetPeriod `json:"hours"`
 }
 
+// TargetDetail is the response of GET /pool/{target}.
+type TargetDetail struct {
+	Target
+	LastDay  *TargetLastDay `json:"last_day"`           // null = Redis could not be read
+	Currency string         `json:"currency,omitempty"` // of the file; absent = none
+}
+
 // TargetPeriod contains the counts of one minute or one hour.
 type TargetPeriod struct {
 	At string `json:"at"` // start of the period; RFC 3339, UTC

@@ -23,8 +23,9 @@ import (
 const billionths = 1e9
 
 type Page[T any] struct {
-	Records []T    `json:"records"`        // newest first; never null
-	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page
+	Records  []T    `json:"records"`            // newest first; never null
+	Next     string `json:"next,omitempty"`     // cursor of the next page; absent on the last page
+	Currency string `json:"currency,omitempty"` // of the file; absent = none
 }
 
 type (
@@ -64,6 +65,12 @@ type Record struct {
 	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
 }
 
+// Solve is the response of GET /history/solve.
+type Solve struct {
+	Record
+	Currency string `json:"currency,omitempty"` // of the file; absent = none
+}
+
 // ActiveRecord is an order in flight.
 type ActiveRecord struct {
 	Order
@@ -76,9 +83,10 @@ type ActiveRecord struct {
 
 // Day is the response of GET /history/day.
 type Day struct {
-	Date    string      `json:"date"`    // UTC, 2006-01-02
-	Types   []DayType   `json:"types"`   // sorted; null for a key that is limited to some targets
-	Targets []DayTarget `json:"targets"` // sorted; never null
+	Date     string      `json:"date"`               // UTC, 2006-01-02
+	Types    []DayType   `json:"types"`              // sorted; null for a key that is limited to some targets
+	Targets  []DayTarget `json:"targets"`            // sorted; never null
+	Currency string      `json:"currency,omitempty"` // of the file; absent = none
 }
 
 // DayType contains the figures of a type of captcha.
@@ -128,10 +136,11 @@ type DayFigures struct {
 
 // UsageBy is the response of GET /history/usage.
 type UsageBy[Line any] struct {
-	By    string `json:"by"`    // owner | target | key
-	First string `json:"first"` // first day; UTC, 2006-01-02
-	Last  string `json:"last"`
-	Lines []Line `json:"lines"` // sorted; never null
+	By       string `json:"by"`    // owner | target | key
+	First    string `json:"first"` // first day; UTC, 2006-01-02
+	Last     string `json:"last"`
+	Lines    []Line `json:"lines"`              // sorted; never null
+	Currency string `json:"currency,omitempty"` // of the file; absent = none
 }
 
 type (

@@ -45,7 +45,7 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if err != nil {
 		return err
 	}
-	var list AuditList
+	list := AuditList{Currency: string(c.Access.Set.Currency)}
 	list.Entries, list.Next = convertPage(w, asked, found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
 		return history.Position{Ended: e.At, ID: e.ID}
 	})
@@ -64,7 +64,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	if err != nil {
 		return err
 	}
-	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
+	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}, Currency: string(c.Access.Set.Currency)}
 	sums := map[[2]string]history.KeyFigures{} // by date ("" = all days) and key
 	err = readDays(r, first, last, h.Audit.KeyDay, func(date string, figures map[string]history.KeyFigures) {
 		if !asked.perDay {
@@ -100,8 +100,9 @@ func (h *Routes) errNoAudit() *kernel.Problem {
 
 // AuditList is the response of GET /history/key.
 type AuditList struct {
-	Entries []AuditEntry `json:"entries"`        // newest first; never null
-	Next    string       `json:"next,omitempty"` // cursor of the next page; absent on the last page
+	Entries  []AuditEntry `json:"entries"`            // newest first; never null
+	Next     string       `json:"next,omitempty"`     // cursor of the next page; absent on the last page
+	Currency string       `json:"currency,omitempty"` // of the file; absent = none
 }
 
 // AuditEntry is one action of a key on a token.

@@ -90,6 +90,55 @@ func (halfSweep) Sweep(context.Context) ([]captcha.ID, error) {
 	return []captcha.ID{identity(1).ID()}, errors.New("half of it is not known")
 }
 
+// countedSweep is an outbox whose sweeps are counted and fail.
+type countedSweep struct {
+	history.Outbox
+	n *atomic.Int64
+}
+
+func (c countedSweep) Sweep(context.Context) ([]captcha.ID, error) {
+	c.n.Add(1)
+	return nil, errors.New("no sweep")
+}
+
+// A replica sweeps every 30 to 60 seconds. A failed sweep is logged at the level debug only, and not
+// at the stop.
+func TestSweepsAreRare(t *testing.T) {
+	inPlace(t, func(t *testing.T, p *place) {
+		var n atomic.Int64
+		_, stop := p.sender(countedSweep{p.stock.Endings, &n})
+		const hours = 10
+		time.Sleep(hours * time.Hour)
+		stop()
+		if n.Load() < 60*hours || n.Load() > 120*hours {
+			t.Errorf("%d sweeps in %d hours", n.Load(), hours)
+		}
+		if int64(strings.Count(p.log.String(), "no sweep")) != n.Load() || !strings.Contains(p.log.String(), "level=DEBUG") {
+			t.Errorf("%d sweeps, logged:\n%.300s", n.Load(), p.log.String())
+		}
+	})
+}
+
+// stoppedSweep is an outbox whose sweep lasts until the replica stops.
+type stoppedSweep struct{ history.Outbox }
+
+func (stoppedSweep) Sweep(ctx context.Context) ([]captcha.ID, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A sweep that the stop of the replica ends is no failure.
+func TestASweepThatTheStopEndsIsNotLogged(t *testing.T) {
+	inPlace(t, func(t *testing.T, p *place) {
+		_, stop := p.sender(stoppedSweep{p.stock.Endings})
+		time.Sleep(time.Minute)
+		stop()
+		if p.log.Len() > 0 {
+			t.Error(p.log.String())
+		}
+	})
+}
+
 // A sweep that fails halfway has already found some ends. These ends are sent.
 func TestFailedSweepSendsItsFindings(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {

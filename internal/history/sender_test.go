@@ -77,7 +77,7 @@ func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
 }
 
 func (p *place) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
-	s = history.NewSender(from, to, slog.New(slog.NewTextHandler(&p.log, nil)))
+	s = history.NewSender(from, to, slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	return s, p.runUntilStopped(s.Run)
 }
 
@@ -328,6 +328,36 @@ func TestOutageWhileABatchIsSplit(t *testing.T) {
 		for _, message := range []string{"history cannot be written", "history is written again", "refuses a record"} {
 			if n := strings.Count(p.log.String(), message); n != 1 {
 				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
+			}
+		}
+	})
+}
+
+// unreadable is an outbox whose keys cannot be read, each for its own reason.
+type unreadable struct{ history.Outbox }
+
+func (unreadable) Kept(_ context.Context, ids []captcha.ID, _ int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
+	reasons := map[captcha.ID]error{}
+	for _, id := range ids {
+		reasons[id] = errors.New("reason " + string(id))
+	}
+	return nil, reasons, nil
+}
+
+// If several keys cannot be read, the health always names the same one.
+func TestHealthNamesOneUnreadableKey(t *testing.T) {
+	inPlace(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(unreadable{p.stock.Endings})
+		least := "z"
+		for i := range 4 {
+			id := identity(i).ID()
+			least = min(least, string(id))
+			s.Ended(id)
+		}
+		time.Sleep(time.Second)
+		for range 20 {
+			if h := s.Health(); h.Unread != 4 || h.Why != "reason "+least {
+				t.Fatalf("%+v, want reason %s", h, least)
 			}
 		}
 	})

@@ -1,0 +1,25 @@
+package history
+
+import "testing"
+
+// The text of a minute has no more characters than its format needs.
+func TestStepsHaveOneForm(t *testing.T) {
+	for text, steps := range map[string][]step{
+		"":             nil,
+		"0":            {{0, 1}},
+		"0*3 12 599*2": {{0, 3}, {12, 1}, {599, 2}},
+	} {
+		if got := encodeSteps(steps); got != text {
+			t.Errorf("%v: %q, want %q", steps, got, text)
+		}
+	}
+}
+
+// Only a solved order has the status solved.
+func TestStatusOfAnEnd(t *testing.T) {
+	for how, want := range map[How]Status{Solved: StatusSolved, Discarded: StatusError, Failed: StatusError, Refused: StatusError, Lost: StatusError} {
+		if got := (Record{How: how}).Status(); got != want {
+			t.Errorf("%s: %s, want %s", how, got, want)
+		}
+	}
+}

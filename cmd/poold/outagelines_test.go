@@ -7,16 +7,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"poold/internal/events"
 	"poold/internal/provider/simulated"
 	"poold/internal/testkit"
 )
 
 // TestOutagesInWords causes the outages of docs/operating.md, one after the other. Each is one line
 // of the status with its time, cause, consequence and action, and the line ends with the outage. The
-// log has neither a key nor an unknown time.
+// log has neither a key nor an unknown time. TestTheStoreIsAway has the outages of PostgreSQL and DynamoDB.
 func TestOutagesInWords(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -33,29 +35,97 @@ func TestOutagesInWords(t *testing.T) {
   third: {type: turnstile, sitekey: 1x00000000000000000000CC, pageurl: "https://example.com/", owner: qa@example.com, depth: 2}
 `)
 	p := startPoold(t, w.config, storyKey)
+	other := startPoold(t, w.config, storyKey)
+	testkit.Within(t, 20*time.Second, "two replicas", func() bool {
+		var d struct{ Replicas []struct{ ID string } }
+		getJSON(t, p.url+"/status.json", storyKey, &d)
+		return len(d.Replicas) == 2
+	})
+	other.signal(syscall.SIGKILL)
 	says := func(what, line string) {
 		t.Helper()
 		form := regexp.MustCompile("^" + line + "$")
+		var d struct{ Alarms, Notices []string }
+		defer func() {
+			if t.Failed() {
+				t.Logf("alarms %q, notices %q", d.Alarms, d.Notices)
+			}
+		}()
 		testkit.Within(t, 20*time.Second, what, func() bool {
-			var d struct{ Alarms, Notices []string }
+			d.Alarms, d.Notices = nil, nil
 			getJSON(t, p.url+"/status.json", storyKey, &d)
 			return slices.ContainsFunc(append(d.Alarms, d.Notices...), form.MatchString)
 		})
 	}
 	says("full threads", `[23] targets wait for a thread: provider service has 1 of 1 in use; raise concurrency or add a provider`)
 
-	service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_KEY_DOES_NOT_EXIST"})
-	says("a wrong key of the provider", `Since [0-9:]+ UTC provider service refuses the key \(ERROR_KEY_DOES_NOT_EXIST.*\): nothing is bought; check providers\.service\.key in the configuration file.*`)
+	each := func(method, path string) {
+		t.Helper()
+		for _, target := range []string{"login", "second", "third"} {
+			p.order(method, "/pool/"+target+path, "", http.StatusNoContent)
+		}
+	}
+	// fullThreads waits for the state before each outage. The targets are empty, so that they order.
+	fullThreads := func(after string) {
+		t.Helper()
+		each(http.MethodDelete, "/tokens")
+		says("the end of "+after, `[23] targets wait for a thread: .*`)
+	}
+	recovers := func(what string) {
+		t.Helper()
+		service.SetFaults()
+		p.order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
+		fullThreads(what)
+	}
+	for _, c := range []struct{ what, code, line string }{
+		{"a wrong key", "ERROR_KEY_DOES_NOT_EXIST", `refuses the key \(CODE.*\): nothing is bought; check providers\.service\.key in the configuration file.*`},
+		{"an empty balance", "ERROR_ZERO_BALANCE", `reports an empty balance \(CODE.*\): nothing is bought; top up the balance at [^ ]+, then run .poold probe service.`},
+		{"a ban", "IP_BANNED", `has banned this machine for a while \(CODE.*\): nothing is bought; wait until the ban ends, .*`},
+	} {
+		service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: c.code})
+		says(c.what, `Since [0-9:]+ UTC provider service `+strings.ReplaceAll(c.line, "CODE", c.code))
+		recovers(c.what)
+	}
+
+	service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_SITEKEY"})
+	says("refused targets", `[23] targets are refused by the provider \(.*ERROR_SITEKEY.*\): each places one order at growing intervals; compare their sitekeys and pages with the sites`)
 	service.SetFaults()
-	p.order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
-	says("the end of the fault", `[23] targets wait for a thread: .*`)
+	each(http.MethodPost, "/resume")
+	fullThreads("the refusals")
+
+	w.edit(t, "targets:\n", "budget: {per_day: 1}\ntargets:\n")
+	says("a budget", `[23] targets buy nothing: the overall budget of 1 solves a day is used up; raise budget.per_day, or wait until it has room`)
+	w.edit(t, "budget: {per_day: 1}\n", "budget: {per_days: 1}\n")
+	refused := func(is bool) func() bool {
+		return func() bool {
+			var d struct {
+				Config struct {
+					OK       bool
+					Problems []string
+				}
+			}
+			getJSON(t, p.url+"/status.json", storyKey, &d)
+			return d.Config.OK != is && strings.Contains(strings.Join(d.Config.Problems, " "), "did you mean per_day?") == is
+		}
+	}
+	testkit.Within(t, 20*time.Second, "the refused file", refused(true))
+	w.edit(t, "budget: {per_days: 1}\n", "")
+	testkit.Within(t, 20*time.Second, "the repaired file", refused(false))
+	fullThreads("the budget")
 
 	network.Stop()
 	says("Redis is away", `Since [0-9:]+ UTC .*: no token is handed out and nothing is bought, .*; repair Redis, or correct redis in the configuration file`)
 	if err := network.Start(); err != nil {
 		t.Fatal(err)
 	}
-	says("Redis is back", `[23] targets wait for a thread: .*`)
+	testkit.Within(t, 20*time.Second, "Redis is back", func() bool {
+		var d struct{ Redis struct{ OK bool } }
+		getJSON(t, p.url+"/status.json", storyKey, &d)
+		return d.Redis.OK
+	})
+	fullThreads("the outage of Redis")
+
+	testkit.Within(t, 20*time.Second, "the replica that is gone", func() bool { return slices.Contains(p.kinds(), events.ReplicaGone) })
 
 	const wrong = "wrong-key-of-a-caller-0123456789"
 	for range 3 {

@@ -54,6 +54,9 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	if names := s.Unbounded(); len(names) > 0 {
 		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
 	}
+	if n := len(s.Exhausted); n > 0 {
+		d.log.Warn("the stock uses up a budget without any caller", "targets", fewOf(s.Exhausted[:min(mostLogged, n)], n))
+	}
 	if n := len(s.Shortfalls); n > 0 {
 		d.log.Warn("the providers' concurrency is too low for the wanted stock", "targets", fewOf(s.Shortfalls[:min(mostLogged, n)], n))
 	}

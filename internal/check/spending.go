@@ -82,12 +82,13 @@ type Spending struct {
 	Each       []Purchases // purchases of each target and of POST /solve, the most expensive first
 	All        Purchases
 	Shortfalls []string // sentences about depths that the providers' concurrency cannot keep full
+	Exhausted  []string // sentences about budgets that the stock uses up without any caller
 	unpriced   []string // sentences about prices that the file lacks, one for each provider
 }
 
 func SpendingOf(set *targets.Set) Spending {
 	s := Spending{unpriced: unpriced(set)}
-	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0
+	threads, shortest, needed, idle := 0, time.Duration(math.MaxInt64), 0.0, 0.0
 	for _, p := range set.Providers {
 		threads += p.Concurrency
 	}
@@ -104,6 +105,14 @@ func SpendingOf(set *targets.Set) Spending {
 		if t.Refill == targets.RefillAdaptive {
 			kept = t.Min
 		}
+		hourly := float64(kept) * time.Hour.Seconds() / t.Usable().Seconds() // each token is replaced when it expires
+		if t.IdleAfter == 0 {
+			idle += hourly
+			if lasts := budgetLasts(t.Budget, hourly); lasts != "" {
+				s.Exhausted = append(s.Exhausted, fmt.Sprintf("%s: without any caller, to keep %d ready takes about %s solves an hour, so %s; add idle_after, raise the budget, or lower depth or min",
+					t.Name, kept, thousands(hourly), lasts))
+			}
+		}
 		takes := policy.ThreadsToKeep(kept, usual, t.Usable())
 		needed += takes
 		if takes > float64(threads) {
@@ -114,8 +123,23 @@ func SpendingOf(set *targets.Set) Spending {
 	if len(s.Shortfalls) == 0 && needed > float64(threads) {
 		s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("in all, the targets need about %s threads at the usual lead times, and there are %d", thousands(math.Ceil(needed)), threads))
 	}
+	if lasts := budgetLasts(targets.Budget{PerDay: set.Budget.PerDay}, idle); lasts != "" && len(s.Exhausted) == 0 {
+		s.Exhausted = append(s.Exhausted, fmt.Sprintf("in all, without any caller, to keep the tokens ready takes about %s solves an hour, so %s", thousands(idle), lasts))
+	}
 	s.add(set, threads, shortest)
 	return s
+}
+
+// budgetLasts returns a clause that says how long a budget lasts if the given number of solves is
+// bought each hour; "" = the budget suffices.
+func budgetLasts(b targets.Budget, hourly float64) string {
+	switch {
+	case b.PerHour > 0 && hourly > float64(b.PerHour):
+		return fmt.Sprintf("per_hour %d lasts %.0f min of each hour", b.PerHour, 60*float64(b.PerHour)/hourly)
+	case b.PerDay > 0 && 24*hourly > float64(b.PerDay):
+		return fmt.Sprintf("per_day %d lasts %.1f h of each day", b.PerDay, float64(b.PerDay)/hourly)
+	}
+	return ""
 }
 
 // leadsOf returns the shortest and the usual lead time according to the file. The lead time is the
@@ -268,7 +292,7 @@ func (s Spending) text(simulated bool) string {
 	text.WriteString("\n")
 	lines := s.Shortfalls
 	if !simulated {
-		lines = append(slices.Clip(lines), s.unpriced...)
+		lines = slices.Concat(lines, s.Exhausted, s.unpriced)
 	}
 	for _, line := range lines {
 		text.WriteString("warning: " + line + "\n")

@@ -38,6 +38,12 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 			"no price for geetest, image, so what"},
 		"solves on demand": {head + "solve: {pages: ['https://e.com/*'], budget: {per_hour: 100}}\ntargets:\n" + target("a", ", budget: {per_day: 5}"),
 			"/solve: at most 100 solves an hour, about 0.30\nnote: a: at most 5 solves an hour, about 0.01; 5 a day, about 0.01\nnote: in all: at most 105 solves an hour, about 0.31; 2,405 a day"},
+		"a budget that the stock uses up": {redis + fmt.Sprintf(provider, "") + "targets:\n" + target("a", ", depth: 2, budget: {per_hour: 20, per_day: 30}"),
+			"\nwarning: a: without any caller, to keep 2 ready takes about 29 solves an hour, so per_hour 20 lasts 42 min of each hour; add idle_after, raise the budget, or lower depth or min\n"},
+		"a budget of a day": {redis + fmt.Sprintf(provider, "") + "targets:\n" + target("a", ", depth: 2, budget: {per_day: 500}"),
+			"\nwarning: a: without any caller, to keep 2 ready takes about 29 solves an hour, so per_day 500 lasts 17.4 h of each day; add idle_after, raise the budget, or lower depth or min\n"},
+		"the overall budget": {redis + "budget: {per_day: 30}\n" + fmt.Sprintf(provider, "") + "targets:\n" + target("a", ", depth: 2") + target("b", ", depth: 2"),
+			"\nwarning: in all, without any caller, to keep the tokens ready takes about 58 solves an hour, so per_day 30 lasts 0.5 h of each day\n"},
 		"callbacks": {redis + strings.Replace(fmt.Sprintf(provider, ", callback_url: 'https://p.example.com'"), "2captcha", "captchaai", 1) + "targets:\n" + target("a", ", depth: 5"), rateless},
 	} {
 		t.Run(name, func(t *testing.T) {

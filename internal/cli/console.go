@@ -146,6 +146,15 @@ func price(currency string, of status.Money) string {
 	return Printable(targets.Currency(currency).With(fmt.Sprintf("%.6g", float64(of))))
 }
 
+// sum formats a sum of known prices, and the number of orders with an unknown price.
+func sum(currency string, of status.Money, unpriced int64) string {
+	text := price(currency, of)
+	if unpriced > 0 && of.Known() {
+		text += fmt.Sprintf(" + %d unknown", unpriced)
+	}
+	return text
+}
+
 func tokens(n int) string {
 	if n == 1 {
 		return "1 token"

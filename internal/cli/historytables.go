@@ -80,7 +80,7 @@ var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", 
 func figureCells(f *historyapi.DayFigures, currency string) []any {
 	tokens := f.Solved + f.Discarded
 	mean := formatKnown(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
-	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(currency, f.Spent)}
+	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, sum(currency, f.Spent, f.Unpriced)}
 }
 
 func dayTable(day *historyapi.Day) string {
@@ -124,7 +124,7 @@ func keyUsageTable(usage *historyapi.KeyUsage) string {
 	t.plainRow("DATE", "KEY", "HANDED OUT", "ACCEPTED", "REJECTED", "BOUGHT", "SPENT")
 	for i := range usage.Lines {
 		l := &usage.Lines[i]
-		t.plainRow(l.Date, l.Key, l.HandedOut, l.Accepted, l.Rejected, l.Bought, price(usage.Currency, l.Spent))
+		t.plainRow(l.Date, l.Key, l.HandedOut, l.Accepted, l.Rejected, l.Bought, sum(usage.Currency, l.Spent, l.Unpriced))
 	}
 	return t.text(0)
 }

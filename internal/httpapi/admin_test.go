@@ -204,6 +204,7 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 		equal(t, body, parseAnswer[kernel.Problem](t, a).Detail, want)
 	}
 	equal(t, "a body that is refused pauses", d.stock.countCalls("pause"), 0)
+	send(`{"for":"1s"}`).check(t, "the shortest pause", 204)
 	reason := func() string {
 		d.status.Changed()
 		target, _ := d.status.Snapshot(t.Context()).Document.Target("checkout")
@@ -212,6 +213,7 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},
 		{`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
+		{`{"for":"720h","reason":"` + strings.Repeat("é", mostReason) + `"}`, `^paused by all until .*: é{200}$`},
 		{`{"for":"2h","reason":"release"}`, `^paused by all until \d{4}-\d\d-\d\d \d\d:\d\d UTC: release$`},
 	} {
 		send(c.body).check(t, c.body, 204)

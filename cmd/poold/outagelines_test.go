@@ -16,9 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestOutagesInWords causes the outages of docs/operating.md, one after the other. Each is one line
-// of the status with its time, cause, consequence and action, and the line ends with the outage. The
-// log has neither a key nor an unknown time. TestTheStoreIsAway has the outages of PostgreSQL and DynamoDB.
+// TestOutagesInWords causes the outages of docs/operating.md, one after the other. Each is one line of the status
+// with its time, cause, consequence and action, and the line ends with the outage. The log shows no key, and leaves
+// out unknown times. TestTheStoreIsAway has the outages of PostgreSQL and DynamoDB.
 func TestOutagesInWords(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

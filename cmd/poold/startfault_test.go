@@ -45,7 +45,7 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A reload that needs an unusable folder for dead letters is applied. The daemon logs the error and
+// A reload is applied even if its folder for dead letters cannot be used. The daemon logs the error and
 // serves on.
 func TestAReloadWithoutAFolderForDeadLetters(t *testing.T) {
 	dir := t.TempDir()

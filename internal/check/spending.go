@@ -15,7 +15,7 @@ import (
 )
 
 // soonestCallback is the assumed minimum time from the submission of an order to its token, with
-// callbacks. People do not solve a CAPTCHA faster.
+// callbacks. People need at least this long to solve a CAPTCHA.
 const soonestCallback = 5 * time.Second
 
 // Purchases is the maximum that poold can buy for one target, for POST /solve, or in total.

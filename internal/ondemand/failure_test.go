@@ -223,8 +223,7 @@ func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
 func TestEachCallHasOneOrder(t *testing.T) {
 	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {
-		// Only one order in five fails, because eight failures in a row would bound the orders of the
-		// identity.
+		// Only one order in five fails, because after eight failures in a row poold would limit the orders of the identity.
 		w.service.with(func() { w.service.share, w.service.spread = 0.2, 3*time.Second })
 		var a answers
 		for range calls {

@@ -57,7 +57,7 @@ func TestRedisClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Redis' clock is set back. A replica that died before delays nothing: its tickets are skipped, its
+// Redis' clock is set back. A replica that died earlier causes no delay: its tickets are skipped, its
 // orders are adopted, and it does not count as alive. A step of up to 10 s changes nothing, because
 // the clocks of two nodes may differ by as much.
 func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {

@@ -36,7 +36,7 @@ func wantFailed(t testing.TB, caller <-chan answer, want FailedError) {
 	}
 }
 
-// noOrder checks that Place refuses an order of a guest now.
+// noOrder checks that Place refuses an order of a guest.
 func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, TTL: time.Minute}); err != nil || got.Placed {

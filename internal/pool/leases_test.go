@@ -84,7 +84,7 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the mark cannot be repeated: %v, %v", ok, err)
 	}
-	// A submit of the old owner was in flight all the time and returns a task. The replica that knows
+	// The submit of the old owner is still in flight, and then returns a task. The replica that knows
 	// the task owns the order.
 	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || !ok {
 		t.Errorf("a task that became known late: %v, %v", ok, err)

@@ -286,7 +286,7 @@ type Record struct {
 	// and Until is the earliest possible time of the deadline.
 	Placed time.Time
 	Until  time.Time
-	// The provider had certainly not solved the task before Placed + Unsolved.
+	// Unsolved is the time after Placed during which the task was certainly not solved.
 	Unsolved time.Duration
 	At       RedisTime // time of the placing on Redis' clock
 }

@@ -312,7 +312,7 @@ func testRetriedWindowsAreOne(t *testing.T, o Options) {
 		t.Errorf("only %d answers were lost", thief.Stolen())
 	}
 	got := look(t, plain, id).Windows
-	// Each window ends as its last call requested, or a little later after a lost reply.
+	// Each window ends at the time that its last call requested, or a little later if a reply was lost.
 	if len(got) != len(want) {
 		t.Fatalf("%d answers lost, windows %+v", thief.Stolen(), got)
 	}

@@ -265,7 +265,7 @@ func boundedCtx(t *testing.T) context.Context {
 	return ctx
 }
 
-// The concurrency is the minimum of the file's number and the provider's threads. The threads are
+// The concurrency is the smaller of the number in the file and the provider's number of threads. The threads are
 // read each minute, and after an error the last number stays in force.
 func TestThreadsLimitConcurrency(t *testing.T) {
 	withBuyer(t, 20, func(t *testing.T, s *testBuyer) {

@@ -214,7 +214,7 @@ func TestLostOrdersAreLogged(t *testing.T) {
 	})
 }
 
-// If the stock has an error other than an outage of Redis, the status shows the unchanged error.
+// If the stock cannot be read for another reason than an outage of Redis, the status shows the text of the error.
 func TestOddStockErrorIsShown(t *testing.T) {
 	odd := eye(func(context.Context) (pool.Stock, error) { return pool.Stock{}, errors.New("script answered nonsense") })
 	withCounter(t, odd, &counter{}, 5, func(t *testing.T, m *Manager, _ *bytes.Buffer) {

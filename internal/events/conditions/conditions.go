@@ -1,6 +1,5 @@
 // Package conditions lists the states that package events watches: whether Redis, the history, the
-// providers, the budgets and the targets are in order. It also makes the events of a reload and of a
-// failover.
+// providers, the budgets and the targets are in order. It also returns the events that report a reload or a failover.
 //
 // The states are in the memory of the parts that own them. The package asks no store and decides nothing
 // itself.

@@ -44,7 +44,7 @@ func BenchmarkWrite(b *testing.B) {
 	})
 }
 
-// BenchmarkWriteEntries measures how many entries of the audit a second the emulator accepts.
+// BenchmarkWriteEntries measures how many audit entries the emulator accepts per second.
 func BenchmarkWriteEntries(b *testing.B) {
 	s, _ := openThrough(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
 	written := 0

@@ -124,7 +124,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// solve returns the item of a solve with a plain call of the SDK.
+// solve reads the item of an order directly through the SDK.
 func solve(t testing.TB, s *Store, id string) item {
 	t.Helper()
 	key := item{}
@@ -214,7 +214,7 @@ func TestFinerThanAMillisecond(t *testing.T) {
 	}
 }
 
-// Reads skip items of other programs, and of an earlier program in the same table.
+// Reads skip the items that other programs write, or wrote earlier, to the same table.
 func TestForeignItemsAreLeftOut(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)

@@ -148,7 +148,7 @@ func TestThrottledForEver(t *testing.T) {
 	}
 }
 
-// The table keeps an existing record and its copy by site unchanged.
+// A later write changes neither an existing record nor its copy in the index by site.
 func TestFirstRecordStays(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)

@@ -51,7 +51,7 @@ func TestDeadLettersCommand(t *testing.T) {
 		{"redis is away", "replay", 503, `{"code":"store_down","detail":"redis does not answer"}`, exitFailed, "POST /dead-letters/replay Bearer key1", []string{"store_down: redis does not answer"}, ""},
 		{"no such right", "list", 403, `{"code":"forbidden","detail":"this key lacks the scope admin"}`, exitFailed, "GET /dead-letters Bearer key1", []string{"forbidden"}, "key1"},
 		{"no daemon of ours", "list", 200, `<html>`, exitFailed, "GET /dead-letters Bearer key1", []string{"reading the daemon's answer"}, ""},
-		{"no word", "", 200, "", exitUsage, "", []string{"needs one of the words list, replay\n"}, ""},
+		{"no word", "", 200, "", exitUsage, "", []string{"needs one of the words list, replay; `poold dead-letters --help` explains them\n"}, ""},
 		{"a wrong word", "lits", 200, "", exitUsage, "", []string{"list, replay and does not know \"lits\"; did you mean list?\n"}, ""},
 		{"two words", "list replay", 200, "", exitUsage, "", []string{`"replay"`}, ""},
 		{"help of one", "list --help", 200, "", exitDone, "", []string{"usage: poold dead-letters list [flags]\n", "--json", "--key-file"}, "TARGET"},

@@ -91,7 +91,7 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	command.RunE = func(command *cobra.Command, words []string) error {
 		text := "needs one of the words " + strings.Join(namesBelow(command), ", ")
 		if len(words) == 0 {
-			return UsageError(text)
+			return UsageError(text + "; `" + command.CommandPath() + " --help` explains them")
 		}
 		if near := suggestion(words[0], "", namesBelow(command)); near != "" {
 			text += fmt.Sprintf(" and does not know %q%s", words[0], near)

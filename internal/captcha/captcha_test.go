@@ -77,7 +77,7 @@ func fill(t *testing.T, field reflect.Value, i int) {
 	}
 }
 
-// The stock that a former version bought must stay usable, so the IDs of poolable identities equal
+// Tokens in stock must stay usable after an update of poold, so the IDs of poolable identities equal
 // the IDs of version 1. The IDs of other identities must not change either.
 func TestIDsStay(t *testing.T) {
 	const page = "https://staging.example.com/login"

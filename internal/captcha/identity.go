@@ -119,8 +119,9 @@ func (i Identity) ID() ID {
 	} {
 		add(field)
 	}
-	// Later versions append their new fields here with their names, and only if the fields are not
-	// zero. So the IDs of identities without these fields stay the same.
+	// New fields follow here. Each field is added with its name, and only if it is not zero. The IDs
+	// of
+	// identities without these fields therefore stay the same.
 	for _, field := range []struct{ name, value string }{
 		{"data_s", i.DataS}, {"rqdata", i.RQData}, {"gt", i.GT}, {"challenge", i.Challenge},
 		{"captcha_id", i.CaptchaID}, {"api_server", i.APIServer},

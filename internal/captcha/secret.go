@@ -9,8 +9,9 @@ import (
 // redacted is the text that is printed in place of a secret.
 const redacted = "[redacted]"
 
-// Secret is a string that prints as "[redacted]" through fmt, slog, JSON, YAML and text encoders,
-// also inside other values. Only Reveal returns the text.
+// Secret is a string that fmt, slog and the encoders for JSON, YAML and text print as
+// "[redacted]".
+// This also applies to a Secret inside another value. Only Reveal returns the text.
 type Secret string
 
 // Reveal returns the secret text, for code that must send or compare the secret.

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// mostConnections limits the connections, including the connection that listens for notifications.
+	// mostConnections limits the connections of a DB. The connection that listens for notifications
+	// counts too.
 	mostConnections = 4
 	// DefaultLimit is the default time limit of a call. With this limit the caller can still respond
 	// to a request within a second.
@@ -28,7 +29,7 @@ const (
 type Options struct {
 	Log    *slog.Logger
 	Limit  time.Duration // time limit of a call; 0 = DefaultLimit
-	Prefix string        // name of the installation, which replaces {prefix} in the files in sql/
+	Prefix string        // name of the installation; it replaces {prefix} in the files of the folder sql/
 }
 
 // DB is a handle of one database. Its methods are safe for concurrent use.
@@ -39,10 +40,11 @@ type DB struct {
 	prefix string                    // Options.Prefix
 	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = the schema can be used
 	heard  atomic.Pointer[listening] // the receiver that Run sets; nil before Run
-	state  string                    // the last logged state; "" = the server serves; only Run uses it
+	state  string                    // the last logged state; "" = the server can be used; only for Run
 }
 
-// listening has the channel on which Run listens, and the function that receives the notifications.
+// listening contains the channel on which Run listens, and the function that receives the
+// notifications.
 type listening struct {
 	channel string
 	heard   func(payload string)
@@ -68,7 +70,7 @@ func Open(url string, o Options) (*DB, error) {
 	}
 	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
 	db.tune(config)
-	// The pool would use the context for initial connections, but tune sets their number to zero.
+	// The context affects only initial connections, and tune sets their number to zero.
 	db.pool, err = pgxpool.NewWithConfig(context.Background(), config)
 	return db, translate(err)
 }
@@ -97,10 +99,10 @@ func (db *DB) tune(config *pgxpool.Config) {
 // Close closes the connections. No call of another method may be running.
 func (db *DB) Close() { db.pool.Close() }
 
-// dial makes a connection on which each read and write gives up within the limit if the server is
-// silent. Otherwise the driver would keep a broken connection, one of only four, for 15 s. In that
-// time it would request a cancellation of the statement on another connection, and wait for the rest
-// of the response.
+// dial opens a connection. If the server is silent, each read and write fails within the limit.
+// Without this limit, the driver would keep a broken connection, one of only four, for 15 s. During
+// these 15 s the driver would send a cancellation of the statement on another connection, and wait for
+// the rest of the response.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -111,13 +113,13 @@ func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, erro
 	return &limitedConn{Conn: conn, limit: db.limit}, nil
 }
 
-// limitedConn is a connection whose deadlines are at most the duration limit in the future.
+// limitedConn is a connection whose deadlines lie at most `limit` in the future.
 type limitedConn struct {
 	net.Conn
 	limit time.Duration
 }
 
-// SetDeadline sets the earlier of two deadlines: the argument at, or the present time plus the limit.
+// SetDeadline sets the deadline to the time at, or to now plus the limit if that is earlier.
 // The zero time removes the deadline.
 func (c *limitedConn) SetDeadline(at time.Time) error {
 	if latest := time.Now().Add(c.limit); at.After(latest) {

@@ -53,7 +53,7 @@ func TestOpenNamesAnUnreadableCertificate(t *testing.T) {
 }
 
 // If the server cannot be used, each call fails within the limit with an ErrDown. The error gives the
-// reason and contains no part of the address. Each change is logged once.
+// reason and contains no part of the address. Run logs each change of the server's state once.
 func testDown(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	frozen := func() { server.Freeze() }
@@ -99,8 +99,8 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// After an outage the server is used again without a restart. In an outage the server ends, the
-// server is silent, or the network is silent. No goroutine is left.
+// After an outage the program uses the server again without a restart. The outages in this test: the
+// server ends, the server does not respond, the network delivers nothing. No goroutine is left.
 func testHeals(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	ways := server.Outages(t)
@@ -108,7 +108,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 	ways["lost on the way"] = postgrestest.Outage{Begin: func() { thief.Silence(true) }, End: func() { thief.Silence(false) }}
 	for name, c := range ways {
 		t.Run(name, func(t *testing.T) {
-			// These goroutines of the server end with the test.
+			// The ignored goroutines belong to the server and end with the test.
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
 			db, l := openMigrated(t, through, 0)
@@ -143,8 +143,8 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// After a break, Run connects again at once, even if many breaks came before: after each recovery its
-// pauses start again with the shortest pause.
+// After a connection breaks, Run connects again at once, even after many breaks: each recovery resets
+// the pause to the shortest one.
 func testReconnectsSoon(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := openMigrated(t, address, postgrestest.Patience)

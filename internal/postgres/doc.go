@@ -1,5 +1,5 @@
 // Package postgres manages the connections to a PostgreSQL server, transactions, the schema and notifications. No other
-// package imports pgx. The tables of other packages are only in the numbered files in sql/.
+// package imports pgx. The numbered files in sql/ create all tables, also the tables of other packages.
 //
 // # Connections
 //
@@ -9,22 +9,26 @@
 //
 // # Faults
 //
-// A call ends within Options.Limit. Within this limit the call is repeated in two cases: the
-// connection broke, or another transaction holds the lock of the key. After a restart of the server
-// each old connection fails once. If the server cannot be used, the error is an ErrDown. While DB.Run
-// runs, the log has one line for each change between serving and not serving. If an error shows that
-// the server is not the primary or stops (SQLSTATE 25006, 57P01 to 57P03), the DB drops all
-// connections. DB.Run checks each second whether the server accepts changes. No error contains the
-// driver's text, which names host, user and database, and sometimes the whole URL. The file errors.go
-// replaces this text.
+// Each call ends within Options.Limit. Within this limit the DB retries the call in two cases: the
+// connection broke, or another transaction holds the lock of the key. After a restart of the server,
+// one attempt fails on each old connection. If the server cannot be used, the error is an ErrDown.
+// While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
+// is available again.
+//
+// If an error shows that the server is not the primary or is stopping (SQLSTATE 25006, 57P01 to 57P03),
+// the DB drops all connections. DB.Run checks each second whether the server accepts changes. The
+// driver's errors contain the host, the user and the database, and sometimes the whole URL. The file
+// errors.go replaces their text, so no error of this package contains it.
 //
 // # Schema
 //
-// Migrate applies sql/NNNN_name.sql in order, each in a separate transaction under one advisory lock, and records the
-// number in the table poold_schema. DB.Run does the same each time that it connects, so the server may start later than
-// the program. A released file is never changed; each change of the schema is a new file. In a file, {prefix} stands for
-// Options.Prefix. If a newer program has changed the schema, this program gets ErrNewer and cannot use the database.
+// Migrate applies the files sql/NNNN_name.sql in order. It applies each file in a separate transaction
+// under one advisory lock, and records the file's number in the table poold_schema. DB.Run migrates
+// too, each time that it connects. The server may therefore start later than the program. A released
+// file is never changed; each change of the schema is a new file. In a file, {prefix} stands for
+// Options.Prefix. If a newer program has changed the schema, this program gets ErrNewer and cannot use
+// the database.
 //
-// A statement about a dropped table fails with an ErrDown that names the table. Migrate creates the table again with those
-// statements of the applied files that name it.
+// A statement about a dropped table fails with an ErrDown that names the table. To recreate the table,
+// Migrate runs all statements of the applied files that name this table.
 package postgres

@@ -12,7 +12,8 @@ import (
 // undefinedTable is the SQLSTATE of a statement about a missing table.
 const undefinedTable = "42P01"
 
-// statement is one SQL statement of a step, and the table that it creates or changes; table "" = none.
+// statement is one SQL statement of a step. Its field table names the table that the statement creates
+// or changes; "" = none.
 type statement struct{ table, sql string }
 
 var (
@@ -72,11 +73,11 @@ func droppedStatements(ctx context.Context, tx Tx, applied []step) ([]statement,
 	return again, err
 }
 
-// released has the names of the tables in the files in sql/.
+// released contains the names of the tables in the files in sql/.
 var released = tables(steps())
 
-// missingTable returns the error for a missing table, with the name of the table. It searches the
-// server's text, which may be in any language, for each released name.
+// missingTable returns the error for a missing table, with the name of the table. The server's text may
+// be in any language, so missingTable searches the text for each name in released.
 func missingTable(answer *pgconn.PgError) *fault {
 	named := ""
 	for _, table := range released {

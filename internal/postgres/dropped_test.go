@@ -50,7 +50,8 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A dropped table of an earlier version is created before the next step, which may change the table.
+// Migrate recreates a dropped table of an earlier version before it applies the next step, because
+// this step may change the table.
 func testDroppedTableOfAnEarlierVersion(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := open(t, address, postgrestest.Patience)

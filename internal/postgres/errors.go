@@ -30,7 +30,7 @@ type fault struct {
 	down   bool // errors.Is reports ErrDown
 	again  bool // an immediate retry may succeed
 	lost   bool // errors.Is reports ErrNoTable
-	stale  bool // the connections lead to a server that accepts no changes or is stopping
+	stale  bool // the server at these connections accepts no changes or is stopping
 }
 
 func (f *fault) Error() string {
@@ -44,8 +44,8 @@ func (f *fault) Is(target error) bool {
 	return f.down && target == ErrDown || f.lost && target == ErrNoTable
 }
 
-// away reports whether the server is unreachable. Different calls may give different reasons during
-// one outage.
+// away reports whether the server is unreachable. During one outage, different calls may fail for
+// different reasons.
 func (f *fault) away() bool { return f.again || f.reason == silence }
 
 // readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
@@ -88,8 +88,8 @@ func translate(err error) error {
 	}
 }
 
-// refusals lists errors of the server by the prefix of their SQLSTATE. No change of the statement can
-// avoid these errors. The first matching prefix applies.
+// refusals lists errors that the server returns for any statement, by the prefix of their SQLSTATE. The
+// first matching prefix applies.
 var refusals = []struct {
 	code  string
 	fault fault

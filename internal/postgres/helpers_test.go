@@ -9,7 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// endOthers cuts all connections to a database.
+// endOthers ends all other connections to a database.
 const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity
 	where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`
 
@@ -24,8 +24,8 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log)
 	return db, l
 }
 
-// runNews calls Run on the channel "news" until stop is called or the test ends. The channel heard
-// receives the payloads.
+// runNews runs DB.Run on the channel "news" until stop is called or the test ends. The returned
+// channel heard receives the payloads.
 func runNews(t *testing.T, db *DB) (heard chan string, stop func()) {
 	t.Helper()
 	heard = make(chan string, 1000)

@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// migrateLimit limits the time for a change of the schema, including the wait for another replica's change.
+// migrateLimit limits the duration of a migration. It includes the wait for a migration by another
+// replica.
 const migrateLimit = 30 * time.Second
 
 // lockMigrate is the number of the advisory lock that a migration holds.
@@ -32,13 +33,13 @@ func steps() []step {
 	names, _ := fs.Glob(files, "sql/*.sql") // sorted
 	all := make([]step, len(names))
 	for i, name := range names {
-		text, _ := files.ReadFile(name) // it is in the program
+		text, _ := files.ReadFile(name) // the file is embedded, so reading it cannot fail
 		all[i] = step{name, string(text)}
 	}
 	return all
 }
 
-// steps returns the steps, in which {prefix} is replaced by this installation's prefix.
+// steps returns the steps with {prefix} replaced by this installation's prefix.
 func (db *DB) steps() []step {
 	all := steps()
 	for i := range all {
@@ -60,9 +61,9 @@ func (db *DB) Migrate(ctx context.Context) error {
 }
 
 // acquireMigrated acquires a connection and brings the schema up to date. Until its first success it
-// stores its error in db.fault, and all calls return this error. Later errors are not stored, for two
-// reasons. One broken connection does not affect the other connections. After a newer program has
-// changed the schema, the replicas of the older version continue until they are replaced.
+// stores its error in db.fault, and all calls return this error. It does not store later errors, for
+// two reasons. First, a broken connection does not affect the other connections. Second, replicas of
+// the older version keep working after a newer program has changed the schema, until they are replaced.
 func (db *DB) acquireMigrated(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {
@@ -82,8 +83,8 @@ func (db *DB) acquireMigrated(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// unusable returns an ErrDown with the reason of the argument err. All calls return this ErrDown
-// while the schema cannot be used.
+// unusable returns an ErrDown with the reason in err. While the schema cannot be used, all calls return
+// this ErrDown.
 func unusable(err error) *fault {
 	var known *fault
 	if errors.As(err, &known) {
@@ -93,7 +94,7 @@ func unusable(err error) *fault {
 }
 
 // migrate applies missing steps and recreates dropped tables. If there is nothing to do, migrate ends
-// within the limit of a call.
+// within the time limit of a call.
 func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	for {
 		var version, lost int

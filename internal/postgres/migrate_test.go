@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// allVersions is the result of versions after all files were applied.
+// allVersions is the result of versions after Migrate has applied all files.
 var allVersions = func() string {
 	var numbers []string
 	for i := range steps() {
@@ -97,8 +97,8 @@ func (r failingRow) Err() error        { return r.err }
 func (failingRow) Next() bool          { return false }
 func (failingRow) Close()              {}
 
-// A statement of a migration fails. The schema then is unchanged, or complete if the failed statement
-// comes after the last step. The error is a fault, and the next migration succeeds.
+// After a statement of a migration fails, the schema is unchanged. If the failed statement comes
+// after the last step, the schema is complete. The error is a fault, and the next migration succeeds.
 func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 	made := server.Database(t)
 	openMigrated(t, made, postgrestest.Patience)
@@ -106,7 +106,7 @@ func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 	for want, fault := range map[error]error{ErrDown: io.ErrUnexpectedEOF, context.Canceled: context.Canceled} {
 		address := server.Database(t)
 		migrateTo(t, address, len(steps())-1)
-		server.SQL(t, address, "drop table captcha_audit") // this table is from an earlier step
+		server.SQL(t, address, "drop table captcha_audit") // an earlier step created this table
 		before := server.SQL(t, address, shape)
 		db, _ := open(t, address, postgrestest.Patience)
 		conn, err := db.connect(t.Context())
@@ -118,7 +118,7 @@ func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 		for ; n < 100; n++ {
 			left := n
 			err := db.migrate(t.Context(), failing{conn, &left, fault}, db.steps())
-			if left > 0 { // the migration has fewer statements
+			if left > 0 { // the migration has fewer than n statements
 				if err != nil {
 					t.Errorf("migrating without a fault: %v", err)
 				}
@@ -137,8 +137,8 @@ func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// The reply to one statement is lost. Try returns an error, Run connects again, and Alone runs the
-// function work once.
+// When the reply to one statement is lost, Try returns an error, Run connects again, and Alone runs
+// the function work once.
 func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	db, l := openMigrated(t, through, postgrestest.Patience)
@@ -225,7 +225,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		if err := selectOne(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("calling: %v", err)
 		}
-		// A running program of the earlier version continues while its replicas are replaced.
+		// During a rolling update, a running program of the earlier version keeps working.
 		server.SQL(t, address, endOthers)
 		testkit.Within(t, postgrestest.Patience, "heard by the old program", func() bool {
 			server.SQL(t, address, "notify news, 'new'")

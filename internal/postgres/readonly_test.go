@@ -10,7 +10,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// change writes to the server.
+// change executes a statement that changes rows.
 func change(ctx context.Context, db *DB) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		_, err := tx.Exec(ctx, "update poold_schema set version = version")
@@ -65,8 +65,8 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A refused change drops the connections even if Run does not run. The next call then uses a new
-// connection.
+// If the server refuses a change, the DB drops its connections even if Run does not run. The
+// next call uses a new connection.
 func testReadOnlyWithoutRun(t *testing.T, server *postgrestest.Server) {
 	address, elsewhere := server.Database(t), server.Database(t)
 	openMigrated(t, address, postgrestest.Patience)

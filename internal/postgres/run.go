@@ -14,13 +14,13 @@ import (
 // probeEvery is the interval between two probes on Run's connection.
 const probeEvery = time.Second
 
-// reconnects contains the pauses before Run connects again.
+// reconnects are the pauses before Run connects again.
 var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
 // Run keeps one connection until ctx ends. It brings the schema up to date, and logs when the server
-// stops serving and when the server serves again. It calls heard(payload) for each notification on
-// the channel. If the channel is empty, Run does not listen. The function heard must not block. Run
-// must be called at most once.
+// becomes unavailable and when it is available again. Run calls heard(payload) for each notification on
+// the channel. If channel is "", Run does not listen. The function heard must not block. Run must be
+// called at most once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	for failures := 1; ; failures++ {
@@ -39,8 +39,8 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 	}
 }
 
-// Sweep calls the function clean at each interval until ctx ends. It logs an error of clean once, unless Run logs the
-// same error as an outage.
+// Sweep calls the function clean at each interval until ctx ends. It logs an error of clean once,
+// unless the error is an outage that Run logs.
 func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -62,8 +62,8 @@ func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(cont
 	}
 }
 
-// attend listens on one connection and probes it until it breaks. It calls the function serves after the first
-// successful probe.
+// attend listens on one connection and probes the connection until it breaks. After the first
+// successful probe, attend calls serves.
 func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	conn, err := db.acquireMigrated(ctx)
 	if err != nil {
@@ -98,9 +98,9 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	}
 }
 
-// probe checks that the server responds and accepts changes. For this it reads whether a transaction
-// is read-only, which needs no right on a table. A transaction is read-only on a standby, and on a
-// server whose transactions are read-only by default.
+// probe checks that the server responds and accepts changes. For this purpose it reads whether a
+// transaction is read-only, which needs no right on a table. A transaction is read-only on a standby,
+// and on a server whose transactions are read-only by default.
 func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	var refuses bool
 	err := within(ctx, db.limit, func(ctx context.Context) error {
@@ -112,8 +112,8 @@ func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// renew drops all connections if the error shows that their server is not the primary or stops. The
-// next call then connects to the new primary.
+// renew drops all connections if the error shows that their server is not the primary or is stopping.
+// The next call then connects to the new primary.
 func (db *DB) renew(err error) {
 	var f *fault
 	if errors.As(err, &f) && f.stale {
@@ -147,7 +147,8 @@ func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, err
 }
 
-// within calls the function call with a context that ends after the limit, and translates its error.
+// within calls the function call with a context that ends after the limit, and translates the error of
+// call.
 func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -158,7 +159,7 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	return translate(err)
 }
 
-// logState logs a change of the server's state. The server serves if the argument err is nil.
+// logState logs a change of the server's state. If err is nil, the server is available.
 func (db *DB) logState(err error) {
 	was, now := db.state, ""
 	var f *fault

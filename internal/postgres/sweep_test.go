@@ -12,15 +12,15 @@ import (
 	"poold/internal/testkit"
 )
 
-// Sweep logs an error once, until the error changes or a sweep succeeds. Sweep leaves outages to Run.
-// It logs a dropped table itself, because only a sweep may use this table.
+// Sweep logs an error once, until the error changes or a sweep succeeds. Run logs outages, so Sweep
+// does not. Sweep itself logs a dropped table, because perhaps only sweeps use this table.
 func TestSweepLogsEachErrorOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, right := errors.New("disk full"), errors.New("no right")
 		away := &fault{reason: silence, down: true}
 		steps := []struct {
 			err   error
-			lines int // number of log lines at the end
+			lines int // number of log lines so far
 		}{
 			{nil, 0}, {full, 1}, {full, 1}, {nil, 1}, {full, 2}, {right, 3}, {right, 3}, {away, 3}, {right, 4}, {noTable("captcha_audit"), 5}, {nil, 5},
 		}

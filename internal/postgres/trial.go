@@ -23,8 +23,11 @@ const (
 )
 
 // Try checks whether poold can use the database, and changes nothing. It returns an error if Migrate
-// or a later call would fail. The possible reasons: the server does not respond or is read-only, the
-// schema is newer, a table was dropped, or a right is missing.
+// or a later call would fail, because:
+//   - the server does not respond or is read-only,
+//   - the schema is newer than this program,
+//   - a table was dropped, or
+//   - the user lacks a right.
 func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	conn, err := db.connect(ctx)
 	if err != nil {

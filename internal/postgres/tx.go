@@ -9,7 +9,7 @@ import (
 	"poold/internal/backoff"
 )
 
-// retries contains the pauses before a call is repeated.
+// retries are the pauses between the attempts of a call.
 var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
 
 // Tx is a transaction. It ends when the function that received it returns.
@@ -22,9 +22,9 @@ func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err 
 }
 
 // Each calls the function row once for each row of a query. Before each call it scans the row into
-// the pointers in the argument into.
+// the pointers in the list into.
 func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
-	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow also returns the error
+	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow returns this error too
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		row()
 		return nil
@@ -32,28 +32,28 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
-// First scans the first row of a query into the pointers in the argument into. It returns an error if
-// the query has no row.
+// First scans the first row of a query into the pointers in the list into. It returns an error if the
+// query returns no row.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
 
-// Notify sends a notification to the listeners of the channel on all replicas. It is sent when the
-// transaction is committed.
+// Notify sends a notification to all replicas that listen on the channel. The server sends the
+// notification when the transaction commits.
 func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
 	return err
 }
 
 // Do runs the function work in a transaction within the limit, and repeats the transaction if the
-// connection breaks. If the connection breaks during the commit, the transaction may have been
-// committed before it is repeated. The function work must detect this case if it matters.
+// connection breaks. If the connection breaks during the commit, Do may repeat a transaction that the
+// server has committed. If this matters, work must detect it.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
 	return db.retry(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }
 
-// Alone runs a transaction as Do does. On all replicas, no two transactions of Alone with the same
-// key run at the same time. Alone waits within the limit for the lock of the key, and uses no
+// Alone runs a transaction as Do does. Over all replicas, at most one transaction of Alone with the
+// same key runs at a time. Alone waits for the key's lock until the limit has passed, and uses no
 // connection while it waits.
 func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
@@ -97,7 +97,7 @@ type beginner interface {
 }
 
 // transact runs the function work in a transaction in which each statement sees all earlier commits.
-// It returns the errors of this function unchanged.
+// It returns errors of work unchanged.
 func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
 	var own error
 	err := pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

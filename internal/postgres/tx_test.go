@@ -91,7 +91,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		for i, c := range []struct {
 			word string
 			runs int
-		}{{"begin", 1}, {"insert", 2}, {"commit\x00", 2}} { // the 0 byte excludes "read committed"
+		}{{"begin", 1}, {"insert", 2}, {"commit\x00", 2}} { // the 0 byte prevents a match with "read committed"
 			thief.Steal(c.word)
 			runs := 0
 			if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
@@ -113,7 +113,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 	t.Run("a call is repeated if an error may be gone at once", func(t *testing.T) {
 		db, _ := scratch(t, server)
 		for code, runs := range map[string]int{
-			"40001": 2, "40P01": 2, "53300": 2, "08006": 2, // codes of conflicts with other transactions and of broken connections
+			"40001": 2, "40P01": 2, "53300": 2, "08006": 2, // codes of conflicts between transactions and of broken connections
 			"42501": 1, "53100": 1, "57014": 1, "58030": 1, "XX000": 1, "23505": 1,
 		} {
 			n := 0
@@ -175,7 +175,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("the same key: %v", err)
 			}
 			var err error
-			for range 50 { // a busy machine may need more than the limit
+			for range 50 { // on a busy machine a call may exceed the limit
 				if err = hasty.Alone(t.Context(), "another", func(context.Context, Tx) error { return nil }); err == nil {
 					break
 				}
@@ -209,7 +209,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 			t.Fatal(err)
 		}
 	}
-	// hears repeats a notification until each replica has received this notification.
+	// hears sends a notification repeatedly until each replica has received it.
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {

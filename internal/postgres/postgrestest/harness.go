@@ -40,7 +40,7 @@ func (s *Server) Outages(t *testing.T) map[string]Outage {
 	}
 }
 
-// Run runs the function run in the background until the function stop is called or the test ends.
+// Run runs the function run in the background until stop is called or the test ends.
 func Run(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -29,8 +29,8 @@ import (
 // missing is the error message on a machine that lacks the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
-// Password is the superuser's password on every server. This text is long and rare, so that a test
-// can search logs and errors for the password.
+// Password is the superuser's password on every server. It is long and rare, so that a test can search
+// logs and errors for it.
 const Password = "canary-7f3e1c52"
 
 const (
@@ -38,7 +38,7 @@ const (
 	patience  = 30 * time.Second
 )
 
-// Server is a PostgreSQL server. It stops with the test.
+// Server is a PostgreSQL server. It stops when the test ends.
 type Server struct {
 	Port int
 
@@ -72,9 +72,9 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// cluster returns the folder of an empty database cluster as initdb creates it. A call of initdb
-// takes a second of CPU time. So the first server on a machine creates the folder, and all later
-// servers copy the folder.
+// cluster returns the folder of an empty database cluster, as initdb creates it. A call of initdb takes
+// a second of CPU time. Therefore only the first server on a machine calls initdb, and all later
+// servers copy its folder.
 func (s *Server) cluster(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest")
@@ -101,8 +101,8 @@ func (s *Server) cluster(t testing.TB) string {
 	}
 	s.giveFolder(t, dir)
 	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// A rename creates the complete folder or nothing. If several processes rename at the same time,
-	// one process succeeds.
+	// The rename makes the complete folder visible at once. If several processes rename at the same
+	// time, one process succeeds.
 	half, err := os.MkdirTemp(filepath.Dir(made), "half")
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,8 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Connections returns the number of connections to the database, without the connections of the method SQL.
+// Connections returns the number of connections to the database. It does not count connections of the
+// method SQL.
 func (s *Server) Connections(t testing.TB, database string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.SQL(t, database, `select count(*) from pg_stat_activity
@@ -169,7 +170,8 @@ func (s *Server) Up(t testing.TB) {
 		if s.serves(t, exited, deadline) {
 			return
 		}
-		// After a kill the server may exit at first, because the shared memory of the old processes is still in use.
+		// After a kill, the first starts may fail, because the shared memory of the old processes is
+		// still in use.
 		if time.Now().After(deadline) {
 			t.Fatalf("postgres does not start:\n%s", s.output.String())
 		}
@@ -232,7 +234,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.Up(t)
 }
 
-// end sends a signal to the main process and waits until this process has ended. The other processes end with it.
+// end sends a signal to the main process and waits until this process has ended. The server's other
+// processes end too.
 func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if s.process == nil {
@@ -253,7 +256,7 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 // Stop and Kill end the freeze.
 func (s *Server) Freeze() {
 	main := s.process.Process.Pid
-	_ = syscall.Kill(main, syscall.SIGSTOP) // the main process starts no other process from here on
+	_ = syscall.Kill(main, syscall.SIGSTOP) // from now on the main process starts no other process
 	for state, _ := stat(main); state != "T" && state != ""; state, _ = stat(main) {
 		time.Sleep(time.Millisecond)
 	}
@@ -266,7 +269,7 @@ func (s *Server) Freeze() {
 	}
 }
 
-// Thaw continues all processes that Freeze stopped.
+// Thaw resumes all processes that Freeze stopped.
 func (s *Server) Thaw() {
 	for _, pid := range s.frozen {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
@@ -274,8 +277,8 @@ func (s *Server) Thaw() {
 	s.frozen = nil
 }
 
-// children returns the children of the main process that are not frozen. It reads every process of
-// the machine, because the kernel's own list of children may omit some while other processes end.
+// children returns the children of the main process that are not frozen. It reads the state of every
+// process on the machine. The kernel's own list of children may be incomplete while processes end.
 func (s *Server) children() (found []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, folder := range all {
@@ -316,8 +319,8 @@ func (s *Server) run(t testing.TB, program string, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// programs returns the folder with PostgreSQL's programs. It prefers the folder on the PATH.
-// Otherwise, it returns the folder of the newest installed version.
+// programs returns the folder with PostgreSQL's programs: the folder on the PATH, or else the folder of
+// the newest installed version.
 func programs(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -339,8 +342,8 @@ func programs(t testing.TB) string {
 	return newest
 }
 
-// otherUser returns the attributes that make a process run as another user than root. It returns nil
-// if this process does not run as root.
+// otherUser returns the attributes that make a child process run as a user other than root. It returns
+// nil if this process does not run as root.
 func otherUser(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {

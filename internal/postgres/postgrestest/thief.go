@@ -18,7 +18,7 @@ type Thief struct {
 }
 
 // Through starts a Thief in front of the server at the given address. It returns the Thief and the
-// Thief's address. The Thief ends with the test.
+// Thief's address. The Thief stops when the test ends.
 func Through(t testing.TB, address string) (*Thief, string) {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -52,12 +52,12 @@ func (f *Thief) Steal(word string) { f.word.Store(&word) }
 // Stolen returns the number of responses that Steal dropped.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence makes the Thief drop all data on old and new connections if the argument on is true.
-// Otherwise new connections work again. A connection that was silent once stays silent.
+// Silence(true) makes the Thief drop all data on old and new connections. Silence(false) ends this for
+// new connections. A connection that was silent once stays silent.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
 
-// Close changes the Thief if the argument on is true: it then closes each new connection at once, and
-// each old connection at its next request. Otherwise new connections work again.
+// Close(true) makes the Thief close each new connection at once, and each old connection at its next
+// request. Close(false) ends this for new connections.
 func (f *Thief) Close(on bool) { f.closed.Store(on) }
 
 func (f *Thief) carry(client net.Conn, address string) {
@@ -105,7 +105,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 	})
 }
 
-// action is what copyDirection does with a piece of data.
+// action is the decision of copyDirection about a piece of data.
 type action int
 
 const (
@@ -114,8 +114,9 @@ const (
 	cut
 )
 
-// copyDirection copies the data of one direction of a connection. The function judge decides what
-// happens to each piece of data. copyDirection returns when the direction ends or judge returns cut.
+// copyDirection copies the data that flows in one direction of a connection. The function judge decides
+// what happens to each piece of data. copyDirection returns when the sender ends the data or judge
+// returns cut.
 func copyDirection(to, from net.Conn, judge func([]byte) action) {
 	buffer := make([]byte, 64<<10)
 	for {

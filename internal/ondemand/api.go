@@ -30,7 +30,7 @@ type Request struct {
 	Share *Share
 }
 
-// Share names the claim of equal requests.
+// Share identifies the claim that equal requests share.
 type Share struct {
 	Key captcha.ID
 	// Sitekey and Pageurl are for operators who read the table in PostgreSQL.
@@ -56,7 +56,7 @@ func (e *SolveError) Error() string { return "no token: " + e.Reason }
 // BudgetError reports that a budget is used up.
 type BudgetError struct {
 	Reason     string
-	RetryAfter time.Duration // until the budget allows an order again
+	RetryAfter time.Duration // time until the budget allows an order again
 }
 
 // Error returns the reason, which is a complete sentence.
@@ -77,8 +77,8 @@ type Tokens interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 	// TokenID returns the token id of an order. Each caller gets a different id for the same order.
 	TokenID(ctx context.Context, order, caller string) (string, error)
-	// FirstHolder reports whether the argument holder is the first holder of a claim that hands out
-	// the token t.
+	// FirstHolder reports whether holder is the first holder of a claim that hands out the token t.
+	// For a repeated call with the same holder it returns the same result.
 	FirstHolder(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
 }
 
@@ -86,7 +86,8 @@ type Tokens interface {
 type Guests interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 	Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error)
-	// Count adds requests to the figures of guests that no take counts.
+	// Count adds refused and replayed requests to the figures of guests. These requests are in no
+	// take's count.
 	Count(ctx context.Context, refused, replays int) error
 }
 
@@ -98,21 +99,20 @@ type Buyer interface {
 }
 
 // Claims decides which replica solves for a key. Both *redisclaims.Claims and *pgclaims.Claims
-// implement this interface. Release and End cause a call of Service.Wake with the key at each
-// replica.
+// implement this interface. After Release or End, each replica calls Service.Wake with the key.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
-	// Hold renews the lease and notes the identity from whose stock the holder takes. Its result mine
-	// reports whether this replica still holds the claim. Its result wanted reports whether a replica
-	// has called Enter within dedup.ClaimWanted.
+	// Hold renews the lease and records the identity from whose stock the holder takes. Its result
+	// mine reports whether this replica still holds the claim. Its result wanted reports whether any
+	// replica has called Enter within the last dedup.ClaimWanted.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
 	// Release ends the lease. The next replica that calls Enter continues the solve.
 	Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
 	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 
-// Savings counts requests by how they ended. It omits requests that shared a token, which
-// Claims.Enter counts. Both claim stores implement Savings.
+// Savings counts requests by outcome. It does not count requests that shared a token, because
+// Claims.Enter counts them. Both claim stores implement Savings.
 type Savings interface {
 	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
 }

@@ -34,7 +34,7 @@ func (c endTimer) End(ctx context.Context, key captcha.ID, fence int64, e dedup.
 }
 
 // BenchmarkWake uses real servers. It measures the time from the end of a shared solve until the last
-// of 200 callers at three replicas has the token.
+// of 200 callers, at three replicas, has the token.
 func BenchmarkWake(b *testing.B) {
 	for _, backend := range []string{"redis", "postgres"} {
 		b.Run(backend, func(b *testing.B) {

@@ -16,9 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// freezer wraps the claims of replicas. While it is on, each call fails after the delay, like calls
-// to a database that hangs. If the field carried is true, the store executes an End but loses the
-// response.
+// freezer wraps the claims of replicas. While the field on is true, each call fails after the delay,
+// like a call to a database that hangs. If the field carried is true, the store executes an End but
+// loses the response.
 type freezer struct {
 	on, carried atomic.Bool
 	delay       time.Duration
@@ -70,7 +70,7 @@ func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.Cl
 	return c.Claims.End(ctx, key, fence, e)
 }
 
-// sumSavings waits for the counts of requests and sums them over all days.
+// sumSavings waits until the counts of requests are written, and returns their sums over all days.
 func (w *scenario) sumSavings(t *testing.T) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	time.Sleep(2 * countEvery)
@@ -87,8 +87,8 @@ func (w *scenario) sumSavings(t *testing.T) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// The claim store hangs while a solve ends. One caller at the holder gets the token as bought, and
-// the other callers there get it as shared. Later holders of the claim hand it out as shared.
+// When the claim store hangs while a solve ends, one caller at the holder gets the token as bought, and
+// the other callers at this holder get it as shared. Later holders of the claim hand it out as shared.
 func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 	for name, carried := range map[string]bool{"the end is lost": false, "its answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 	}
 }
 
-// A call of End returns to a holder after another replica has replaced this holder. The replaced
-// holder hands the token out as shared, because the other replica has handed it out as bought.
+// A call of End returns only after another replica has replaced the holder. The replaced holder hands
+// the token out as shared, because the new holder has handed it out as bought.
 func TestAReplacedHolderSharesTheToken(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		late := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
@@ -155,8 +155,8 @@ func (unrecorded) FirstHolder(context.Context, captcha.ID, pool.Token, string) (
 	return false, redisdb.ErrDown
 }
 
-// Neither the claim store nor Redis records the end of a solve. All callers at the holder get the token
-// as shared, because another holder may hand it out as bought. The log has both causes.
+// If neither the claim store nor Redis can record the end of a solve, all callers at the holder get the
+// token as shared, because another holder may hand it out as bought. The log names both causes.
 func TestAnUnrecordedEndCountsAsShared(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		var log testkit.Log
@@ -179,7 +179,7 @@ func TestAnUnrecordedEndCountsAsShared(t *testing.T) {
 	})
 }
 
-// The claim store does not record a failed solve. Callers at the holder get the error, and later
+// If the claim store does not record a failed solve, callers at the holder get the error, and later
 // callers begin a new solve.
 func TestAnUnrecordedFailureAnswersItsCallers(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
@@ -211,8 +211,8 @@ func (dryStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
 	return pool.Token{}, &pool.EmptyError{}
 }
 
-// A shared solve that has no token by its limit fails for all its callers at all replicas. The error
-// names the limit.
+// If a shared solve has no token at its time limit, it fails for all its callers at all replicas. The
+// error names the limit.
 func TestASharedSolveHasALimit(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		holder := w.start(doubles{tokens: func(t Tokens) Tokens { return dryStock{t} }})

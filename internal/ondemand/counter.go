@@ -14,21 +14,22 @@ import (
 // countEvery is the interval between two writes of the counts.
 const countEvery = time.Second
 
-// counter counts requests by how they ended. It omits requests that shared a token, which
-// Claims.Enter counts. A counter is safe for concurrent use.
+// counter counts requests by outcome. It does not count requests that shared a token, because
+// Claims.Enter counts them. A counter is safe for concurrent use.
 type counter struct {
 	savings Savings
 	guests  Guests
 	log     *slog.Logger
 
 	mu       sync.Mutex
-	requests map[dedup.SavingsSource]int // not yet written
+	requests map[dedup.SavingsSource]int // counts that are not yet written
 	// Numbers of requests for guests that the stock does not count and that are not yet written.
 	refused, replays int
 }
 
-// savedBy maps the source of a token to the source that the savings count. FromShared maps to
-// SavedWaiting, because only callers that waited for the solve share its token from memory.
+// savedBy maps the source of a token to the source under which the savings count the request.
+// FromShared maps to SavedWaiting, because only callers that waited for the solve share its token
+// from memory.
 var savedBy = map[pool.Source]dedup.SavingsSource{
 	pool.FromPool: dedup.SavedPool, FromSolve: dedup.SavedSolve, FromShared: dedup.SavedWaiting, pool.FromReplay: dedup.SavedReplay,
 }
@@ -54,9 +55,9 @@ func (c *counter) add(source dedup.SavingsSource, n int) {
 	c.requests[source] += n
 }
 
-// countGuests counts requests for guests. The argument refused is the number of refused requests that
-// did not reach the stock. The argument replays is the number of requests that joined the wait of an
-// equal request and got its token.
+// countGuests counts requests for guests. The argument refused is the number of requests that were
+// refused before they reached the stock. The argument replays is the number of requests that joined
+// the wait of an equal request and got its token.
 func (c *counter) countGuests(refused, replays int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -51,7 +51,7 @@ func (g *guestCounts) Count(ctx context.Context, refused, replays int) error {
 	return nil
 }
 
-// A failed write loses no count, and the counter writes the last counts when it ends.
+// A failed write loses no count. When the counter ends, it writes the last counts.
 func TestCountsSurviveAFailedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
@@ -83,7 +83,7 @@ func TestCountsSurviveAFailedWrite(t *testing.T) {
 		count()
 		count()
 		has(0)
-		time.Sleep(countEvery) // an odd number of failures
+		time.Sleep(countEvery) // after this time the number of failures is odd
 		failing.Store(false)
 		count()
 		has(3)
@@ -103,7 +103,7 @@ func TestCountsSurviveAFailedWrite(t *testing.T) {
 	})
 }
 
-// Each request is counted once in the figures of the guests and once in the savings. Both have the
+// Each request is counted once in the figures of the guests and once in the savings. Both count the
 // same number of replays.
 func TestEachRequestCountsOnce(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
@@ -134,7 +134,8 @@ func TestEachRequestCountsOnce(t *testing.T) {
 		w.service.with(func() { w.service.fail = true })
 		ask(t.Context(), 1, 2, request("failing")).calls.Wait()
 		w.service.with(func() { w.service.fail = false })
-		// The provider is down, then it rejects the parameters, then the limit of a rate is reached.
+		// The provider is down. Later the provider rejects the parameters. Finally the guest's rate
+		// limit is reached.
 		w.service.with(func() { w.service.down = true })
 		ask(t.Context(), 0, 2, request("down")).calls.Wait()
 		w.service.with(func() {

@@ -13,10 +13,10 @@ import (
 	"poold/internal/redisdb"
 )
 
-// In these tests a step follows at once after an event. Without the event, the replica would notice
-// the change after up to a second or at the end of a lease.
+// These tests check that a step follows at once after an event. Without the event, the replica would
+// notice the change only up to a second later, or at the end of a lease.
 
-// atOnce limits the time for a step that waits for nothing.
+// atOnce limits the time for a step that needs no waiting.
 const atOnce = 100 * time.Millisecond
 
 // The end of a shared solve reaches the sharers at all replicas at once.
@@ -37,8 +37,8 @@ func TestAnEndReachesAllReplicasAtOnce(t *testing.T) {
 	}
 }
 
-// A provider without capacity refuses an order. When it takes orders again, the replica replaces the
-// order at once, without waiting for the next periodic check.
+// A provider without capacity refuses an order. When the provider accepts orders again, the replica
+// places the order again at once, without waiting for the next periodic check.
 func TestARefusedOrderIsReplacedAtOnce(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.service.with(func() {
@@ -83,7 +83,7 @@ func TestASolveOutlastsOutagesOfTheClaimStore(t *testing.T) {
 // cutOff is a stock whose takes fail after the context cut has ended.
 type cutOff struct {
 	Tokens
-	cut context.Context //nolint:containedctx // it ends with an event of the story
+	cut context.Context //nolint:containedctx // an event of the story cancels it
 }
 
 func (c cutOff) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
@@ -122,7 +122,7 @@ func TestAHolderWithoutRedisReleasesItsClaim(t *testing.T) {
 	})
 }
 
-// However often two guests bid, the free slot goes to the guest whose caller came first.
+// A free slot goes to the guest whose caller came first, even if another guest bids more often.
 func TestTheOldestCallerGetsTheSlot(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.replicas[0]

@@ -9,10 +9,10 @@
 // # Guests
 //
 // A guest is an identity without a target. Its stock has depth 0, so the stock's script admits one
-// order for each pending ticket, over all replicas. A caller takes with a ticket. The files guest.go
-// and place.go place orders for the callers of this replica, at most one order for each caller. If
-// the stock refuses an order because of its depth, there are enough orders. An order continues when
-// its caller hangs up. Its token then serves the next caller.
+// order for each pending ticket, over all replicas. Each pending caller has a ticket. The files
+// guest.go and place.go place orders for the callers of this replica, at most one order for each
+// caller. If the stock refuses an order because the depth is reached, there are enough orders. An
+// order continues when its caller hangs up. Its token then serves the next caller.
 //
 // The script that ends a failed order also removes the ticket of the longest waiting caller. The
 // script prefers a caller at the replica that ran the order. That caller's take ends with a
@@ -34,10 +34,10 @@
 // holder. The new holder uses the same Idempotency-Key, so it gets the old holder's token, even if
 // the old holder had already taken the token.
 //
-// Over all holders, one caller of a solve gets the token as bought and all others get it as shared.
-// A holder that ended the claim with its token is the first holder. Any other holder calls
-// Tokens.FirstHolder, which needs Redis but not the claim store. Then the holder serves all callers
-// of its replica from memory.
+// Only one caller of a solve gets the token as bought, even if several replicas held the claim one
+// after another. All other callers get the token as shared. A holder that ended the claim with its
+// token is the first holder. Any other holder calls Tokens.FirstHolder, which needs Redis but not the
+// claim store. After this call, the holder serves all callers of its replica from memory.
 //
 // Packages redisclaims and pgclaims are the two claim stores.
 //

@@ -16,9 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// storyClock is a schema of SQL functions that make a database read the time from a sequence of Unix
-// milliseconds. A test in a bubble can set this sequence. The search path finds these functions
-// before the server's functions.
+// storyClock is a schema of SQL functions for the current time. They read the time, in Unix
+// milliseconds, from a sequence that a test in a bubble can set. The search path finds these
+// functions before the server's functions.
 const storyClock = `
 	create schema story;
 	create sequence story.ms minvalue 0;
@@ -27,7 +27,7 @@ const storyClock = `
 	create function story.now() returns timestamptz language sql volatile as 'select story.clock_timestamp()';
 	do $$begin execute format('alter database %I set search_path = story, pg_catalog', current_database()); end$$`
 
-// The random stories also hold with the claims in PostgreSQL.
+// The random stories also pass with the claims in PostgreSQL.
 func TestDrawnStoriesInPostgres(t *testing.T) {
 	testkit.WithoutRace(t)
 	server := postgrestest.Start(t)
@@ -39,8 +39,8 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 	})
 }
 
-// inPostgres opens the claims of a replica in a database with a storyClock. The claims do not run, so
-// the replica gets no notifications.
+// inPostgres opens the claims of a replica in a database with a storyClock. It does not call
+// Claims.Run, so the replica gets no notifications.
 func inPostgres(t *testing.T, address string) claimStore {
 	t.Helper()
 	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler), Prefix: "story"})
@@ -68,7 +68,7 @@ type clockedClaims struct {
 	dead atomic.Bool
 }
 
-// set sets the clock. It fails if the replica is dead.
+// set sets the clock of the database. It fails if the replica is dead.
 func (c *clockedClaims) set(ctx context.Context) error {
 	if c.dead.Load() {
 		return redisdb.ErrDown

@@ -33,8 +33,8 @@ func TestDrawnStories(t *testing.T) {
 	playDrawn(t, *drawnStories, func(*testing.T) openClaims { return inRedis })
 }
 
-// playDrawn plays random stories. The function open prepares their claim store before the bubble
-// begins.
+// playDrawn plays random stories. The function open prepares the claim store of the stories before
+// the bubble begins.
 func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 	t.Helper()
 	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
@@ -69,7 +69,7 @@ type claimStore struct {
 	close   func()
 }
 
-// inRedis leaves the claims in the Redis of the story.
+// inRedis keeps the claims in the Redis of the story.
 func inRedis(*testing.T) claimStore {
 	return claimStore{claims: func(c Claims) Claims { return c }, cut: func() {}, close: func() {}}
 }
@@ -90,7 +90,7 @@ type drawnStory struct {
 	served  int                   // callers that got a token
 }
 
-// mostAhead limits how far Redis' clock is ahead or behind.
+// mostAhead limits by how much Redis' clock is ahead or behind.
 const mostAhead = 4500 * time.Millisecond
 
 // historian is a replica that also sends the ends of orders to the history.
@@ -133,7 +133,7 @@ func (s *drawnStory) drawTime(limit time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(int64(limit)))
 }
 
-// step plays one event and waits until the next event.
+// step plays one event and waits until the next event is due.
 func (s *drawnStory) step() {
 	switch n := s.random.IntN(24); {
 	case n < 12:
@@ -189,8 +189,8 @@ func (s *drawnStory) call(kind int) {
 	}
 }
 
-// serve notes which caller, key or claim has a token. It fails the test if another caller, key or
-// claim has the same token, or if the key has another token that is alive.
+// serve records which caller, key or claim got a token. It fails the test if another caller, key or
+// claim has the same token, or if the key has another token that has not expired.
 func (s *drawnStory) serve(token pool.Token, ask Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +212,8 @@ func (s *drawnStory) serve(token pool.Token, ask Request) {
 	s.holders[token.Value] = holder
 }
 
-// settle waits until each call has its answer. It also waits for the end of each order and of each
-// token that was left by a caller.
+// settle waits until each call has its answer. It also waits until each order ends, and until each
+// token that a caller left behind expires.
 func (s *drawnStory) settle() {
 	s.w.service.with(func() { s.w.service.down, s.w.service.share = false, 0 })
 	s.calls.Wait()

@@ -41,7 +41,7 @@ func TestAFailureAnswersTheOldestCaller(t *testing.T) {
 		var first, second answers
 		w.service.fail = true
 		first.call(t.Context(), w.replicas[0], 3, keyed)
-		time.Sleep(5 * time.Second) // so that the order of the first caller ends first at any times of the polls
+		time.Sleep(5 * time.Second) // so that the first caller's order ends first, whenever the polls happen
 		w.service.with(func() { w.service.fail = false })
 		second.call(t.Context(), w.replicas[0], 1, request("x"))
 		first.calls.Wait()
@@ -76,8 +76,8 @@ func (l slowTake) Take(ctx context.Context, r pool.Request) (pool.Token, error) 
 	return token, err
 }
 
-// An order fails while a served caller is still listed, and before this caller's replica knows of the
-// failure. The other caller gets the error, and no order is placed for it.
+// An order fails while a caller that already has a token is still listed, and before this caller's
+// replica knows of the failure. The other caller gets the error, and no order is placed for it.
 func TestAFailureCausesNoExtraOrder(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{
@@ -95,8 +95,8 @@ func TestAFailureCausesNoExtraOrder(t *testing.T) {
 	})
 }
 
-// crossOrders makes the second caller's order, at replica 1, serve the first caller, at replica 0.
-// The first caller's order is still in flight and will fail.
+// crossOrders makes the second caller's order, placed by replica 1, serve the first caller, at replica
+// 0. The first caller's order is still in flight and will fail.
 func crossOrders(t *testing.T, w *scenario) *answers {
 	t.Helper()
 	var first, second answers
@@ -112,7 +112,7 @@ func crossOrders(t *testing.T, w *scenario) *answers {
 	return &second
 }
 
-// A failure answers at once the caller without an order, at any replica.
+// A failure answers at once a caller without an order, even if the caller waits at another replica.
 func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		began := time.Now()
@@ -146,8 +146,8 @@ func TestTheFailureOfAnAdoptedOrderAnswersACaller(t *testing.T) {
 	})
 }
 
-// A provider rejects the parameters after the submit. The replica of the caller that gets the
-// rejection remembers it.
+// A provider rejects the parameters after the submit. The rejection is remembered by the replica whose
+// caller gets it.
 func TestALateRejectionIsRememberedAtTheCallersReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.cause = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} })
@@ -218,8 +218,8 @@ func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
 	})
 }
 
-// At all times and replicas, each call causes one order and gets its own token, and each failure
-// answers one call.
+// Each call causes one order and gets its own token, and each failure answers one call. This holds for
+// calls at random times and replicas.
 func TestEachCallHasOneOrder(t *testing.T) {
 	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {

@@ -35,7 +35,7 @@ type guest struct {
 	calls  []*call // in the order of arrival
 	orders int     // number of orders in flight that this replica placed
 	queued bool    // the guest is in the queue, or a placer works on it
-	woken  bool    // an event came since the placer last checked the guest
+	woken  bool    // an event arrived after the placer last checked the guest
 }
 
 // call is a pending caller of a guest.
@@ -119,8 +119,8 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
-	// The guest stays on the list for longer than the wait. A token that is returned because its
-	// caller hung up is then still accepted.
+	// The guest stays on the list for longer than the wait. If the caller hangs up and its token is
+	// returned later, the stock still accepts the token.
 	use.Wait = r.Take.Wait + r.Guest.Spec.Lifetime
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
 		gs.counter.countGuests(1, 0)
@@ -188,8 +188,8 @@ func (gs *guests) forgetLocked(g *guest) {
 	}
 }
 
-// uncoveredLocked returns the calls whose tickets have no order in flight that this replica placed, in
-// the order of arrival.
+// uncoveredLocked returns the calls for whose tickets this replica has no order in flight, in the order
+// of arrival.
 func (g *guest) uncoveredLocked() (calls []*call) {
 	tickets, covered := 0, map[string]bool{}
 	for _, c := range g.calls {
@@ -261,8 +261,8 @@ func (gs *guests) handleEndLocked(g *guest, r purchase.Result) {
 	}
 }
 
-// refuse ends the waits of all calls of the guest with a rejection. For the duration of the argument
-// lasts, later requests get the same rejection.
+// refuse ends the waits of all calls of the guest with a rejection. Later requests get the same
+// rejection until the duration `lasts` has passed.
 func (gs *guests) refuse(g *guest, rejection *SolveError, lasts time.Duration) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -272,7 +272,7 @@ func (gs *guests) refuse(g *guest, rejection *SolveError, lasts time.Duration) {
 func (gs *guests) refuseLocked(g *guest, rejection *SolveError, lasts time.Duration) {
 	at := time.Now()
 	maps.DeleteFunc(gs.refusals, func(_ captcha.ID, r refusal) bool { return !at.Before(r.until) })
-	if len(gs.refusals) < mostRefusals { // without this entry, the stock refuses the next order
+	if len(gs.refusals) < mostRefusals { // if this list is full, the stock still refuses the next order
 		gs.refusals[g.id] = refusal{rejection, at.Add(lasts)}
 	}
 	for _, c := range g.calls {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// After a caller gives up, its order serves the next caller, and no other order is placed.
+// After a caller gives up, its order serves the next caller. poold places no second order.
 func TestAnOrderOutlivesItsCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -67,8 +67,8 @@ func TestARejectionIsRemembered(t *testing.T) {
 	})
 }
 
-// The callers of each guest learn of an outage and its end within the time patience. After the outage
-// they are served.
+// During an outage, the callers of each guest get an OutageError within the time patience. After the
+// outage, callers get tokens.
 func TestCallersLearnOfAnOutage(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		const guests = 20
@@ -95,7 +95,7 @@ func TestCallersLearnOfAnOutage(t *testing.T) {
 	})
 }
 
-// A guest with callers gets a slot before targets without callers, at any height of their bids.
+// A guest with callers gets a slot before targets without callers, however high these targets bid.
 func TestGuestsWithCallersGetSlotsFirst(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.replicas[0]
@@ -155,7 +155,7 @@ func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 	})
 }
 
-// A used-up budget is no error for a caller that the order of another replica will serve.
+// If a budget is used up, a caller that another replica's order will serve gets no error.
 func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -171,8 +171,8 @@ func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
 	})
 }
 
-// If a budget is used up, the newest caller gets the error. An older caller is served by the order of
-// another replica.
+// If a budget is used up, the newest caller gets the error. The order of another replica serves the
+// older caller.
 func TestAUsedUpBudgetRefusesTheNewestCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -211,7 +211,8 @@ func TestARetryAfterAKillGetsTheSameOrder(t *testing.T) {
 	})
 }
 
-// A replica forgets guests and shares that have no callers and no orders. Either may end last.
+// A replica forgets guests and shares that have no callers and no orders, whether the last caller or
+// the last order ends first.
 func TestGuestsAreForgotten(t *testing.T) {
 	for name, during := range map[string]func(*service){
 		"solved":    func(*service) {},
@@ -253,7 +254,7 @@ func TestGuestsAreForgotten(t *testing.T) {
 
 type panicking struct {
 	Buyer
-	faults atomic.Int64 // number of panics to come
+	faults atomic.Int64 // number of panics that are still to come
 }
 
 func (p *panicking) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {

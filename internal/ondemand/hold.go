@@ -18,8 +18,8 @@ import (
 const (
 	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = dedup.ClaimLease * 3 / 10
-	// endMargin is the time before the end of its claim at which a solve without a token fails. The
-	// claim store then still records the failure.
+	// endMargin is how long before the end of its claim a solve without a token fails. In this time the
+	// claim store can still record the failure.
 	endMargin = time.Second
 	// formerWait limits each wait for an order that a previous holder placed.
 	formerWait = 10 * time.Second
@@ -121,8 +121,8 @@ func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token,
 			return token, err
 		}
 		h.stock.Store(&own)
-		// Note the identity in the claim before the purchase, because this replica may die before it renews
-		// its lease.
+		// Record the identity in the claim before the purchase, because this replica may die before it
+		// renews its lease.
 		if mine, _, err := ss.claims.Hold(ctx, h.key, h.claim.Fence, own); err == nil && !mine {
 			return pool.Token{}, errLost
 		}
@@ -147,10 +147,10 @@ func (ss *shares) takeFormer(ctx context.Context, id captcha.ID, r Request) (poo
 	}
 }
 
-// settle ends a claim with a token. The longest waiting caller gets the token as bought, and the others
-// get it as shared. If the claim store does not respond, settle gives the token to all callers at this
-// replica. If no caller is left at this replica, settle releases the claim: the first caller of the next
-// holder gets the token as bought.
+// settle ends a claim with a token. The longest waiting caller gets the token as bought, and the other
+// callers get the token as shared. If the claim store does not respond, settle gives the token only to
+// the callers at this replica. If this replica has no caller left, settle releases the claim, and the
+// first caller of the next holder gets the token as bought.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
 	if len(ss.waitersOf(h.share)) == 0 {
 		ss.release(ctx, h)
@@ -190,9 +190,9 @@ func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 	ss.deliver(h.share, []*waiter{w}, got)
 }
 
-// sourceOf returns the source of the first caller's token. The source is "bought", unless another
-// holder of the same solve hands the token out as bought. Another holder can hand it out only if an
-// earlier holder took the token, or if this holder did not end the claim itself.
+// sourceOf returns the source of the first caller's token. The source is FromShared if another holder
+// of the same solve hands the token out as bought. Another holder can do this only if an earlier holder
+// took the token, or if this holder did not end the claim itself.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
 	if source == pool.FromWait || source == pool.FromReplay {
@@ -211,7 +211,7 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	return source
 }
 
-// fail ends a claim with an error, and returns this error to the callers that came before the end.
+// fail ends a claim with an error. It returns this error to the callers that came before the end.
 func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	waiters := ss.waitersOf(h.share)
 	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})

@@ -52,7 +52,7 @@ const (
 	kindFull    errorKind = "full"
 )
 
-// encodeToken encodes a token that may be shared for the duration of the argument lasts.
+// encodeToken encodes a token that may be shared for the duration `lasts`.
 func encodeToken(t pool.Token, lasts time.Duration) []byte {
 	return encode(storedEnd{Token: &sharedToken{
 		Order: t.Order, Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
@@ -113,8 +113,8 @@ func readEnd(c dedup.Claim, margin time.Duration) outcome {
 	return outcome{err: &SolveError{Reason: "the shared solve has ended, and its outcome is unknown"}}
 }
 
-// token returns the token with its remaining life. The argument left is how long the token may still
-// be shared.
+// token returns the token with its remaining life. The argument left is the remaining time for which
+// the token may be shared.
 func (t *sharedToken) token(left time.Duration) pool.Token {
 	since := time.Duration(t.Shared)*time.Millisecond - left
 	return pool.Token{

@@ -35,8 +35,8 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 	}
 }
 
-// The claim store keeps all fields of a token. Its TTL falls by the time since the end of the solve.
-// Replicas of other versions write and read the same text.
+// The claim store keeps all fields of a token, but reduces its TTL by the time since the end of the
+// solve. Replicas of other versions write and read the same text.
 func TestATokenSurvivesTheClaimStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UTC().Round(0)
@@ -93,7 +93,7 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 	})
 }
 
-// An invalid text in the claim store is read as a failed solve.
+// An invalid text in the claim store counts as a failed solve.
 func TestAnInvalidEndIsAFailure(t *testing.T) {
 	for _, state := range []dedup.ClaimState{dedup.ClaimError, dedup.ClaimShared} {
 		for _, value := range []string{"", "{", "{}", `{"token":null}`} {

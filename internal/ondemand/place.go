@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// bidFor limits the wait of one bid for a slot. Then the placer checks whether the call is still
-	// pending.
+	// bidFor limits the wait of one bid for a slot. After this time the placer checks whether the
+	// call is still pending.
 	bidFor = 500 * time.Millisecond
 	// patience is how long a caller waits for a slot before it gets an OutageError.
 	patience = 2 * time.Second
@@ -34,8 +34,7 @@ func (gs *guests) place(ctx context.Context, g *guest) {
 }
 
 // nextCall returns a call without an order. If there is no such call, nextCall ends the placer's work
-// and returns nil. It does the same if the argument enough is true and no event came since the last
-// check.
+// and returns nil. It also does so if enough is true and no event came after the last check.
 func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -47,7 +46,7 @@ func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	return nil
 }
 
-// endPlacing records that no placer works on the guest any more.
+// endPlacing records that the placer has stopped working on the guest.
 func (gs *guests) endPlacing(g *guest) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -97,8 +96,8 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	}
 }
 
-// answerBounded ends the waits of the calls without an order. The last orders of the guest failed,
-// and the stock would admit the next order only after the time-outs of these calls.
+// answerBounded ends the waits of the calls without an order. It is called when the last orders of
+// the guest failed and the stock would admit the next order only after the time-outs of these calls.
 func (gs *guests) answerBounded(g *guest, bound *pool.BoundedError) (enough bool) {
 	if bound.Hopeless {
 		gs.refuse(g, &SolveError{Refused: true, Reason: bound.Reason}, min(refusedFor, bound.RetryAfter))
@@ -126,8 +125,9 @@ func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	}
 }
 
-// answerBudget returns a BudgetError to the calls that arrived last, one call for each order that the
-// stock lacks. It reads the stock, because the buyer checks the budgets before it checks the depth.
+// answerBudget returns a BudgetError to the calls that arrived last. It ends one call for each order
+// that the stock lacks. It reads the stock, because the buyer checks the budgets before it checks the
+// depth.
 func (gs *guests) answerBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
 	stock, err := gs.tokens.Look(ctx, g.id, c.spec.Margin, 0)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// silent is a logger that discards the log of go-redis, because tests cut its connections.
+// silent is a logger that discards go-redis' messages, because these tests cut its connections.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -47,17 +47,17 @@ func (noObserver) Report(string, string) {}
 
 // service is a simulated solving service.
 type service struct {
-	interval time.Duration // between polls
+	interval time.Duration // interval between polls
 
 	mu     sync.Mutex
 	lead   time.Duration // time from a submit to the answer
-	spread time.Duration // a random time below this one is added to each lead
-	refuse error         // error of each submit
+	spread time.Duration // upper limit of the random time that is added to each lead
+	refuse error         // error of each submit; nil = none
 	fail   bool          // the next tasks fail
-	share  float64       // share of the other tasks that fail
+	share  float64       // share of the tasks that fail while the field fail is false
 	cause  error         // error of failed tasks; nil = unsolvable
 	down   bool          // the service is down
-	until  time.Time     // end of the outage if the service is down
+	until  time.Time     // end of the outage while the service is down
 	tasks  map[string]task
 
 	refusals []error     // errors of the next submits
@@ -76,14 +76,14 @@ func (s *service) with(change func()) {
 	change()
 }
 
-// sold is the number of tasks.
+// sold returns the number of tasks.
 func (s *service) sold() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tasks)
 }
 
-// dead is the number of failed tasks.
+// dead returns the number of failed tasks.
 func (s *service) dead() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *service) State(time.Time) provider.State {
 type scenario struct {
 	t        *testing.T
 	redis    *redistest.Bubble
-	ahead    atomic.Int64 // ns by which Redis' clock is ahead of the replicas'
+	ahead    atomic.Int64 // by how many ns Redis' clock is ahead of the replicas' clock
 	service  *service
 	replicas []*replica
 }
@@ -197,7 +197,7 @@ func (w *scenario) dial(ctx context.Context, network, address string) (net.Conn,
 	return clockedConn{conn, w}, nil
 }
 
-// clockedConn sets Redis' clock before each command.
+// clockedConn sets Redis' clock before each command of a connection.
 type clockedConn struct {
 	net.Conn
 	w *scenario
@@ -216,7 +216,7 @@ type doubles struct {
 	savings func(Savings) Savings
 	tokens  func(Tokens) Tokens
 	orders  func(purchase.Orders) purchase.Orders
-	ends    int          // limit of the ended orders that wait for the history; 0 = none
+	ends    int          // maximum number of ended orders that wait for the history; 0 = none
 	log     *slog.Logger // of the service; nil = discarded
 }
 
@@ -270,7 +270,7 @@ func (w *scenario) start(with doubles) *replica {
 	go func() {
 		work.Wait()
 		_ = r.buyer.Wait()
-		time.Sleep(time.Second) // so that the counts include the callers that the end answers
+		time.Sleep(time.Second) // so that the counts include the callers whose waits the stop ends
 		end()
 		support.Wait()
 		close(r.done)
@@ -315,7 +315,7 @@ func requestFor(id captcha.Identity) Request {
 	}
 }
 
-// behind returns a sharing request with a proxy.
+// behind returns a sharing request that uses a proxy.
 func behind(proxy captcha.Secret) Request {
 	id := request("x").Guest.Spec.Identity
 	id.Proxy, id.ProxyType = proxy, "http"

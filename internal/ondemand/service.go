@@ -42,7 +42,7 @@ type Service struct {
 	log       *slog.Logger
 }
 
-// New makes a service. It starts no goroutine; Run does the work.
+// New returns a service. It starts no goroutine; Run does the work.
 func New(p Parts) *Service {
 	c := &counter{savings: p.Savings, guests: p.Guests, log: p.Log, requests: map[dedup.SavingsSource]int{}}
 	gs := &guests{
@@ -98,9 +98,9 @@ func (s *Service) Wake(id captcha.ID) {
 // of the order has no target.
 func (s *Service) Ended(id captcha.ID, r purchase.Result) { s.guests.handleAdoptedEnd(id, r) }
 
-// Run places orders and solves for claims until ctx ends. Then it places no more orders, ends the
-// waits for shared solves, and returns when every goroutine has ended. The buyer finishes the orders
-// in flight. Run must be called at most once.
+// Run places orders and solves for claims until ctx ends. After that it places no more orders, ends the
+// waits for shared solves, and returns when every goroutine has ended. The buyer finishes the orders in
+// flight. Run must be called at most once.
 func (s *Service) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.guests.run(ctx) })

@@ -21,10 +21,10 @@ func (joining) Take(context.Context, pool.Request) (pool.Token, error) {
 	return pool.Token{Value: "v", Source: pool.FromReplay, Joined: true}, nil
 }
 
-// retiring is a list of guests that notes the calls of Retire.
+// retiring is a list of guests that records the calls of Retire.
 type retiring struct {
 	Guests
-	asked chan bool // whether the identity "target" has a target
+	asked chan bool // gets true if the identity "target" has a target and the identity "guest" has none
 }
 
 func (r retiring) Use(context.Context, captcha.ID, pool.GuestUse) error { return nil }
@@ -37,8 +37,8 @@ func (r retiring) Retire(_ context.Context, hasTarget func(captcha.ID) bool) (in
 	return 0, errors.New("no connection")
 }
 
-// A caller of a target joins the wait of an equal request. The replays of the guests do not include
-// this caller.
+// A caller of a target that joins the wait of an equal request does not count among the replays of
+// the guests.
 func TestCallersOfTargetsAreNoGuests(t *testing.T) {
 	s := New(Parts{Tokens: joining{}, Guests: retiring{}, Log: slog.New(slog.DiscardHandler)})
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestTargetsAreNotRetired(t *testing.T) {
 	})
 }
 
-// A request that got no token counts as missed if a token could have come, and as refused otherwise.
+// A request without a token counts as missed if a token could have come, and as refused if not.
 func TestRequestsWithoutATokenAreMissedOrRefused(t *testing.T) {
 	for _, c := range []struct {
 		err  error

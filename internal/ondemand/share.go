@@ -48,7 +48,7 @@ type shares struct {
 	counter *counter
 	log     *slog.Logger
 	begun   *queue[*share]
-	stopped chan struct{} // closed when the method run starts no more shares
+	stopped chan struct{} // closed when run starts no more shares
 
 	mu sync.Mutex
 	of map[captcha.ID]*share
@@ -197,7 +197,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 				ss.waitForEvent(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)
-				answered = time.Now() // the claim store has responded until now
+				answered = time.Now() // the claim store still responds
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func TestASolveOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// If the wait of one caller is ended early, the solve of the other callers continues.
+// If one caller's wait ends early, the solve continues for the other callers.
 func TestASharersTimeoutLeavesTheSolve(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		over := make(chan struct{})
@@ -107,10 +107,10 @@ func TestASharersTimeoutLeavesTheSolve(t *testing.T) {
 	})
 }
 
-// A holder is killed or stops while its order is in flight, and another replica replaces the holder.
-// The order serves the callers of the other replica, one of them as bought. They get the token within
-// 10 s after a kill, and at once after a stop. The end-to-end tests also kill a holder after the
-// landing.
+// A holder is killed or stops while its order is in flight, and another replica replaces it. The
+// order serves the callers of this replica, and one of them gets the token as bought. They get the
+// token within 10 s after a kill, and at once after a stop. The end-to-end tests also kill a holder
+// after the landing.
 func TestAHolderIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(*scenario, *replica)
@@ -147,7 +147,7 @@ func TestAHolderIsReplaced(t *testing.T) {
 	}
 }
 
-// stuck is a claim store at a replica that dies before End succeeds.
+// stuck is the claim store of a replica that dies before End succeeds.
 type stuck struct{ Claims }
 
 func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ dedup.ClaimEnd) (bool, error) {
@@ -155,7 +155,7 @@ func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ dedup.ClaimEnd)
 	return false, redisdb.ErrDown
 }
 
-// The new holder gets the token that a dead holder had taken but not handed out.
+// A new holder gets the token that the dead holder had taken but not handed out.
 func TestANewHolderGetsTheTokenOfADeadOne(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
@@ -220,7 +220,7 @@ func TestAFailureAnswersAllSharers(t *testing.T) {
 	})
 }
 
-// A new holder with another proxy takes the token of the old holder's order.
+// A new holder that uses another proxy takes the token of the old holder's order.
 func TestANewHolderTakesTheOrderOfAnotherProxy(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		var dead, a answers
@@ -237,8 +237,8 @@ func TestANewHolderTakesTheOrderOfAnotherProxy(t *testing.T) {
 	})
 }
 
-// A holder that releases its claim leaves its order to a holder with another proxy. This also holds
-// if the releasing holder found no stock of the previous holder.
+// A holder that releases its claim leaves its order to a holder with another proxy. This also applies
+// if the releasing holder itself found no stock of the holder before it.
 func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		waitShortly := func(r Request) {
@@ -260,8 +260,8 @@ func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// A holder that dies right after the purchase for its proxy leaves its order to a holder with another
-// proxy.
+// If a holder dies right after the purchase for its proxy, a holder with another proxy gets its
+// order.
 func TestADeadHoldersClaimKeepsItsOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.fail = true })
@@ -335,7 +335,8 @@ func TestAStopAnswersPendingCallers(t *testing.T) {
 	})
 }
 
-// When a limit is reached, a further share, and a further caller of a share, is refused as Full.
+// If the limit of shares or the limit of a share's callers is reached, the next caller gets a
+// *pool.EmptyError whose field Full is true.
 func TestSharesAreLimited(t *testing.T) {
 	ss := &shares{of: map[captcha.ID]*share{}}
 	for i := range mostShares {

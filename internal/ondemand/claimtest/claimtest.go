@@ -1,13 +1,13 @@
 // Package claimtest is the conformance suite of both claim stores, redisclaims and pgclaims. Only
 // tests import it.
 //
-// The test RandomCallsMatchTheModel makes random calls and compares the results of a store and of a
-// model. The other tests cover what the model lacks: concurrency, real time, values of any bytes,
-// notifications and the deletion of ended claims.
+// The test RandomCallsMatchTheModel makes random calls and compares the results of a store with the
+// results of a model. The other tests cover what the model lacks: concurrency, real time, values of
+// any bytes, notifications and the deletion of ended claims.
 //
-// A test opens a store with the time limits that it needs. Tests that depend on time measure the
-// elapsed time, so on a busy machine they take longer but still pass. In a synctest bubble they take
-// no real time.
+// Each test opens a store with its own time limits. Tests that depend on time measure the elapsed
+// time, so they take longer on a busy machine but still pass. In a synctest bubble they take no real
+// time.
 package claimtest
 
 import (
@@ -33,18 +33,18 @@ type Claims interface {
 // Backend is the claim store of one test.
 type Backend struct {
 	Replicas []Claims // three or more replicas over the same data
-	// Exact reports that time passes only while a test sleeps, as in a bubble.
+	// Exact means that time passes only while a test sleeps, as in a bubble.
 	Exact bool
-	// Woken reports whether a replica was woken with a key since the store was opened.
+	// Woken reports whether the store has woken a replica with a key since the store was opened.
 	Woken func(replica int, key captcha.ID) bool
-	// Left counts the keys or rows of claims in the store, without savings.
+	// Left returns the number of keys or rows of claims in the store. It does not count savings.
 	Left func(t *testing.T) int
 }
 
-// Open opens a backend with the given time limits. The backend ends with the test.
+// Open opens a backend with the given time limits. The backend is closed when the test ends.
 type Open func(t *testing.T, times dedup.ClaimTimes) Backend
 
-// Suite lists the tests. Each may run in a bubble.
+// Suite lists the tests. Each test may run in a synctest bubble.
 var Suite = map[string]func(*testing.T, Open){
 	"OneOfManyHolds":             testOneOfManyHolds,
 	"FencesGrow":                 testFencesGrow,
@@ -129,7 +129,8 @@ func checkClaim(t *testing.T, what string, got dedup.Claim, state dedup.ClaimSta
 	}
 }
 
-// hold calls Hold and checks whether the fence belongs to the holder.
+// hold calls Hold and fails the test unless the result mine equals want. It returns the result
+// wanted.
 func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wanted bool) {
 	t.Helper()
 	mine, wanted, err := c.Hold(t.Context(), key, fence, identityOf(key))
@@ -139,7 +140,6 @@ func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wante
 	return wanted
 }
 
-// release calls Release.
 func release(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha.ID) {
 	t.Helper()
 	if err := c.Release(t.Context(), key, fence, identity); err != nil {
@@ -147,7 +147,7 @@ func release(t *testing.T, c Claims, key captcha.ID, fence int64, identity captc
 	}
 }
 
-// end calls End and checks whether the store accepts the end.
+// end calls End and fails the test unless the result ok equals want.
 func end(t *testing.T, c Claims, key captcha.ID, fence int64, e dedup.ClaimEnd, want bool) {
 	t.Helper()
 	if ok, err := c.End(t.Context(), key, fence, e); err != nil || ok != want {
@@ -163,12 +163,12 @@ func token(value string, lasts time.Duration) dedup.ClaimEnd {
 // failure returns an end without a token.
 func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
-// rounding is the tolerance for a time limit that ends too early, because a store may round times to
+// rounding is how much too early a time limit may end, because a store may round times to
 // milliseconds.
 const rounding = 2 * time.Millisecond
 
-// pollUntil calls condition until condition returns true. The test fails if, counted from began, this
-// takes less than the shortest time or over ten seconds more.
+// pollUntil calls condition until it returns true. The test fails unless this happens between
+// `shortest` and `shortest` plus 10 s, counted from began.
 func pollUntil(t *testing.T, what string, began time.Time, shortest time.Duration, condition func() bool) {
 	t.Helper()
 	for !condition() {

@@ -32,7 +32,7 @@ func enterConcurrently(t *testing.T, b Backend, key captcha.ID, solve string) []
 }
 
 // heldClaim returns the only claim in the state ClaimHeld, and checks that all other claims wait for
-// the same solve.
+// its solve.
 func heldClaim(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	t.Helper()
 	var holder dedup.Claim
@@ -97,8 +97,8 @@ func testFencesGrow(t *testing.T, open Open) {
 	}
 }
 
-// When the lease expires, and not earlier, another replica becomes the holder. The new holder gets
-// the name of the solve and the identity that the old holder noted last.
+// When the lease expires, and not earlier, another replica becomes the holder. The new holder gets the
+// name of the solve and the identity that the old holder recorded last.
 func testTakeoverAfterTheLease(t *testing.T, open Open) {
 	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = 300 * time.Millisecond })
 	for _, waits := range []bool{true, false} {

@@ -12,7 +12,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// outcome is the end of a solve, which the model keeps until the time in the field ends.
+// outcome is the end of a solve. The model forgets it at the time in the field ends.
 type outcome struct {
 	solve string
 	value string
@@ -32,8 +32,8 @@ type model struct {
 	lease, stops  time.Time
 	asked         time.Time
 	token, failed outcome
-	last          *dedup.ClaimEnd // how the latest fence ended the solve; nil = it has not ended
-	ended         time.Time       // when the latest fence ended the solve
+	last          *dedup.ClaimEnd // how the holder with the latest fence ended the solve; nil = it has not ended
+	ended         time.Time       // when the holder with the latest fence ended the solve
 	saved         map[dedup.SavingsSource]int64
 }
 

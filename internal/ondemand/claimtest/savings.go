@@ -63,8 +63,9 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 	}
 }
 
-// A request that shares a token is counted by its arrival: during the solve or after the solve has
-// ended. A request that gets no token is not counted. An entry without callers counts nothing.
+// A request that shares a token is counted by its time of arrival: during the solve or after the
+// solve has ended. A request that gets no token is not counted. An entry without callers counts
+// nothing.
 func testRequestsCountByArrival(t *testing.T, open Open) {
 	b := open(t, longTimes)
 	key, other := newKey(), newKey()

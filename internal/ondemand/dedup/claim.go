@@ -40,8 +40,8 @@ type ClaimState string
 const (
 	ClaimHeld    ClaimState = "held"    // this replica holds the claim and must solve
 	ClaimSolving ClaimState = "solving" // another replica holds the claim
-	ClaimShared  ClaimState = "solved"  // the solve brought a token
-	ClaimError   ClaimState = "error"   // the solve brought no token
+	ClaimShared  ClaimState = "solved"  // the solve ended with a token
+	ClaimError   ClaimState = "error"   // the solve ended without a token
 )
 
 // ClaimEntry is a replica's request for the solve of a key.
@@ -77,7 +77,7 @@ type Claim struct {
 // ClaimEnd is the end of a solve.
 type ClaimEnd struct {
 	Value  []byte        // the encoded token or error for the waiting replicas
-	Failed bool          // true: only replicas that wait now get Value, and later requests begin a new solve
+	Failed bool          // true: Value is only for replicas that already wait; later requests begin a new solve
 	Lasts  time.Duration // how long a token may be shared; at most ClaimSolved
 }
 
@@ -97,6 +97,6 @@ const (
 
 // SavingsDay counts the requests of one UTC day.
 type SavingsDay struct {
-	Date     string // 2006-01-02
+	Date     string // in the form 2006-01-02
 	BySource map[SavingsSource]int64
 }

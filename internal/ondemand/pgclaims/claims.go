@@ -14,7 +14,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// channel carries the keys of solves that ended or were released.
+// channel is the notification channel for the keys of solves that ended or were released.
 const channel = "poold_claims"
 
 // Options are the options of New.
@@ -79,8 +79,8 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 	return claim, wrapError("entering a claim", err)
 }
 
-// enter decides the result of Enter from the row of the key, and changes the row. The argument call
-// is a random name for the call of Enter. All attempts of the same call have the same name.
+// enter decides the result of Enter from the row of the key, and changes the row. The argument call is
+// a random name for the call of Enter. If a call is retried, all its attempts have the same name.
 func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)
@@ -169,7 +169,7 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 			ok = r.endedBy(fence, end)
 			return nil
 		}
-		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // no caller repeats End after the time kept
+		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // no caller repeats End after the time in kept
 		if end.Failed {
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3::timestamptz, $4::timestamptz), outcome = $5,
 				failed_solve = solve, failed_until = $4, failure = $6 where key = $1`,
@@ -192,7 +192,7 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 	return ok, nil
 }
 
-// nonNil returns an empty slice for a nil value, because null in SQL means that there is no value.
+// nonNil returns an empty slice for a nil value, because SQL's null stands for a missing value.
 func nonNil(value []byte) []byte {
 	if value == nil {
 		return []byte{}

@@ -20,7 +20,7 @@ import (
 type replica struct {
 	*Claims
 	logs  testkit.Log
-	woken sync.Map // the keys with which the replica was woken
+	woken sync.Map // keys with which the store has woken the replica
 }
 
 // runClaims runs claims with the usual prefix on a database until the test ends.
@@ -29,8 +29,8 @@ func runClaims(t *testing.T, address string, limit time.Duration, times dedup.Cl
 	return runClaimsAs(t, address, "captcha", limit, times)
 }
 
-// runClaimsAs runs the claims of an installation on a database until the test ends. It makes the
-// schema if the server responds.
+// runClaimsAs runs the claims of an installation on a database until the test ends. If the
+// server responds, it creates the schema.
 func runClaimsAs(t *testing.T, address, prefix string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
 	r := &replica{}

@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// key names the claim of a story.
+// key names the claim of all stories in this file.
 const key = captcha.ID("0123456789abcdef")
 
 // entryFor returns an entry for key; the argument solve is "" for a new caller.
@@ -44,7 +44,8 @@ func callAll(t *testing.T, c *replica) []error {
 	return []error{entered, held, letGo, ended, counted, read}
 }
 
-// A lost reply changes nothing: a retry learns that the replica began, took over or ended the solve.
+// A lost reply changes nothing: the retry returns that the replica began, took over or ended the
+// solve.
 func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
@@ -59,7 +60,7 @@ func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("%s: no answer was stolen", what)
 		}
 	}
-	// The thief may also steal the reply to a deletion of ended claims.
+	// The thief may also steal the reply to the statement that deletes ended claims.
 	var first, second dedup.Claim
 	steal("begin", func() { first = mustEnter(t, one, "", dedup.ClaimHeld) })
 	time.Sleep(times.Lease)
@@ -145,12 +146,12 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Without its tables each call fails with a redisdb.ErrDown that names the remedy. When the tables
-// are back, calls succeed.
+// If its tables are missing, each call fails with a redisdb.ErrDown that names the remedy. After the
+// tables are recreated, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})
-	testkit.Within(t, postgrestest.Patience, "Run is connected", func() bool { // Run makes missing tables when it connects
+	testkit.Within(t, postgrestest.Patience, "Run is connected", func() bool { // Run creates missing tables when it connects
 		server.SQL(t, address, "notify "+channel+", 'connected'")
 		_, heard := c.woken.Load(captcha.ID("connected"))
 		return heard
@@ -172,8 +173,8 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// If the server cannot write a claim, the call fails with a redisdb.ErrDown that names the call. It
-// changes nothing and wakes no replica. The holder can repeat the call.
+// If the server cannot write a claim, the call fails with a redisdb.ErrDown that names the operation.
+// The call changes nothing and wakes no replica. The holder can repeat the call.
 func testRefusedWrites(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})

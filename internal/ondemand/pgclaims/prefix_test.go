@@ -16,10 +16,10 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// predecessors is the number of schema files of the version before prefixes.
+// predecessors is the number of schema files of the last version without prefixes.
 const predecessors = 4
 
-// makeOldDatabase makes a database of the version before prefixes.
+// makeOldDatabase makes a database of the last version without prefixes.
 func makeOldDatabase(t *testing.T, server *postgrestest.Server) (address string) {
 	t.Helper()
 	address = server.Database(t)
@@ -38,8 +38,8 @@ func makeOldDatabase(t *testing.T, server *postgrestest.Server) (address string)
 	return address
 }
 
-// Replicas of the version before prefixes share claims and savings with the installation that
-// replaces them. Each side finds the rows of the other side by the key and source without prefix.
+// Replicas of the last version without prefixes share claims and savings with the installation that
+// replaces them. Both find each other's rows, because the keys and sources have no prefix.
 func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 	address := makeOldDatabase(t, server)
 	begin := func(key captcha.ID, solve string) { // begins a solve as a replica of the old version does

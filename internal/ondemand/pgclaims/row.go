@@ -12,7 +12,8 @@ import (
 	"poold/internal/postgres"
 )
 
-// setBack is the largest step back of the server's clock that the store tolerates, as in redisclaims.
+// setBack is the largest step back of the server's clock that the store tolerates. Package redisclaims
+// has the same limit.
 const setBack = 10 * time.Second
 
 // row is a claim in the table. A key without a row is treated as a claim that ended at the zero time.
@@ -39,9 +40,9 @@ type row struct {
 // withPrefix puts the prefix of this installation before a key or a source.
 func (c *Claims) withPrefix(text string) string { return c.o.Prefix + ":" + text }
 
-// isUnprefixed returns an SQL expression. It is true if a parameter, the prefix of an installation,
-// equals the default of the column prefix. The keys of that installation have no prefix; see the
-// package comment.
+// isUnprefixed returns an SQL expression. It is true if the parameter, which is an installation's
+// prefix, equals the default of the column prefix. The keys of this installation have no prefix; see
+// the package comment.
 func isUnprefixed(table, parameter string) string {
 	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
 		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
@@ -71,9 +72,9 @@ func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row
 	return r, err
 }
 
-// boundTime returns the time t, or the zero time if t is further in the future than the argument
-// longest allows. Such a time was written before the server's clock was set back, for example by a
-// failover to a server whose clock is behind. Its age is unknown.
+// boundTime returns the time t. If t is more than `longest` in the future, it returns the zero time: t
+// was written before the server's clock was set back, so the age of t is unknown. A failover to a
+// server whose clock is behind is one cause.
 func (r *row) boundTime(t time.Time, longest time.Duration) time.Time {
 	if t.Sub(r.now) > longest+setBack {
 		return time.Time{}
@@ -87,8 +88,8 @@ func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
 // shared reports whether the solve has ended with a token that callers can still share.
 func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 
-// heldBy reports whether the fence belongs to the holder. After the end of its lease, the holder
-// keeps the solve until another replica takes over the solve.
+// heldBy reports whether the fence belongs to the holder. After its lease expires, the holder keeps the
+// solve until another replica takes over.
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
 // endedBy reports whether the holder with this fence ended the solve with the same end.

@@ -9,8 +9,8 @@ import (
 )
 
 // Run receives the notifications about ended and released solves, and deletes ended claims, until ctx
-// ends. It also connects to a server that was down at the start. Without Run, all calls would then
-// keep failing.
+// ends. If the server was down at the start, Run connects later. Without Run, all calls would keep
+// failing in this case.
 func (c *Claims) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()

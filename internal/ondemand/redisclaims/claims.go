@@ -36,8 +36,8 @@ func New(db *redisdb.DB, o Options) *Claims {
 }
 
 // claimKeys has the keys of one claim: the claim itself, the token of its last successful solve, its
-// last failure, today's savings and, if a call counts requests, the mark of the call. All keys are in
-// one slot, so that one script can use a claim and the savings.
+// last failure and today's savings. If a call counts requests, mark is the key that marks the call as
+// counted. All keys are in one slot, so that one script can use a claim and the savings.
 type claimKeys struct{ claim, token, failure, savings, mark string }
 
 func (c *Claims) keys(key captcha.ID) claimKeys {
@@ -56,10 +56,10 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Enter joins the solve of a key. It returns a shared token or the state of the solve under way, or
-// it makes this replica the holder, which must solve. While the solve is under way at another
-// replica, call Enter again until the solve ends. If Enter returns a token, the savings count the
-// callers.
+// Enter joins the solve of a key. Its result has one of three states: a shared token, a solve under
+// way at another replica, or a claim that this replica holds and must solve. While the solve is under
+// way at another replica, call Enter again until the solve ends. If Enter returns a token, the
+// savings count the callers.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	k, call := c.keys(e.Key), rand.Text()
 	k.mark = c.countedKey(call)

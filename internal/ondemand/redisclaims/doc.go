@@ -25,14 +25,15 @@
 //
 // # Invariants
 //
-//   - A claim has one holder. claim_enter.lua makes the first caller the holder, and another caller
-//     only after the lease has expired, with a higher fence. Calls of Hold and End with a lower
-//     fence change nothing. A new holder continues the solve under the same name.
-//   - Each call may be sent twice. A retry of Enter by the holder returns again that it holds the
-//     claim. A retry of End returns again that it ended the solve. Requests are counted once.
+//   - A claim has one holder. claim_enter.lua makes the first caller the holder. Another caller
+//     becomes the holder only after the lease has expired, and gets a higher fence. Calls of Hold and
+//     End with a lower fence change nothing. A new holder continues the solve under the same name.
+//   - Each call may be sent twice. A retry of Enter by the holder reports again that the replica holds
+//     the claim. A retry of End reports again that the replica ended the solve. Requests are counted
+//     once.
 //   - A shared token is deleted when its sharing time ends. A stored time that is too far in the
-//     future counts as over, because Redis' clock was set back by more than 10 s.
+//     future counts as past: it shows that Redis' clock was set back by more than 10 s.
 //
-// The scripts and Release publish the keys of ended and released solves on redisdb's channel. A message
-// may be lost, because a waiting replica also calls Enter again every second.
+// The scripts and Release publish the keys of ended and released solves on redisdb's channel. A lost
+// message only causes a delay, because a waiting replica calls Enter each second.
 package redisclaims

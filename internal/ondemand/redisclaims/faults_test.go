@@ -49,8 +49,8 @@ func sumSavings(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// This test follows one claim from its start to its end. It also runs with the minimal rights of the
-// docs.
+// This test follows one claim from its start to its end. It also runs as a Redis user with the
+// minimal rights that the docs list.
 func testAClaim(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("claim")
 	got := makeHolder(t, s, key)
@@ -72,13 +72,13 @@ func testAClaim(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// Each key of a claim expires with its content.
+// Each key of a claim expires together with its content.
 func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("keys of claims")
 	ctx, k := t.Context(), s.keys(key)
 	lives := func(name string, at time.Duration) {
 		t.Helper()
-		// The keys of days and marks contain a part that the test does not know.
+		// The names of savings and marks contain a part that the test does not know.
 		found := keysOf(t, s.db, name)
 		if len(found) == 0 {
 			t.Errorf("there is no %s", name)
@@ -113,8 +113,8 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// A key of a claim holds a value of another type, which poold did not write. Calls that need this key
-// name the key in their error and change nothing. They succeed after the key is deleted.
+// If a key of a claim holds a value of another type, which poold did not write, calls that need this
+// key name the key in their error and change nothing. After the key is deleted, the calls succeed.
 func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("foreign claim")
 	ctx, k := t.Context(), s.keys(key)
@@ -169,8 +169,8 @@ func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// One reply in three is lost. The client retries the call, which takes effect once and gives the same
-// reply again.
+// One reply in three is lost. The client retries the call. The call takes effect once, and the retry
+// gets the same reply.
 func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 	plain := open(t, o)
 	thief := redistest.NewThief(0.35, "{dedup}")
@@ -259,8 +259,8 @@ func TestClaimsWithoutRedis(t *testing.T) {
 	}
 }
 
-// Redis' clock is set back. After a step of at most 10 s, claims and tokens stay. After a larger step
-// their age is unknown, and they count as ended.
+// After Redis' clock was set back by at most 10 s, claims and tokens stay. After a larger step their
+// age is unknown, so they count as ended.
 func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	for _, c := range []struct {
 		back  time.Duration
@@ -301,8 +301,8 @@ func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// A replica takes over a claim whose lease ends too far in the future, although the solve is in
-// flight.
+// Another replica takes over a claim if the lease ends too far in the future, even while the solve is
+// in flight.
 func TestALeaseOfAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
@@ -371,7 +371,7 @@ func TestSavingsByDay(t *testing.T) {
 	})
 }
 
-// The scripts compute the same dates as Go over two centuries.
+// The scripts compute the same dates as Go, for two centuries.
 func TestDates(t *testing.T) {
 	testkit.WithoutRace(t)
 	s := open(t, redisdb.Options{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
@@ -381,7 +381,7 @@ func TestDates(t *testing.T) {
 		local dates = {}
 		for i = 0, tonumber(ARGV[2]) - 1 do dates[#dates + 1] = date(ARGV[1] + i * day_ms) end
 		return dates`
-	const step = 500 // a script may take a second, also on a busy machine
+	const step = 500 // a script may take at most a second, also on a busy machine
 	for from := 0; from < days; from += step {
 		dates, err := s.db.Slow.Eval(t.Context(), script, nil, first.AddDate(0, 0, from).UnixMilli(), step).StringSlice()
 		if err != nil || len(dates) != step {
@@ -395,8 +395,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// A user without the right to the channel can end and release a claim. Only the replica of this user
-// is woken.
+// A Redis user without the right to the channel can end and release a claim. Only the replica of this
+// user wakes.
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	words := slices.DeleteFunc(redistest.Rights(t), func(word string) bool { return strings.HasPrefix(word, "&") })

@@ -22,8 +22,8 @@ func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int
 	return err
 }
 
-// Days returns the requests of today and of the six days before, today first. The days are UTC days
-// on Redis' clock. The result omits sources without requests.
+// Days returns the requests of today and of the previous six days, today first. The days are UTC
+// days on Redis' clock. The result omits sources without requests.
 func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	reply, err := c.db.Eval(ctx, scripts.Get("savings_days"), []string{c.todayKey()})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// If the savings cannot be read, the error names what was found. It does not count as an outage.
+// If the savings cannot be read, the error names the unexpected value. The error does not count
+// as an outage.
 func TestUnreadableSavingsAreErrors(t *testing.T) {
 	for says, spoil := range map[string]func(redis *redistest.Bubble){
 		"reading savings: string where a day belongs": func(redis *redistest.Bubble) {

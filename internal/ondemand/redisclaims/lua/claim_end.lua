@@ -24,7 +24,8 @@ end
 if not under_way(claim, tonumber(ARGV.longest_ms), now) then
   return 0
 end
--- The claim stays for claim_ms, because it has the last fence and the outcome for a retry.
+-- The claim stays for claim_ms, because it contains the last fence, and the outcome for a
+-- retry.
 redis.call('HSET', KEYS.claim, 'ended', ended)
 redis.call('PEXPIRE', KEYS.claim, ARGV.claim_ms)
 local outcome = ARGV.failed == '1' and KEYS.failure or KEYS.token

@@ -2,7 +2,7 @@
 -- lives: the claim itself (solve, identity, fence, lease, stops, asked, call, ended), the token of
 -- the last successful solve, and the last failure (the latter two have solve, ends, value).
 
--- The largest step back of Redis' clock, in ms, that changes no time.
+-- The largest step back of Redis' clock, in ms, after which stored times still count.
 local set_back = 10000
 
 -- The function left returns the ms until the time `ends`, or nil if this time has passed. The time

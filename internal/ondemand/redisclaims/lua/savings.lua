@@ -2,7 +2,7 @@
 --
 -- KEYS   savings
 
--- The savings of today and of the six days before are kept.
+-- The savings of today and of the previous six days are kept.
 local day_ms, savings_ttl = 86400000, 604800000
 
 -- The function date returns the UTC day of a time in Unix ms, in the form 2006-01-02. It counts in

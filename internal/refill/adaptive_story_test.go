@@ -13,8 +13,8 @@ func learning(name string, depth int) targets.Target {
 	return t
 }
 
-// demand requests a token at each interval for a time. demand returns the numbers of requests and
-// hits.
+// demand requests one token every interval until the time long is over. demand returns the numbers
+// of requests and hits.
 func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, got int) {
 	for began := time.Now(); time.Since(began) < long; asked++ {
 		w.after(every)
@@ -63,7 +63,7 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 			}
 		})
 
-		// Another daemon on the same Redis has the learned state of this daemon.
+		// A new daemon on the same Redis loads the learned state that this daemon saved.
 		w.end(w.replica)
 		w.replica = w.start(login)
 		asked, got = w.demand(login, 5*time.Second, 6*time.Minute)
@@ -73,8 +73,9 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 	})
 }
 
-// Two replicas that decide for one target do not buy more than a single replica, because an order is
-// placed only if the stock is unchanged since the look. The function play checks the cap.
+// Two replicas that decide for one target do not buy more than a single replica, because an order
+// is placed only if the stock is unchanged since the look. The function play checks each order
+// against its depth.
 func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
 	long(t)
 	play(t, 40, func(t *testing.T, w *scenario) {

@@ -11,8 +11,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// ordering is a decision whose orders are being placed, one slot at a time. A worker that waits for a
-// slot has no goroutine.
+// ordering is a decision whose orders are being placed, one slot at a time. A worker uses no
+// goroutine while it waits for a slot.
 type ordering struct {
 	policy.Decision
 	stock   pool.Stock
@@ -48,9 +48,9 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// place places the next order in a granted slot. If orders remain, the result unfinished is the
-// ordering. Otherwise the result delay is the time to wait. If the decision is stale, its orders are
-// dropped.
+// place places the next order in a granted slot. If orders are left to place, place returns o as
+// unfinished. Otherwise the result delay is how long the worker waits. If the decision is stale,
+// place drops its remaining orders.
 func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRange, unfinished *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil
@@ -63,8 +63,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRan
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
-		// Another replica has placed an order since this worker read the stock. The landings of
-		// that order do not wake this worker, so this worker must look again soon.
+		// Another replica has placed an order since this worker read the stock. The landing of that
+		// order does not wake this worker, so this worker must look again soon.
 		pause := o.wait()
 		pause.most = min(pause.most, bidFor)
 		return pause, nil
@@ -82,8 +82,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRan
 	return o.wait(), nil
 }
 
-// endTurn ends a turn and schedules the next one. A worker with unfinished orders bids for a slot
-// meanwhile, or updates its pending bid.
+// endTurn ends a turn and schedules the next one. A worker with orders left to place also bids for
+// a slot, or updates its pending bid.
 func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	w.ordering = o
 	if o == nil {
@@ -106,8 +106,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 		w.request = w.buyer.Request(bid, func(slot *purchase.Slot, err error) { l.granted(w, n, grant{slot, err}) })
 	}
 	l.mu.Unlock()
-	// The bid changes at the next look, which comes soon after a wake-up and when the target becomes
-	// starved.
+	// The next look updates the bid. That look comes soon after a wake-up, and at the latest when
+	// the target becomes starved.
 	pause = waitRange{least: bidFor, most: policy.Never}
 	if starved := bid.Since.Add(starvedAfter); starved.After(at) {
 		pause.most = starved.Sub(at)
@@ -115,8 +115,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// granted gives a worker the response to its n-th request for a slot. During a turn the worker stores
-// the response until the turn ends.
+// granted gives a worker the response to its n-th request for a slot. If a turn of the worker runs,
+// granted stores the response until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
 	if w.dismissed || !w.bidding || w.bids != n {
@@ -135,7 +135,7 @@ func (l *looker) granted(w *worker, n int, g grant) {
 	l.order(w, g)
 }
 
-// order lets a worker place an order. The caller has removed the worker from the queue.
+// order lets a worker place an order. The caller must have removed the worker from the queue.
 func (l *looker) order(w *worker, g grant) {
 	var left *ordering
 	pause := w.contained(func() (pause waitRange) {
@@ -146,7 +146,7 @@ func (l *looker) order(w *worker, g grant) {
 	l.endTurn(w, left, pause)
 }
 
-// withdrawLocked ends the worker's bid and frees a slot that was granted meanwhile.
+// withdrawLocked ends the worker's bid. If a slot was already granted, withdrawLocked frees it.
 func (w *worker) withdrawLocked() {
 	if !w.bidding {
 		return

@@ -18,7 +18,8 @@ type always struct{}
 func (always) Out(context.Context) bool              { return false }
 func (always) Attend(context.Context, *pool.Request) {}
 
-// clients submits and polls for one target at the first replica, like a client of the compatible API.
+// clients submits and polls tasks of one target at the first replica, like a client of the
+// compatible API.
 type clients struct {
 	*compat.Tasks
 
@@ -55,7 +56,7 @@ func (c *clients) submit() string {
 	return number
 }
 
-// poll returns the token; "" = not ready yet.
+// poll returns the token, or "" if the token is not ready yet.
 func (c *clients) poll(number string) string {
 	got, err := c.Poll(c.t.Context(), number, c.task.Caller, func(compat.Task) (compat.Terms, error) { return c.terms, nil })
 	if err != nil && !errors.Is(err, compat.NotReady) {

@@ -16,7 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// shares is one of two live replicas. The replica counts the shared and the read statuses.
+// shares is one of two live replicas. shares counts the calls that share a status and the calls
+// that read one.
 type shares struct {
 	alone
 	n, reads atomic.Int64
@@ -86,8 +87,8 @@ func named(by string) targets.Target {
 	}
 }
 
-// When the other replica stops, the next decision needs a look, because that replica may have changed
-// the stock after the last look. Later decisions need no look while nothing happens.
+// When the other replica stops, the next decision needs a look, because the other replica may have
+// changed the stock after the last look. Later decisions need no look while nothing happens.
 func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := named("me")
@@ -97,7 +98,7 @@ func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 		noticed := left.Add(heartbeatEvery / 2)
 		m := NewManager(stock, &shares{left: left}, &counter{}, noOthers, slog.New(slog.DiscardHandler))
 		running(t, m, func() { time.Sleep(15 * heartbeatEvery) }, mine)
-		const decides = 1200 * time.Millisecond // maximum time to a decision with this lead time and without demand
+		const decides = 1200 * time.Millisecond // maximum time until a decision with this lead time and without demand
 		looks := stock.at(mine)
 		if len(looks) < 2 || looks[1].Sub(looks[0]) > decides {
 			t.Fatalf("beside the other replica: looks at %v", looks)
@@ -113,8 +114,8 @@ func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	})
 }
 
-// After a hang, a replica shares the status of its targets again, because other replicas have shared
-// statuses of these targets meanwhile. The replica logs the hang once.
+// After a hang, a replica shares the status of its targets again, because other replicas have
+// shared statuses of these targets during the hang. The replica logs the hang once.
 func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = batchesAtOnce + 2
@@ -157,8 +158,8 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 	})
 }
 
-// For callers without a token, a replica reads the watching replica's status at most once a second,
-// also after an outage.
+// For the answers to callers that get no token, a replica reads the watching replica's status at
+// most once a second, also after an outage.
 func TestCallersReadAStatusSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs := named("you")
@@ -185,7 +186,7 @@ func TestCallersReadAStatusSeldom(t *testing.T) {
 	})
 }
 
-// Replicas of different versions must divide the targets in the same way, so the rule does not
+// Replicas of different versions must divide the targets in the same way, so the rule must not
 // change.
 func TestTheRuleOfTheDivisionIsFixed(t *testing.T) {
 	for id, want := range map[captcha.ID]string{
@@ -212,9 +213,10 @@ func watchedBy(r *replica) map[captcha.ID]bool {
 	return watched
 }
 
-// A replica keeps its share of the targets when one heartbeat fails. After heartbeats have failed for
-// heartbeatLife, it watches all targets, because the other replicas may have stopped too. When a
-// heartbeat succeeds, the targets are divided again. A second outage has the same effect.
+// A replica keeps its share of the targets when one heartbeat fails. When heartbeats have failed
+// for heartbeatLife, the replica watches all targets, because the other replicas may have stopped
+// too. When a heartbeat succeeds, the targets are divided again. A second outage has the same
+// effect.
 func TestAReplicaWithoutHeartbeatsWatchesAll(t *testing.T) {
 	watching(t, 12, func(t *testing.T, w *scenario, list []targets.Target) {
 		cutOff := w.all[0]

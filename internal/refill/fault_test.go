@@ -19,7 +19,7 @@ import (
 	"poold/internal/targets"
 )
 
-// counter is a buyer that only counts, and can inject faults.
+// counter is a Buyer that only counts orders, and can inject faults.
 type counter struct {
 	mu     sync.Mutex
 	placed int
@@ -74,7 +74,7 @@ func (c *counter) Wait() error { return nil }
 func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
-// eye is a stock whose looks call this function.
+// eye is a stock in which every look calls this function.
 type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)        { return nil, nil }
@@ -110,7 +110,7 @@ func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t
 	})
 }
 
-// running runs a manager for some targets until the story ends.
+// running runs a manager for the targets until the story returns.
 func running(t *testing.T, m *Manager, story func(), list ...targets.Target) {
 	t.Helper()
 	m.Apply(t.Context(), &targets.Set{Targets: list})
@@ -184,8 +184,8 @@ func TestBidsOfADecision(t *testing.T) {
 	})
 }
 
-// Lost orders and junk values are logged when their number grows. Numbers from before the start are
-// not logged.
+// Lost orders and junk values are logged when their number grows. Losses and junk values from
+// before the start are not logged.
 func TestLostOrdersAreLogged(t *testing.T) {
 	var lost, junk atomic.Int64
 	lost.Store(5)
@@ -229,8 +229,8 @@ func TestOddStockErrorIsShown(t *testing.T) {
 // noOthers ignores the ends of orders for identities without a target.
 func noOthers(captcha.ID, purchase.Result) {}
 
-// An order has the target's owner at the time of the order. If a reload changes only the owner, the
-// worker stays.
+// An order has the owner that the target has at the time of the order. If a reload changes only the
+// owner, the worker is not replaced.
 func TestOrdersNameTheOwnerOfToday(t *testing.T) {
 	buyer := &counter{}
 	withCounter(t, eye(empty), buyer, 1, func(t *testing.T, m *Manager, _ *bytes.Buffer) {

@@ -51,8 +51,8 @@ func (b *lateBuyer) release() {
 	}
 }
 
-// A slot is granted to a target that no longer wants it, before, during or after the turn that
-// withdraws the bid. The slot then goes to another target.
+// A target no longer wants a slot, and gets it before, during or after the turn that withdraws the
+// bid. The slot then goes to another target.
 func TestUnwantedSlotsAreFreed(t *testing.T) {
 	for name, leave := range map[string]func(w *scenario, late *lateBuyer, login, other targets.Target){
 		"removed": func(w *scenario, late *lateBuyer, _, other targets.Target) {
@@ -130,8 +130,9 @@ func TestPausedTargetsWithdrawTheirBids(t *testing.T) {
 	})
 }
 
-// The orders of dead replicas are adopted before anything is bought, and then every two seconds. The
-// end of such an order counts for its target, or goes to the receiver of orders without a target.
+// The orders of dead replicas are adopted before anything is bought, and then every two seconds.
+// The end of an adopted order counts for its target. If the order has no target, its end goes to
+// the function others.
 func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)
@@ -187,7 +188,8 @@ func (f *failing) Retry(context.Context, captcha.ID) (bool, error) {
 	return true, nil
 }
 
-// A change that can help lets a failing target place its next order at once. No other change does.
+// A change that can end the failures lets a failing target place its next order at once. Other
+// changes do not.
 func TestRetryAfterChangesThatCanHelp(t *testing.T) {
 	provider := targets.Provider{Name: "one", URL: "https://a.example.com", Timeout: time.Minute}
 	for name, x := range map[string]struct {
@@ -280,8 +282,8 @@ func same(t *testing.T, got, want any, except ...string) {
 	}
 }
 
-// The policy and an order get each value of the stock and of the file in the field with the same
-// name.
+// Each value of the stock and of the file reaches the policy and the order, in the field with the
+// same name.
 func TestPolicyAndOrdersSeeEveryField(t *testing.T) {
 	stock := filled[pool.Stock]()
 	got := seen(&stock)

@@ -14,7 +14,7 @@ import (
 type lookResult struct {
 	query pool.Query
 	stock pool.Stock
-	until time.Time // time at which the result becomes stale; zero = no look so far
+	until time.Time // time at which the result becomes stale; zero = there is no result
 }
 
 // validFor returns how long the result stays valid without an event: for example, until the next
@@ -41,9 +41,10 @@ func (s *lookResult) validFor() time.Duration {
 	return change
 }
 
-// reconsider decides with the last look. The result holds is true if nothing can have changed and
-// there is nothing to order. Otherwise the worker must look. If another replica is alive, holds is
-// false, because changes by other replicas do not wake this worker.
+// reconsider decides again with the result of the last look. The result holds is true if nothing
+// can have changed since that look and there is nothing to order. Otherwise the worker must look.
+// If another replica is alive, holds is false, because changes by other replicas do not wake this
+// worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {

@@ -8,8 +8,9 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// A single replica decides each second, but looks rarely while nothing happens. If another replica is
-// alive, it looks before each decision, because takes at the other replica do not wake it.
+// A replica that is alone decides every second, but looks rarely while nothing happens. If another
+// replica is alive, the replica looks before each decision, because takes at the other replica do
+// not wake it.
 func TestLooksWhereNothingHappens(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -34,7 +35,7 @@ func TestLooksWhereNothingHappens(t *testing.T) {
 		if quiet := w.status("login").Forecast; quiet > busy*2/3 {
 			t.Errorf("%.2f requests are expected, %.2f were %v before", quiet, busy, long)
 		}
-		// A take still causes a look at once.
+		// Even then, a take causes a look at once.
 		requests := w.stock(login).Figures.Requests
 		w.take(login)
 		w.after(2 * coalesce)

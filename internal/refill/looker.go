@@ -86,8 +86,9 @@ func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
 
-// divide changes which identities this replica watches, and soon looks at the added identities. If
-// the live replicas are unchanged, it keeps the old division unless force is true.
+// divide replaces the division. It schedules an early look at each identity that this replica did
+// not watch until now. If the live replicas are unchanged, divide keeps the old division unless
+// force is true.
 func (l *looker) divide(next *division, force bool) {
 	if old := l.division.Load(); !force && old.self == next.self && slices.Equal(old.live, next.live) {
 		return
@@ -107,8 +108,8 @@ func (l *looker) divide(next *division, force bool) {
 	}
 }
 
-// next removes the due workers from the queue. If no worker is due, the result wait is the time until
-// the next one is due.
+// next removes the due workers from the queue and returns them. If no worker is due, the result
+// wait is the time until the next one is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
 	l.mu.Lock()
@@ -118,7 +119,7 @@ func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 		if w.due.After(at) {
 			return batch, w.due.Sub(at)
 		}
-		// An order that ended meanwhile may delay the next order.
+		// An order that has ended since the last turn may delay the next order.
 		if held := w.status.orderDelay(at); held > 0 {
 			w.due = at.Add(held)
 			heap.Fix(&l.queue, 0)

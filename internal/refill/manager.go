@@ -22,13 +22,14 @@ const (
 	// startMost after the first worker.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
-	// adoptEvery is the minimum interval between searches for orders of dead replicas; a search is up
-	// to a quarter later. The lease of an order must expire first, so an order is adopted at most 8 s
-	// after its replica died.
+	// adoptEvery is the minimum interval between two searches for orders of dead replicas. The
+	// interval is up to a quarter longer. The lease of an order must expire first, so an order is
+	// adopted at most 8 s after its replica died.
 	adoptEvery = 2 * time.Second
-	// firstAdopt limits the duration of the first search, before which nothing is bought.
+	// firstAdopt limits the duration of the first search. Until this search ends, the replica buys
+	// nothing.
 	firstAdopt = 3 * time.Second
-	// settleMargin is the time for the calls before and after an order's timeout.
+	// settleMargin is extra time for the calls that an order's timeout does not cover.
 	settleMargin = time.Minute
 )
 
@@ -66,12 +67,12 @@ type Manager struct {
 	looker  *looker
 	workers atomic.Pointer[workers] // replaced as a whole by Run
 	applies chan application        // from Apply to Run
-	ended   chan struct{}           // closed when Run receives nothing more from applies
+	ended   chan struct{}           // closed when Run no longer receives from applies
 
 	mu      sync.Mutex
 	running bool
 	first   *targets.Set // the set passed to Apply before Run
-	// departed contains the removed identities whose tokens and orders may still live.
+	// departed contains the removed identities whose tokens and orders may not have expired yet.
 	departed []departure
 }
 
@@ -89,14 +90,14 @@ type workers struct {
 	byName    map[string]*worker
 }
 
-// application is a set on its way to Run; done is closed when it is applied.
+// application is a set that Apply passes to Run. Run closes done when the set is applied.
 type application struct {
 	set  *targets.Set
 	done chan struct{}
 }
 
-// NewManager returns a manager without targets. The function others gets the ends of adopted orders
-// for identities without a target. The function others must not block.
+// NewManager returns a manager without targets. The function others is called with the result of
+// each adopted order whose identity has no target. The function others must not block.
 func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha.ID, purchase.Result), log *slog.Logger) *Manager {
 	m := &Manager{
 		stock: stock, replicas: replicas, buyer: buyer, others: others, log: log,
@@ -162,9 +163,9 @@ func (m *Manager) Watched() iter.Seq2[string, Status] {
 	}
 }
 
-// Run runs the workers until ctx ends. Then Run places no more orders, leaves pending orders in the
-// journal, and returns when all goroutines of workers and orders have ended. Run must be called at
-// most once.
+// Run runs the workers until ctx ends. Then Run places no more orders, leaves the orders in flight
+// in the journal, and returns when all goroutines of workers and orders have ended. Run must be
+// called at most once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
 	// Orders run under the ctx of Run, so that they can outlive their workers.
@@ -249,8 +250,8 @@ func (m *Manager) retry(ctx context.Context, w *worker) {
 	}
 }
 
-// definition returns a target without the fields that its worker ignores, so that a new line number
-// or owner does not replace the worker.
+// definition returns a target without the fields that its worker ignores, so that a change of the
+// line number or the owner does not replace the worker.
 func definition(t targets.Target) targets.Target {
 	t.Line, t.Owner, t.OnEmpty, t.Rate = 0, "", "", targets.Rate{}
 	return t

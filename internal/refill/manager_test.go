@@ -42,8 +42,8 @@ func TestDepthShrinksAcrossAReload(t *testing.T) {
 	})
 }
 
-// When Apply returns, all workers of removed targets have ended, even workers that hung. The workers
-// are stopped concurrently.
+// When Apply returns, all workers of removed targets have ended, even workers whose looks hung. The
+// workers are stopped concurrently.
 func TestRemovedWorkersHaveEnded(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		var list []targets.Target
@@ -53,7 +53,7 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 		stuck := make(chan struct{})
 		w.store.with(func() { w.store.strangle = stuck })
 		w.apply(list...)
-		w.after(time.Second) // until all hang in their first look
+		w.after(time.Second) // until the first look of every worker hangs
 		var ended []<-chan struct{}
 		for _, h := range w.manager.workers.Load().byID {
 			ended = append(ended, h.done)
@@ -123,7 +123,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 		if w.manager.workers.Load().byName["b"] != worker {
 			t.Error("an unchanged target got a new worker")
 		}
-		if now, _ := w.store.lookCount(b.ID); now > before+1 { // a backstop may cause one look meanwhile
+		if now, _ := w.store.lookCount(b.ID); now > before+1 { // the backstop may have caused one look
 			t.Errorf("%d looks for an unchanged target", now-before)
 		}
 		if _, ok := w.manager.Status("a"); ok {
@@ -154,7 +154,7 @@ func TestWakeUpsAreCoalesced(t *testing.T) {
 		if n := now - before; n < 45 || n > 55 {
 			t.Errorf("%d looks in a second of kicks, want about 50", n)
 		}
-		w.after(2 * coalesce) // until the last wake-up's look and the time coalesce are over
+		w.after(2 * coalesce) // until the look of the last wake-up and the pause of coalesce are over
 		settled, _ := w.store.lookCount(login.ID)
 		w.manager.Wake(login.ID)
 		w.after(0)
@@ -196,7 +196,7 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 func TestLooksShareExchanges(t *testing.T) {
 	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
-		const many = batchMost + 22 // more than the maximum of one exchange
+		const many = batchMost + 22 // more than the maximum per exchange
 		list := lasting(many, 1, 20*time.Hour)
 		w.apply(list...)
 		w.after(time.Minute)
@@ -211,7 +211,7 @@ func TestLooksShareExchanges(t *testing.T) {
 		for _, x := range list {
 			w.manager.Wake(x.ID)
 		}
-		w.after(2 * coalesce) // some targets may have had a look just before
+		w.after(2 * coalesce) // some targets may just have had a look
 		w.store.with(func() { surveys = w.store.surveys - surveys })
 		if _, n := w.store.lookCount(""); n-looks < many || surveys > many/10 {
 			t.Errorf("%d looks in %d exchanges for %d kicks", n-looks, surveys, many)
@@ -279,7 +279,8 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// An order has the lead time of its decision's look, even if the lead time has changed since.
+// An order has the lead time of the look on which its decision is based, even if the lead time has
+// changed since that look.
 func TestOneLeadForLookAndOrder(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 4)

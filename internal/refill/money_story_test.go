@@ -13,8 +13,9 @@ import (
 	"poold/internal/targets"
 )
 
-// The hourly and the daily budget each hold alone. Redis counts the orders, so a restart does not
-// reset a budget. A budget has room again when its first order is an hour or a day old.
+// The hourly budget is kept without a daily budget, and the daily budget without an hourly one.
+// Redis counts the orders, so a restart does not reset a budget. A budget has room again when its
+// first order is an hour or a day old.
 func TestEachBudgetHoldsAlone(t *testing.T) {
 	long(t)
 	cases := map[string]struct {
@@ -84,8 +85,9 @@ func TestBudgetOverAllTargets(t *testing.T) {
 	})
 }
 
-// An order of an adaptive target is placed only within the cap and only if the stock is unchanged
-// since the look. All orders of a fixed target have the wanted depth and the lead time of the look.
+// An order of an adaptive target is placed only within the limit of the plan, and only if the stock
+// is unchanged since the look. All orders of a fixed target have the wanted depth and the lead time
+// of the look.
 func TestTermsOfAnOrder(t *testing.T) {
 	const lead, shortest = 20 * time.Second, 9 * time.Second
 	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
@@ -122,8 +124,8 @@ func TestBidsLast(t *testing.T) {
 	})
 }
 
-// When the last token and order of a removed identity must have expired, there is one more look at
-// the identity, unless it was added again.
+// When all tokens and orders of a removed identity must have expired, there is one more look at the
+// identity, unless the identity was added again.
 func TestDepartedTargetsAreSettled(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		gone, back := target("gone", 2), target("back", 2)
@@ -161,8 +163,8 @@ func TestDepartedTargetsAreSettled(t *testing.T) {
 	})
 }
 
-// Another replica orders between the look and the order. The sum of both exceeds neither the wanted
-// tokens nor the cap.
+// Another replica orders between this replica's look and its order. The orders of both replicas
+// together exceed neither the wanted tokens nor the limit of the plan.
 func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	for _, depth := range []int{3, 10} {
 		for others := 1; others <= 3; others++ {
@@ -271,7 +273,8 @@ func TestWakeUpsReachWorkers(t *testing.T) {
 	})
 }
 
-// Requests while no daemon ran do not count as present demand. Requests after the start do.
+// Requests that arrived while no daemon ran do not count as present demand. Requests after the
+// start do.
 func TestArrivalsAfterARestart(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {

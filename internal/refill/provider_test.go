@@ -93,7 +93,8 @@ func (m *fakeProvider) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
-// like makes the provider solve like the simulator's model, with polls twice a second.
+// like makes the provider solve tasks like the model p of the simulator. The provider is polled
+// twice a second.
 func (m *fakeProvider) like(p policy.Solves) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +108,7 @@ func (m *fakeProvider) like(p policy.Solves) {
 	m.fail = func(captcha.Identity) bool { return fails } // called right after lead
 }
 
-// with changes the provider while it holds the provider's lock.
+// with calls change while it holds the provider's lock.
 func (m *fakeProvider) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +127,7 @@ func (m *fakeProvider) sales() []captcha.ID {
 	return append([]captcha.ID(nil), m.sold...)
 }
 
-// fakeProvider is never down.
+// A fakeProvider is never down.
 func (*fakeProvider) Fault() *provider.Fault                   { return nil }
 func (*fakeProvider) Adopt(context.Context, *provider.Fault)   {}
 func (*fakeProvider) Answered() time.Time                      { return time.Time{} }

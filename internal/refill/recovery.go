@@ -12,8 +12,7 @@ import (
 	"poold/internal/targets"
 )
 
-// keepRecovering periodically adopts the orders of dead replicas and takes a last look at removed
-// identities, until ctx ends.
+// keepRecovering calls adopt and settleDeparted periodically until ctx ends.
 func (m *Manager) keepRecovering(ctx context.Context) {
 	for {
 		timer := time.NewTimer(adoptEvery + backoff.UpTo(adoptEvery/4))
@@ -28,8 +27,8 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 	}
 }
 
-// adopt adopts the orders of dead replicas. The search ends after the timeout or with ctx; 0 = no
-// timeout.
+// adopt adopts the orders of dead replicas. The search ends after the timeout or when ctx ends. A
+// timeout of 0 means no timeout.
 func (m *Manager) adopt(ctx context.Context, timeout time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {
 		err := m.buyer.Adopt(ctx, timeout, func(id captcha.ID, r purchase.Result) {
@@ -45,8 +44,8 @@ func (m *Manager) adopt(ctx context.Context, timeout time.Duration) {
 	})
 }
 
-// settleDeparted takes a last look at removed identities when their last token and order must have
-// expired. The look completes the identities' figures and shortens their TTL.
+// settleDeparted takes a last look at each removed identity whose tokens and orders must all have
+// expired. The look completes the identity's figures and shortens the TTL of its keys.
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()
 	var due []departure

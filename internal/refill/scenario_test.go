@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
-	// The embedded server compiles a script at every call. The compilation makes much garbage, and
-	// little memory stays in use.
+	// The embedded server compiles a script at every call. The compilation creates much garbage,
+	// although little memory stays in use.
 	debug.SetGCPercent(800)
 	goleak.VerifyTestMain(m)
 }
@@ -47,7 +47,7 @@ func (noObserver) Callback(string)       {}
 func (noObserver) DeadLetter(string)     {}
 func (noObserver) Report(string, string) {}
 
-// scenario is a Redis, a provider and their replicas, in a bubble.
+// scenario is a Redis, a provider and replicas that use both, in a synctest bubble.
 type scenario struct {
 	*replica // the first one
 
@@ -57,7 +57,7 @@ type scenario struct {
 	provider    *fakeProvider
 	concurrency int
 	all         []*replica
-	elsewhere   *pooltest.Store // store of a replica that does nothing by itself
+	elsewhere   *pooltest.Store // store of an additional replica that runs no manager
 	set         *targets.Set
 }
 
@@ -72,8 +72,8 @@ type replica struct {
 	ended   bool
 }
 
-// long begins a story of many virtual minutes. The race detector makes such a story five times
-// slower.
+// long begins a test of many virtual minutes. The test is skipped under the race detector, which
+// makes it five times slower.
 func long(t *testing.T) {
 	t.Helper()
 	testkit.WithoutRace(t)
@@ -90,7 +90,8 @@ func lasting(n, depth int, lifetime time.Duration) (list []targets.Target) {
 	return list
 }
 
-// play runs a story in a bubble, in virtual time. A goroutine that outlives the story fails the test.
+// play runs a story in a synctest bubble, in virtual time. A goroutine that outlives the story
+// fails the test.
 func play(t *testing.T, concurrency int, story func(t *testing.T, w *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +122,7 @@ func newScenario(t *testing.T, concurrency int) *scenario {
 	return w
 }
 
-// newReplica makes a daemon that is not running yet.
+// newReplica returns a daemon that is not running yet.
 func (w *scenario) newReplica() *replica {
 	r := &replica{store: newTestStore(w.t, w.redis, w.book), log: &testkit.Log{}, done: make(chan error, 1)}
 	quiet := slog.New(slog.DiscardHandler)
@@ -134,7 +135,7 @@ func (w *scenario) newReplica() *replica {
 	return r
 }
 
-// run starts a daemon made by newReplica.
+// run starts a daemon that newReplica returned.
 func (w *scenario) run(r *replica) {
 	lasting, end := context.WithCancel(w.t.Context())
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -159,7 +160,7 @@ func (w *scenario) start(list ...targets.Target) *replica {
 	return r
 }
 
-// end stops a replica like SIGTERM.
+// end stops a replica in the same way as SIGTERM does.
 func (w *scenario) end(r *replica) {
 	if r.ended {
 		return
@@ -175,7 +176,8 @@ func (w *scenario) end(r *replica) {
 	}
 }
 
-// kill stops a replica like SIGKILL. Afterwards nothing from this replica reaches Redis.
+// kill stops a replica in the same way as SIGKILL does. Afterwards nothing from this replica
+// reaches Redis.
 func (w *scenario) kill(r *replica) {
 	_ = r.store.Close()
 	w.end(r)
@@ -188,7 +190,7 @@ func (w *scenario) close() {
 	_ = w.elsewhere.Close()
 }
 
-// foreign places an order of a target at another replica.
+// foreign places an order for a target through another replica's store.
 func (w *scenario) foreign(t targets.Target) pool.Ref {
 	w.t.Helper()
 	ref := pool.Ref{Identity: t.ID, Order: rand.Text()}
@@ -242,7 +244,8 @@ func (w *scenario) saved(t targets.Target) (s saved) {
 	return s
 }
 
-// target returns a target. Targets with different names have different identities.
+// target returns a target with a fixed depth. Targets with different names have different
+// identities.
 func target(name string, depth int) targets.Target {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
 	return targets.Target{

@@ -36,7 +36,7 @@ func live(t *testing.T, target targets.Target, arrivals []float64) (n Status, re
 // perRequest returns how many tokens the shadow bought per request.
 func perRequest(s *policy.Shadow) float64 { return float64(s.ShadowBought) / float64(s.Requests) }
 
-// burstsOf returns the given number of hours from the start of the trace onoff.
+// burstsOf returns the arrivals of the first hours of the trace onoff.
 func burstsOf(t *testing.T, hours float64) []float64 {
 	t.Helper()
 	file, err := os.Open("policy/testdata/traces/onoff.txt.gz")
@@ -79,8 +79,8 @@ func TestShadowOfFixed(t *testing.T) {
 	t.Log(s)
 	k := Params(learning("login", 64), 15*time.Second, 5*time.Second)
 	want := simulated(t, policy.Simulation{Params: k, Solves: policy.DefaultSolves(), Concurrency: 64, Arrivals: arrivals})
-	// The scenario's provider draws other lead times than the simulator. Over 20 runs the shadow's
-	// hit rate was between 0.84 and 0.91; the simulator's is 0.85.
+	// The scenario's provider and the simulator draw different lead times. Over 20 runs the
+	// shadow's hit rate was between 0.84 and 0.91; the simulator's is 0.85.
 	if !s.Adaptive || s.Depth != 64 || math.Abs(s.ShadowHitRate-want.HitRate) > 0.08 || math.Abs(perRequest(s)*float64(want.Requests)/float64(want.Bought)-1) > 0.2 {
 		t.Errorf("%+v, the simulator %+v", s, want)
 	}
@@ -92,7 +92,8 @@ func TestShadowOfFixed(t *testing.T) {
 	}
 }
 
-// The shadow of an adaptive target and the simulator agree on the fixed depth that is as good.
+// The shadow of an adaptive target and the simulator agree on the fixed depth that is as good as
+// the adaptive policy.
 func TestShadowOfAdaptive(t *testing.T) {
 	long(t)
 	arrivals := burstsOf(t, 1.3)
@@ -106,9 +107,9 @@ func TestShadowOfAdaptive(t *testing.T) {
 		Params: Params(target("login", s.Depth), 15*time.Second, 5*time.Second), Solves: policy.DefaultSolves(), Concurrency: 64, Arrivals: arrivals,
 	}
 	want := simulated(t, simulation)
-	// The shadow has not counted the first requests, so they are left out of the simulator's hits,
-	// too. The shadow names a depth that did well by chance, so it is more often above the simulator
-	// than below.
+	// The shadow has not counted the first requests, so the simulator's hits leave them out, too.
+	// The shadow selects a depth that did well by chance, so its hit rate is more often above the
+	// simulator's hit rate than below it.
 	simulation.Arrivals = arrivals[:len(arrivals)-int(s.Requests)]
 	hitRate := float64(want.Hits-simulated(t, simulation).Hits) / float64(s.Requests)
 	if s.Adaptive || s.Depth != 12 && s.Depth != 16 || math.Abs(s.ShadowHitRate-hitRate) > 0.09 || math.Abs(perRequest(s)*float64(want.Requests)/float64(want.Bought)-1) > 0.2 {

@@ -12,7 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// If a provider is full, orders for pending callers come before orders that fill a stock.
+// If all slots of a provider are in use, orders for pending callers come before orders that fill a
+// stock.
 func TestCallersComeFirst(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
@@ -55,7 +56,7 @@ func TestBidsAreOfTheDay(t *testing.T) {
 		// The time is not a multiple of bidFor. Otherwise the slot would become free exactly when
 		// login changes its bid.
 		w.after(5*time.Second + 170*time.Millisecond)
-		w.demand(hoard, time.Second, 10*time.Second) // so that the orders of hoard are worth more
+		w.demand(hoard, time.Second, 10*time.Second) // so that the orders of hoard are worth more than before
 		w.apply(hoard, login)
 		w.after(time.Second)
 		served := w.callers(login, 2)
@@ -179,7 +180,7 @@ func TestJobsShareFewSlots(t *testing.T) {
 	})
 }
 
-// A target that waits for a slot needs no goroutine. The target gets its token as soon as there is a
+// A target that waits for a slot needs no goroutine. It places its order as soon as there is a free
 // slot.
 func TestWaitingForASlotTakesNoGoroutine(t *testing.T) {
 	testkit.WithoutRace(t) // not parallel: it counts goroutines

@@ -36,8 +36,8 @@ type Status struct {
 	Want   int           // tokens that the policy wants now; 0 while paused
 	State  string        // OK, Paused, Starved, Budget or Refused
 	Reason string        // "" if OK
-	Lead   time.Duration // lead time by which the stock is judged
-	Until  time.Time     // when the used-up budget has room, or the refused target places its next order; else zero
+	Lead   time.Duration // lead time with which the policy plans
+	Until  time.Time     // time at which the used-up budget has room again, or a refused target tries its next order; otherwise zero
 	// These figures of an adaptive target have the same meaning as in policy.Plan.
 	Forecast, Risk float64
 	Limit          string
@@ -45,7 +45,8 @@ type Status struct {
 	// tokens.
 	Credit float64
 	Warm   int // number of tokens that warm windows want ready
-	// Failing reports that the last orders all failed, so that only few orders are placed.
+	// Failing reports that the last orders all failed. While it is true, only few orders are
+	// placed.
 	Failing  bool
 	Failures []Failure      // last failures, latest first; immutable
 	Shadow   *policy.Shadow // comparison with the other way of refilling; nil = too few requests
@@ -63,7 +64,7 @@ const failuresKept = 5
 type status struct {
 	mu           sync.Mutex
 	now          Status
-	waiting      time.Time // start of the wait for a wanted order; zero = no order is wanted
+	waiting      time.Time // time since which the worker has wanted to place an order; zero = it wants none
 	trouble      string    // reason why the last order was refused; "" after a solve
 	delayedUntil time.Time // no order is placed before this time
 }
@@ -96,7 +97,7 @@ func (s *status) set(state, reason string) {
 	s.setLocked(state, reason)
 }
 
-// decided updates the status from a decision of the policy and the stock on which it is based.
+// decided updates the status from a decision of the policy and from the stock that the policy saw.
 func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Shadow, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Sha
 	case s.starvesLocked(at):
 		s.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
-		// Such orders count until they expire.
+		// Orders with an unknown outcome count as orders in flight until they expire.
 		s.setLocked(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer", stock.Unknown, stock.Orders))
 	case d.Order == 0 || s.trouble == "":
 		s.setLocked(OK, "")
@@ -145,7 +146,7 @@ func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
 	}
 }
 
-// refuseLocked sets the state Refused until the next order is tried.
+// refuseLocked sets the state Refused, and sets Until to the time of the next order.
 func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	until := s.now.Until
 	if next := at.Add(a.Next); (next.Sub(until)).Abs() > time.Second {
@@ -184,8 +185,8 @@ func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }
 
-// placed records that an order was placed. The result is true if a budget had prevented orders until
-// now.
+// placed records that an order was placed. The result recovered is true if the state was Budget
+// before.
 func (s *status) placed(at time.Time) (recovered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// The status of a new target has the tokens that are surely wanted: the depth, or `min` of an
-// adaptive target.
+// The status of a new target wants the tokens that are needed in any case: the depth or, for an
+// adaptive target, `min`.
 func TestStatusOfANewTarget(t *testing.T) {
 	fixed, adaptive, paused := target("x", 5), learning("x", 5), target("x", 5)
 	adaptive.Min, paused.Paused = 2, true
@@ -27,8 +27,9 @@ func TestStatusOfANewTarget(t *testing.T) {
 	}
 }
 
-// A past problem does not count a second time. The wait for a slot begins anew after an order, and after a
-// time in which no order was wanted. The reason of a busy provider is dropped after a solve.
+// The status forgets problems that are over. The wait for a slot begins anew after an order, and
+// after a time in which no order was wanted. The reason why the provider was busy is dropped after
+// a solve.
 func TestStatusForgetsTroubleThatIsOver(t *testing.T) {
 	at := time.Now()
 	quiet := slog.New(slog.DiscardHandler)
@@ -42,7 +43,7 @@ func TestStatusForgetsTroubleThatIsOver(t *testing.T) {
 	for name, x := range map[string]struct {
 		between func(s *status)
 		state   string // state at the next decision, an hour later
-		waits   bool   // whether it has waited for a slot since the start
+		waits   bool   // whether the target has waited for a slot since the start
 	}{
 		"nothing":            {func(*status) {}, Starved, true},
 		"an order":           {func(s *status) { s.placed(at) }, OK, false},
@@ -102,8 +103,8 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Status.Until of a refused target is the time of the next order. The time is the same at each look
-// until that time changes.
+// Status.Until of a refused target is the time of the next order. It stays the same over several
+// looks unless the next order moves.
 func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 300e6, time.UTC)
 	s := &status{now: Status{State: OK}}
@@ -123,8 +124,9 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	}
 }
 
-// A replica shows the status from the watching replica. If that status is old, or this replica has
-// another problem, it shows its own status. The status has the later list of failures.
+// A replica shows the status from the watching replica. If that status is old, or the replica
+// itself has another problem, the replica shows its own status. The shown status has the list with
+// the more recent failure.
 func TestShownStatus(t *testing.T) {
 	now := time.Now()
 	failed := func(before time.Duration) []Failure {

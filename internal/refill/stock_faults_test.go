@@ -39,7 +39,7 @@ func newFaultyStock() *faultyStock {
 	return s
 }
 
-// change runs a function that changes the faults while the workers run.
+// change calls do, which changes the faults, while it holds the lock.
 func (s *faultyStock) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func adaptive() targets.Target {
 }
 
 // While the learned state cannot be read, nothing is bought, there are no looks, and the status has
-// the reason. Afterwards the target is filled.
+// the reason. When the state can be read, the target is filled.
 func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
 	s := newFaultyStock()
 	s.recall = func() ([]byte, error) { return nil, down }
@@ -145,13 +145,13 @@ func TestAnUnreadableLearnedStateIsDropped(t *testing.T) {
 	})
 }
 
-// If the look with the learned lead time fails, the result of the look before is not used for orders.
-// The worker retries with a backoff.
+// If the look with the learned lead time fails, no order is based on the result of the previous
+// look. The worker retries with a backoff.
 func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
 	s := newFaultyStock()
 	fails := true
 	s.stock = func(look int) pool.Stock {
-		lead := time.Duration(10+look) * time.Second // the lead time differs each time
+		lead := time.Duration(10+look) * time.Second // the lead time is different at each look
 		return pool.Stock{NextLook: -1, Leads: []time.Duration{lead, lead, lead}}
 	}
 	s.lookAll = func(look int) error {
@@ -178,7 +178,7 @@ func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
 	})
 }
 
-// A reload that changes a failing target takes effect even if Retry fails.
+// A reload that changes a failing target takes effect even if the call of Retry fails.
 func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
 	s := newFaultyStock()
 	retries := 0

@@ -26,7 +26,7 @@ type testStore struct {
 	mu        sync.Mutex
 	changed   func(captcha.ID)
 	looks     map[captcha.ID]int
-	surveys   int // exchanges that looks shared
+	surveys   int // exchanges, each with the looks of one or more targets
 	keeps     int // looks with Keep
 	saves     int
 	strangle  chan struct{} // LookAll waits for this channel and ignores its ctx
@@ -44,7 +44,7 @@ type book struct {
 	ended    time.Time // time at which the last replica ended
 }
 
-// came counts a new replica. The method went counts an ended replica.
+// came records that a replica started. The method went records that a replica ended.
 func (b *book) came() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,8 @@ func (b *book) went() {
 	b.ended = time.Now()
 }
 
-// lonely reports whether there has been only one replica for so long that the replica knows this.
+// lonely reports whether there has been only one replica for so long that this replica knows that
+// it is alone.
 func (b *book) lonely() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,8 +138,8 @@ func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte)
 	return err
 }
 
-// Place records the orders that place.lua stores. No take and no other order comes between the look
-// and the order.
+// Place records the orders that place.lua stores. While Place looks and orders, it excludes takes
+// and other orders.
 func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	s.mu.Lock()
 	meantime := s.meantime
@@ -181,7 +182,7 @@ func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 }
 
 // callers starts n callers that wait a minute for a token. When all of them have ended, the channel
-// has the number of callers that got a token.
+// receives the number of callers that got a token.
 func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	answers, sum := make(chan bool, n), make(chan int, 1)
 	for range n {
@@ -227,7 +228,7 @@ func (w *scenario) held(t targets.Target) int {
 	return s.Fresh + s.Orders
 }
 
-// learned makes a target learn n lead times, by orders whose tokens expire at once.
+// learned lets n orders of a target land with the lead time lead. Their tokens expire at once.
 func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	w.t.Helper()
 	for range n {
@@ -239,7 +240,7 @@ func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	}
 }
 
-// with changes the store while it holds the store's lock.
+// with calls change while it holds the store's lock.
 func (s *testStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

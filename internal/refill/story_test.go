@@ -33,13 +33,13 @@ func TestFillsAndRenews(t *testing.T) {
 				short++
 			}
 		}
-		// Because of the jitter of the polls, a lead time differs from the median by less than half a
+		// Because polls have jitter, lead times differ from the median, but by less than half a
 		// second.
 		if short > 30 {
 			t.Errorf("short of tokens at %d of 600 looks", short)
 		}
 		// A token is 2 s old when it lands and stays fresh for 78 s. The token's successor lands at
-		// the end of that time: 5 x 1200/78.
+		// the end of that time. So 5 x 1200/78 tokens are bought.
 		if n := len(w.provider.sales()); n < 75 || n > 90 {
 			t.Errorf("%d bought in twenty minutes, want about 80", n)
 		}
@@ -49,8 +49,8 @@ func TestFillsAndRenews(t *testing.T) {
 	})
 }
 
-// A take and a pending caller cause orders at once. For a pending caller, the order may exceed the
-// depth.
+// A take causes an order at once, and so does a pending caller. For a pending caller, the order may
+// exceed the depth.
 func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -127,7 +127,7 @@ func TestRefusedTargetIsProbed(t *testing.T) {
 
 		before := refused()
 		moved := bad
-		moved.Line, moved.Owner = 99, "other@example.com" // this change does not matter
+		moved.Line, moved.Owner = 99, "other@example.com" // this change does not matter for the purchases
 		w.apply(moved, good)
 		w.after(time.Minute)
 		if refused() != before {
@@ -178,7 +178,8 @@ func TestFailingTargetIsProbed(t *testing.T) {
 	})
 }
 
-// Orders that were decided before the failures are not placed after the failures.
+// If orders were decided but not placed before the failures, they are not placed after the
+// failures.
 func TestFailuresStopEarlierDecisions(t *testing.T) {
 	play(t, 10, func(t *testing.T, w *scenario) {
 		w.provider.fail = func(captcha.Identity) bool { return true }
@@ -198,7 +199,7 @@ func TestFailuresStopEarlierDecisions(t *testing.T) {
 	})
 }
 
-// Calls to a busy provider have a delay, even if the provider does not request one.
+// There is a delay between calls to a busy provider, even if the provider does not request one.
 func TestBusyProviderIsNotHammered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
@@ -280,7 +281,7 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// starves starts a target that cannot buy. After some time its status has the given reason.
+// starves starts a target that cannot buy, and checks that its status becomes starved.
 func (w *scenario) starves(target targets.Target) {
 	w.t.Helper()
 	w.apply(target)
@@ -308,7 +309,8 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 	})
 }
 
-// The status of a target without a slot has the reason. A reload that adds a provider helps at once.
+// The status of a target without a slot has the reason. If a reload adds a provider, the target
+// buys at once.
 func TestStarved(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -333,8 +335,8 @@ func TestStarved(t *testing.T) {
 	})
 }
 
-// If the submit of an order got no clear answer, the order counts as bought and toward the depth. The
-// status says so.
+// If the submit of an order got no clear answer, the order counts as bought and counts toward the
+// depth. The status shows the number of these orders.
 func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error {

@@ -20,7 +20,7 @@ type paced struct {
 	eye // no state is saved
 
 	mu    sync.Mutex
-	asks  map[captcha.ID][]time.Duration // time from each look to the next; the last one repeats; empty = an empty pool
+	asks  map[captcha.ID][]time.Duration // time from each look to the next; the last element repeats; empty = an empty pool
 	looks map[captcha.ID][]time.Time
 	hang  chan struct{} // looks wait for this channel; nil = looks do not wait
 }
@@ -51,9 +51,9 @@ func (p *paced) at(x targets.Target) []time.Time {
 	return slices.Clone(p.looks[x.ID])
 }
 
-// A look comes exactly at the time that the last look determined. Only a wait of more than gatherTime
-// may be up to gatherTime/20 longer. No wait exceeds the backstop. Looks at other targets change
-// nothing about this.
+// A look comes exactly at the time that the last look determined. Only a wait of more than
+// gatherTime may be up to gatherTime/20 longer. No wait exceeds the backstop. Looks at other
+// targets do not change these times.
 func TestLooksComeWhenAsked(t *testing.T) {
 	asks := []time.Duration{0, 30 * time.Millisecond, time.Second, 4900 * time.Millisecond, gatherTime, 7 * time.Second, 25 * time.Second, 2 * time.Hour}
 	other := target("other", 1)
@@ -148,7 +148,7 @@ func TestWakeUpsCauseLooks(t *testing.T) {
 func TestSlotsDoNotDelayLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const asked = 3 * time.Second
-		login := target("login", 2) // one of its tokens is missing
+		login := target("login", 2) // one of its two tokens is missing
 		stock := &paced{asks: map[captcha.ID][]time.Duration{login.ID: {asked}}, looks: map[captcha.ID][]time.Time{}}
 		buyer := &counter{delay: starvedAfter * 3 / 4}
 		m := NewManager(stock, alone{}, buyer, noOthers, slog.New(slog.DiscardHandler))
@@ -166,7 +166,7 @@ func TestSlotsDoNotDelayLooks(t *testing.T) {
 }
 
 // If an order is refused because another replica has ordered, the worker looks again within bidFor.
-// The landing of the other order does not wake this worker.
+// The landing of the other replica's order does not wake this worker.
 func TestRefusedByTheDepthLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)

@@ -62,7 +62,7 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 			t.Errorf("warm is %d before the window", n.Warm)
 		}
 		w.after(time.Until(begins) + 2*time.Second) // the last poll is up to 2 s late
-		if n := w.fresh(login); n < wanted-before { // some tokens of the depth may just be replaced
+		if n := w.fresh(login); n < wanted-before { // some tokens of the depth may be on order at this time
 			t.Errorf("%d fresh when the window begins", n)
 		}
 		if n := w.status("login"); n.Warm != wanted || n.Want < wanted {
@@ -75,9 +75,9 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 				short++
 			}
 		}
-		room := 28 // seconds; one in five tokens is renewed a little late
+		room := 28 // in seconds; one in five tokens is renewed a little late
 		if login.Depth < wanted && kind == targets.RefillAdaptive {
-			room = 120 // without spare depth, each token is renewed after its death
+			room = 120 // without spare depth, each token is renewed only after it has expired
 		}
 		if short > room {
 			t.Errorf("in %d seconds of 280 fewer than %d were fresh", short, wanted-1)

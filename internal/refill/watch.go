@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// Every heartbeatEvery a replica announces that it is alive for heartbeatLife. If a replica dies,
-	// other replicas take over its targets at most heartbeatLife + heartbeatEvery + takeOver after
-	// its last heartbeat.
+	// A replica sends a heartbeat every heartbeatEvery. A heartbeat is valid for heartbeatLife. If
+	// a replica dies, other replicas take over its targets at most heartbeatLife + heartbeatEvery +
+	// takeOver after its last heartbeat.
 	heartbeatEvery = time.Second
 	heartbeatLife  = 2500 * time.Millisecond
 	// takeOver is the time over which the first looks at a dead replica's targets are spread.
 	takeOver = 500 * time.Millisecond
 	// If the looker of a replica is blocked for hangsAfter, the replica sends no more heartbeats.
 	hangsAfter = time.Second
-	// If a worker had no turn for the time absence, it loads the learned state again, because the
-	// watching replica may have saved a newer state.
+	// A worker that has had no turn for longer than absence loads the learned state again, because
+	// the watching replica may have saved a newer state.
 	absence = 30 * time.Second
-	// If only figures of a status changed, the status is shared at most once per shareEvery. An
-	// unchanged status is shared again every sharedAgain, before it expires in Redis. Any other
-	// change is shared at once.
+	// If only the figures in a status have changed, the status is shared at most once per
+	// shareEvery. Any other change is shared at once. An unchanged status is shared again every
+	// sharedAgain, before the shared copy expires in Redis.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
 	// sharedFor is how long another replica's status stays valid after the read.
 	sharedFor = 20 * time.Second
-	// currentFor is the minimum interval at which Manager.Current reads another replica's status.
+	// currentFor is the minimum time between two reads of a status by Manager.Current.
 	currentFor = time.Second
 )
 
@@ -92,8 +92,8 @@ func (m *Manager) keepWatching(ctx context.Context) {
 			}
 			hung = true
 		} else if self, live, err := m.replicas.Heartbeat(ctx, heartbeatLife); err == nil {
-			// After a gap in the heartbeats, other replicas may have watched this replica's targets
-			// meanwhile.
+			// During a gap in the heartbeats, other replicas may have watched this replica's
+			// targets.
 			m.looker.divide(&division{self: self, live: live}, time.Since(answered) > heartbeatLife)
 			answered, hung = time.Now(), false
 		} else if time.Since(answered) > heartbeatLife {
@@ -111,8 +111,8 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 }
 
-// Live returns the sorted names of the live replicas, with this one; nil = they are unknown. It does not
-// block.
+// Live returns the sorted names of the live replicas, including this one. The result is nil if they
+// are unknown. Live does not block.
 func (m *Manager) Live() []string {
 	d := m.looker.division.Load()
 	if !slices.Contains(d.live, d.self) {
@@ -165,8 +165,9 @@ func (m *Manager) Refresh(ctx context.Context) error {
 	return m.refresh(ctx, workers, ids)
 }
 
-// Current returns the status of a target for a caller without a token. If another replica watches the
-// target, Current first reads its status, but at most once per currentFor.
+// Current returns the status of a target, for the answer to a caller that gets no token. If another
+// replica watches the target, Current first reads the status from Redis, but at most once per
+// currentFor.
 func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
 	w := m.workers.Load().byName[name]
 	if w == nil {
@@ -196,15 +197,17 @@ func (m *Manager) refresh(ctx context.Context, workers []*worker, ids []captcha.
 	return nil
 }
 
-// sharedStatus is a status that another replica shared, and when it was read.
+// sharedStatus is a status that another replica shared, with the time at which this replica read
+// it.
 type sharedStatus struct {
 	Status
 	at time.Time
 }
 
-// visibleStatus returns the target's status from the watching replica. If this replica has a problem
-// other than failing orders, it returns its own status instead. A replica knows only the failures of
-// its own orders, so the result has the list with the later failure.
+// visibleStatus returns the target's status from the watching replica. If this replica has a
+// problem other than failing orders, visibleStatus returns this replica's own status instead. A
+// replica knows only the failures of its own orders. The result contains the list with the most
+// recent failure.
 func (w *worker) visibleStatus() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

@@ -12,11 +12,11 @@ import (
 	"poold/internal/targets"
 )
 
-// quietRound suffices for a look at each target without a wake-up. Afterwards a replica no longer
-// looks at targets that another replica watches.
+// quietRound is long enough for one look at each target without a wake-up. After this look, a
+// replica no longer looks at targets that another replica watches.
 const quietRound = 3*(backstop+backstopSpread) + gatherTime
 
-// watching runs three replicas with many full, long-lived pools and no demand.
+// watching runs three replicas with many full pools of long-lived tokens, without demand.
 func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()
 	play(t, 100, func(t *testing.T, w *scenario) {
@@ -51,7 +51,7 @@ func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 	return by
 }
 
-// Each target is watched by exactly one replica, and each replica watches some targets.
+// Exactly one replica watches each target, and each replica watches some targets.
 func TestOneReplicaWatches(t *testing.T) {
 	watching(t, 24, func(t *testing.T, w *scenario, list []targets.Target) {
 		before := w.counts(list)
@@ -68,12 +68,12 @@ func TestOneReplicaWatches(t *testing.T) {
 			}
 		}
 		for n, watched := range watches {
-			if watched < 1 { // names are random
+			if watched < 1 { // the share is random, because the names of replicas are random
 				t.Errorf("replica %d watches %d of %d targets", n, watched, len(list))
 			}
 		}
-		// The replica that gets the request serves a take, even if another replica watches the
-		// target.
+		// The replica that gets the request for a token serves it, even if another replica watches
+		// the target.
 		asked := w.provider.asked()
 		for _, x := range list {
 			w.take(x)
@@ -85,8 +85,9 @@ func TestOneReplicaWatches(t *testing.T) {
 	})
 }
 
-// If a replica dies or hangs, other replicas watch its targets within five seconds. If a replica stops, they
-// do so after their next heartbeat. When the replica is back, each target has one watcher again.
+// If a replica dies or hangs, other replicas watch its targets within five seconds. If a replica
+// stops, the others watch its targets after their next heartbeat. When the replica is back, each
+// target again has exactly one watcher.
 func TestWatchersAreReplaced(t *testing.T) {
 	long(t)
 	for name, end := range map[string]func(w *scenario, r *replica) (back func()){
@@ -95,7 +96,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 		"hangs": func(w *scenario, r *replica) func() {
 			hangs := make(chan struct{})
 			r.store.with(func() { r.store.strangle = hangs })
-			for _, h := range r.manager.workers.Load().byID { // all targets that this replica looks at from now on
+			for _, h := range r.manager.workers.Load().byID { // from now on, the look of every worker hangs
 				r.manager.looker.wake(h)
 				w.after(time.Millisecond)
 			}
@@ -209,7 +210,7 @@ func TestCallersSeeTheStatusOfTheWatchingReplica(t *testing.T) {
 		agree(Starved)
 		w.redis.SetDown(true)
 		w.after(currentFor)
-		for _, r := range w.all { // the status that was read last
+		for _, r := range w.all { // the last status that the replica read
 			if _, known := r.manager.Current(t.Context(), "x"); !known {
 				t.Error("nothing is known while Redis is away")
 			}
@@ -234,8 +235,8 @@ func (r *replica) watchesNot() bool {
 	return false
 }
 
-// A worker that was absent loads the state saved by the watching replica. The requests of that time
-// do not look like a burst to the worker.
+// A worker that was absent loads the state that the watching replica saved. The worker does not
+// learn the requests during its absence as a burst.
 func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {
@@ -243,7 +244,7 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 		w.apply(login)
 		second := w.start(login)
 		w.after(10 * time.Second)
-		// The replica that watches is asked too, so that the other one hears of nothing.
+		// All requests go to the watching replica, so that the other replica gets no wake-up.
 		idle := second
 		if second.manager.workers.Load().byName["login"].watched.Load() {
 			idle, w.replica = w.replica, second
@@ -270,8 +271,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// If the watching replica saw orders of another replica, it looks again before their tokens expire,
-// although their landing does not wake its worker.
+// If the watching replica has seen orders of another replica, it looks again before the tokens of
+// these orders expire. The landings of these orders do not wake its worker.
 func TestWatcherSeesTokensBoughtByOthers(t *testing.T) {
 	play(t, 100, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -280,7 +281,7 @@ func TestWatcherSeesTokensBoughtByOthers(t *testing.T) {
 		w.provider.lead = func() time.Duration { return time.Second }
 		w.apply(login)
 		w.start(login)
-		w.after(2 * heartbeatEvery) // each of the two knows which of them watches
+		w.after(2 * heartbeatEvery) // until both replicas know which of them watches the target
 		for range 200 {
 			if w.held(login) >= 3 && w.stock(login).Orders == 0 {
 				break

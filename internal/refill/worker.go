@@ -36,8 +36,8 @@ const (
 	bidFor = 500 * time.Millisecond
 	// starvedAfter is how long a target may wait for a slot before its state is starved.
 	starvedAfter = 2 * time.Second
-	// leastUnseen is the minimum interval of looks at a target whose tokens live about as long as an
-	// order takes.
+	// leastUnseen is the smallest result of worker.unseen. It applies if tokens live only about as
+	// long as an order takes.
 	leastUnseen = time.Second
 	// keepEvery is the interval at which a look extends the TTLs of the identity's keys.
 	keepEvery = time.Hour
@@ -109,8 +109,8 @@ type terms struct {
 type waitRange struct {
 	least time.Duration // minimum, even after a wake-up
 	most  time.Duration // maximum without a wake-up, limited by the backstop
-	// passive reports that only a wake-up can bring work to this worker, because another replica
-	// watches the target.
+	// passive reports that the worker needs no turn without a wake-up if another replica watches
+	// the target.
 	passive bool
 }
 
@@ -204,8 +204,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// bounded limits a decision while the target's orders fail. The stock then accepts only one order at
-// a time, with pauses.
+// bounded limits a decision while the target's orders fail. During this time the stock accepts one
+// order at a time, with pauses between the orders.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
 	case a.Bounded == 0:
@@ -233,8 +233,8 @@ func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stoc
 	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
 }
 
-// notice logs lost orders and values of foreign programs. notice also counts the looks without a
-// change.
+// notice logs lost orders, and values that other programs wrote. notice also counts the looks
+// without a change.
 func (w *worker) notice(s *pool.Stock) {
 	if w.looked {
 		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
@@ -251,11 +251,11 @@ func (w *worker) notice(s *pool.Stock) {
 	w.looked, w.figures = true, s.Figures
 }
 
-// decide returns the policy's decision about a look, and the look that it used last. If the policy
-// now plans with another lead time, decide looks again, so that the decision and the order use the
-// same lead time.
+// decide returns the policy's decision, and the look on which the decision is based. If the policy
+// plans with a different lead time after the look, decide looks again, so that the decision and the
+// order use the same lead time.
 func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (policy.Decision, lookResult, error) {
-	const looks = 3 // a landing between two looks can change the median again
+	const looks = 3 // a limit, because a landing between two looks can change the lead time again
 	for n := 1; ; n++ {
 		if saw.stock.Err != nil {
 			return policy.Decision{}, saw, saw.stock.Err
@@ -276,8 +276,8 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 	}
 }
 
-// nearEnough reports whether a look with one lead time suffices for a decision with another lead
-// time. The lead time of an adaptive target changes with every request.
+// nearEnough reports whether a look with the lead time looked suffices for a decision with the lead
+// time wanted. For an adaptive target, the two may differ by a tenth.
 func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	if w.target.Refill != targets.RefillAdaptive {
 		return wanted == looked

@@ -33,7 +33,7 @@ func (c *calendar) tokensAt(at time.Time, lead time.Duration) (tokens int, chang
 	if c == nil {
 		return 0, change
 	}
-	// After orders for a window have begun they continue, even if the first solves shorten the lead
+	// Once orders for a window have begun, they continue even if the first solves shorten the lead
 	// time.
 	if c.runs {
 		lead = max(lead, c.lead)

@@ -48,7 +48,7 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("at %v: %d tokens for %v, want %d for %v", x.at, tokens, change, x.tokens, x.change)
 		}
 	}
-	// Orders for a window that have begun continue after the lead time became shorter.
+	// Once orders for a window have begun, they continue even if the lead time becomes shorter.
 	began := day.Add(32 * time.Hour)
 	if tokens, _ := c.tokensAt(began, time.Hour); tokens != 10 {
 		t.Errorf("an hour before: %d tokens", tokens)

@@ -11,8 +11,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// If its context ends in any of its parts or steps, a run or a search returns the context's error and
-// no result.
+// If the context of a run or a search ends during any of its parts or steps, the result is the
+// context's error.
 func TestSimulationsEndWithTheirContext(t *testing.T) {
 	brief := policy.Simulation{ // tokens are replaced every few seconds, even without requests
 		Params: policy.Params{Depth: 8, Usable: 5 * time.Second, FirstPoll: time.Second},

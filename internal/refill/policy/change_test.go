@@ -77,8 +77,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// If the scale changes, the expected requests of a lead time change at once, because their rate stays
-// the same.
+// If the scale changes, the expected number of requests per lead time changes at once, because the
+// request rate stays the same.
 func TestScaleKeepsTheRate(t *testing.T) {
 	for _, lead := range []float64{1.8, 90} {
 		m := NewState(usual())

@@ -3,13 +3,13 @@ package policy
 import "math"
 
 const (
-	// A new target may waste creditLeast tokens, or creditMisses times max_waste if that is more. The
-	// credit never exceeds creditTimes this initial credit.
+	// A new target may waste creditLeast tokens, or creditMisses times max_waste if that is more.
+	// The credit never exceeds creditTimes times this initial credit.
 	creditLeast  = 10.0
 	creditMisses = 5.0
 	creditTimes  = 16.0
-	// A hit earns max_waste. A miss earns missEarns times max_waste, so that a demand that never
-	// finds a token has a limited cost.
+	// A hit earns max_waste. A miss earns only missEarns times max_waste. Otherwise the expired
+	// tokens for a demand that never finds a ready token would cost too much.
 	missEarns = 0.05
 )
 
@@ -57,8 +57,8 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// affordable returns how many tokens may be kept. The number is the credit plus the number of recent
-// hits, because about as many tokens will be used.
+// affordable returns how many tokens may be kept. The number is the credit plus the number of
+// recent hits, because requests will soon use about as many tokens as in the recent past.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
 // accrue updates the field free. The argument floor is the number of tokens kept since the last call.

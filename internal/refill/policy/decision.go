@@ -94,8 +94,8 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// probe limits the decision to one order per ProbeEvery if all last orders failed, until an order
-// succeeds.
+// probe limits the decision to one order per ProbeEvery after FailuresInARow failures in a row,
+// until an order succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {
 		return

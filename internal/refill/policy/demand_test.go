@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every model draws about as many requests as its number requires. The times are ascending and within
-// the length.
+// Every model draws about as many requests as the number after its name requires. The times are
+// ascending and within the length.
 func TestDemand(t *testing.T) {
 	for model, want := range map[string][2]int{
 		"poisson:0.2":  {16500, 18100},
@@ -52,8 +52,8 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// A timer is late by some seconds, but never by more than a quarter of its period. Clusters are
-// short.
+// A timer is late by some seconds, but never by more than a quarter of its period. The requests of
+// a cluster come within a short time.
 func TestTimersAndClusters(t *testing.T) {
 	for period, late := range map[float64]float64{300: 8, 10: 2.5} {
 		got, err := Demand(fmt.Sprintf("timer:%gs", period), daySeconds, 1)

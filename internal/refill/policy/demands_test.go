@@ -20,7 +20,7 @@ func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 // max_waste.
 func cost(r Result, k Params) float64 { return r.WastePerRequest + k.MaxWaste*(1-r.HitRate) }
 
-// A timer of any period gets its tokens with little waste.
+// For a timer of any period, the policy buys the tokens in time and wastes few.
 func TestTimersAreLearned(t *testing.T) {
 	long(t)
 	periods := []int{60, 75, 120, 150, 180, 240, 300, 400, 600}
@@ -39,8 +39,8 @@ func TestTimersAreLearned(t *testing.T) {
 	}
 }
 
-// For random bursts that are over before a token can land, the cost is hardly more than without any
-// purchase.
+// For random bursts that are over before a token can land, the cost is hardly higher than if
+// nothing was bought.
 func TestShortBurstsAreNotPursued(t *testing.T) {
 	long(t)
 	for _, size := range []int{5, 10, 20, 40} {

@@ -25,16 +25,16 @@
 //
 // The first token is delayed while a later order would serve more requests (expectation.isTooEarly).
 //
-// The probabilities come from three sources (forecast.go). The fallback uses the request rate of the
-// last minutes. The table uses the requests that followed similar situations: silences of the same
-// length after the same busyness (table.go). The gaps estimate when the next request of a periodic
-// demand is due (gaps.go). The weights of the table and the gaps are their numbers of samples. Their
-// estimates correct a prior estimate with the weight of one or two samples, so a new target starts
-// carefully.
+// The probabilities come from three sources (forecast.go). The fallback uses the request rate of
+// the last minutes. The table uses the requests that followed similar situations (table.go). A
+// situation is the time since the last request (silence) and the number of requests before it
+// (busyness). The gaps estimate when the next request of a periodic demand is due (gaps.go). The
+// table and the gaps have the more weight, the more samples they have. The estimate without samples
+// has the weight of one or two samples, so a new target starts carefully.
 //
-// If slots are scarce, a target learns how long its orders wait for a slot (slots.go), and orders
-// earlier (expectation.enoughInTime). A token that expires within about a lead time counts with the
-// probability that it is used. An order counts with the probability that it lands.
+// A target learns how long its orders wait for a slot (slots.go). If slots are scarce, the target
+// orders earlier (expectation.enoughInTime). A token that expires within about a lead time counts
+// with the probability that it is used. An order counts with the probability that it lands.
 //
 // The following limits apply regardless of the forecast (limits.go): the depth, the credit (hits earn
 // it and expired tokens use it up, credit.go), probes while solves fail, and idle_after.

@@ -8,10 +8,11 @@ import (
 const (
 	// latePrior is the weight of the fallback, in samples, in the estimate of expectation.late.
 	latePrior = 0.5
-	// The risk is reduced if another request follows a request less often than aloneBelow times the
-	// chance. The reduction is in proportion.
+	// Chance predicts how often one request soon follows another. If this happens less often than
+	// aloneBelow times the prediction, the risk is reduced in proportion.
 	aloneBelow = 0.5
-	// An order can be delayed in steps of this share of the usable life.
+	// isTooEarly compares an order now with an order that is delayed by this share of the usable
+	// life.
 	earlyStep = 0.25
 	// If slots are scarce, the plan covers one usable life ahead in slotSteps steps. Slots are not
 	// scarce if the next slot becomes free within manySlots times the lead time.
@@ -131,9 +132,9 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// isTooEarly reports whether an order now is too early. With a delay, the token would serve more
-// requests at the end of its life and fewer at the beginning. The comparison is weighted by the
-// price.
+// isTooEarly reports whether an order now is too early. The token of a delayed order would be ready
+// for more requests at the end of its life and for fewer requests at the beginning. The price is
+// the weight of the requests at the beginning.
 func (v *expectation) isTooEarly(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false

@@ -17,8 +17,8 @@ const (
 	leastStart = 1e-280
 	// leastForecast is the shortest forecast, in scaled seconds.
 	leastForecast = 1e-3
-	// A sum ends at the first probability below negligible. Beyond exactUpTo, only every
-	// servedStep-th probability is computed at most.
+	// A sum ends at the first probability below negligible. Beyond exactUpTo, at most every
+	// servedStep-th probability is computed.
 	negligible = 1e-3
 	servedStep = 16
 )
@@ -35,7 +35,7 @@ type forecast struct {
 	nearShift float64     // added to log n for a lookup in near
 	part      float64     // weight of far
 
-	first float64 // correction factor of the gaps for all probabilities
+	first float64 // factor by which the gaps correct all probabilities
 }
 
 // fallback prepares a forecast of the next x scaled seconds from the shape alone.
@@ -107,8 +107,7 @@ func (a *forecast) tail(n int) float64 {
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
 }
 
-// served returns the mean number of tokens that are requested within the period if there are n
-// tokens.
+// served returns how many of n tokens are requested within the period, on average.
 func (a *forecast) served(n int) float64 {
 	sum, last := 0.0, 1.0
 	// For small k, every probability is added. For greater k, the steps between the added

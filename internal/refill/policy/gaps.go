@@ -57,7 +57,7 @@ type walk struct {
 	from    float64 // position of silence among the bins
 	weight  float64 // number of recorded silences that are at least as long
 	// goesOn is the probability that the silence reaches the bin with the index bin. The walk keeps
-	// this value, so that ascending queries need only one pass over the bins.
+	// this value, so that queries with ascending x need only one pass over the bins.
 	bin    int
 	goesOn float64
 }

@@ -15,7 +15,7 @@ func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
 	return w.endsWithin(x), w.weight
 }
 
-// The gaps know a period to a few seconds, however long it is.
+// The gaps learn the length of a period to within a few seconds, however long the period is.
 func TestGapsKnowAPeriod(t *testing.T) {
 	g := new(gaps)
 	for i := range 20 {
@@ -43,7 +43,7 @@ func TestGapsKnowAPeriod(t *testing.T) {
 	}
 }
 
-// For memoryless requests the silence so far makes no difference.
+// For requests that arrive at random, the length of the silence so far makes no difference.
 func TestGapsWithoutMemory(t *testing.T) {
 	g := new(gaps)
 	random := rand.New(rand.NewPCG(1, 0))

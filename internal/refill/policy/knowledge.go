@@ -7,15 +7,15 @@ import (
 
 const (
 	// usualLead is the lead time in seconds for which the policy's constants are calibrated. If a
-	// target's lead time differs by more than the factor farFactor, the constants are scaled in
-	// proportion. The scale is between leastScale and mostScale.
+	// target's median lead time changes by more than the factor farFactor, the constants are scaled
+	// in proportion. The scale is between leastScale and mostScale.
 	usualLead  = 18.0
 	farFactor  = 1.7
 	leastScale = 0.005
 	mostScale  = 200.0
 
 	// nearHorizon and midHorizon are the first two horizons of the table. The third horizon is the
-	// usable life, limited to lifeLeast and lifeMost, plus lifeBeyond.
+	// usable life, limited to the range from lifeLeast to lifeMost, plus lifeBeyond.
 	nearHorizon = 20.0
 	midHorizon  = 40.0
 	lifeBeyond  = 20.0
@@ -23,8 +23,8 @@ const (
 	lifeMost    = 600.0
 )
 
-// knowledge is the learned part of a State: the demand, and the solves of the provider. Orders do not
-// change it. Times are in Unix seconds and never decrease.
+// knowledge is the learned part of a State: the demand, and the solves of the provider. Placing an
+// order does not change it. Times are in Unix seconds and never decrease.
 type knowledge struct {
 	life  float64 // usable life of a token in seconds; not saved
 	scale float64
@@ -57,8 +57,8 @@ func (k *knowledge) asked(now float64) {
 	k.last = now
 	k.total++
 	k.busy = bucket(busyEdges[:], k.count)
-	// A sample is pending until its last horizon has passed. The interval between samples keeps their
-	// number below the constant pendings.
+	// A sample is pending until its last horizon has passed. The interval between samples limits
+	// the number of pending samples to the constant pendings.
 	if k.table != nil && now-k.sampled >= k.scale*max(requestStep, k.ends()[horizons-1]/pendings) {
 		k.sample(now)
 	}
@@ -71,7 +71,7 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// decayed returns a count after it has decayed for some seconds.
+// decayed returns the count after it has decayed for the given number of seconds.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }
@@ -85,7 +85,7 @@ func (k *knowledge) ends() [horizons]float64 {
 }
 
 // catchUp brings the table up to date: it adds samples of the silence and settles earlier samples.
-// The times of the samples do not depend on the calls of catchUp.
+// The times of the samples do not depend on the times of the calls.
 func (k *knowledge) catchUp(now float64) {
 	if k.start == 0 {
 		k.start = now

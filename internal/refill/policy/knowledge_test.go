@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The share of failing solves follows the failures up and down. An outage does not change it.
+// The estimated share of failing solves rises and falls with the failures. An outage does not
+// change this share.
 func TestShareOfFailures(t *testing.T) {
 	m := NewState(usual())
 	at := 0.0
@@ -29,12 +30,12 @@ func TestShareOfFailures(t *testing.T) {
 	if share := solve(200, 0); share > 0.01 {
 		t.Errorf("then none fails: %.3f", share)
 	}
-	if share := solve(200, 1); math.Abs(share-0.15) > 0.01 { // the share of the first eight failures
+	if share := solve(200, 1); math.Abs(share-0.15) > 0.01 { // the share after the first eight failures
 		t.Errorf("then all fail: %.3f", share)
 	}
 }
 
-// An order counts by the probability that it lands.
+// An order counts in proportion to the probability that it lands.
 func TestOrdersCountByTheirChance(t *testing.T) {
 	m := NewState(usual())
 	at := after(requests(m, 0, 2000, 1))
@@ -47,8 +48,9 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	}
 }
 
-// A forecast reads the histogram of its horizon. Between two horizons it combines both in proportion,
-// and beyond them it reads the nearest.
+// A forecast for a horizon uses the histogram of that horizon. A forecast between two horizons
+// combines both histograms in proportion. Before the first and after the last horizon, it uses the
+// nearest histogram.
 func TestForecastsReadTheirHorizons(t *testing.T) {
 	k := newKnowledge(&Params{Adaptive: true, Usable: 80 * time.Second})
 	ends := k.ends()
@@ -122,7 +124,7 @@ func TestLooksCountEveryEvent(t *testing.T) {
 	}
 }
 
-// A window made by POST counts from the look that read the window, also in a shadow.
+// A window created by POST counts from the look that read the window, also in a shadow.
 func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
 	m := NewTracker(usualFixed(1), nil)
 	m.looked, m.figures.Requests = epoch, 1
@@ -140,8 +142,9 @@ func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
 	}
 }
 
-// A sample is settled when its horizon has passed in scaled time, relative to the expected requests.
-// The sample counts as late if a request came after the near horizon.
+// A sample is settled when its horizon has passed in scaled time. The number of requests is
+// recorded relative to the expected number. The sample counts as late if a request came after the
+// near horizon.
 func TestSamplesAreSettledAtTheirHorizon(t *testing.T) {
 	for _, scale := range []float64{1, 0.1} {
 		for later, late := range map[float64]uint32{0: 0, 30: sampleUnit} {
@@ -166,7 +169,7 @@ func TestSamplesAreSettledAtTheirHorizon(t *testing.T) {
 	}
 }
 
-// The length of a silence is counted in scaled time.
+// The length of a silence is measured in scaled time.
 func TestSilencesAreScaled(t *testing.T) {
 	k := newKnowledge(&Params{Adaptive: true, Usable: 80 * time.Second})
 	k.scale = 0.1

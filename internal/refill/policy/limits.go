@@ -14,23 +14,24 @@ const (
 )
 
 const (
-	// After this number of failed solves in a row, the orders of a target are probes.
+	// FailuresInARow is the number of consecutive failed solves after which a target's orders are
+	// probes.
 	FailuresInARow = 8
 	// ProbeEvery is the time between two probes.
 	ProbeEvery = 5 * time.Second
 
 	// The credit must suffice for the wanted tokens even if all of them expire. Tokens that expire
-	// soon, and orders that replace failing ones, are not wanted tokens. The number of all tokens and
-	// orders is at most heldTimes the number for which the credit suffices.
+	// soon, and orders that replace failing ones, do not count as wanted tokens. The number of all
+	// tokens and orders is at most heldTimes times the number for which the credit suffices.
 	heldTimes = 2
 )
 
-// limits are the limits of the wanted tokens and the held tokens of a target at one time.
+// limits are the limits of a target's wanted tokens and held tokens at one time.
 type limits struct {
-	floor, most int // floor: tokens kept at any demand; most: maximum number of tokens
+	floor, most int // floor: tokens kept even without demand; most: maximum number of tokens
 	idle        bool
 	adaptive    bool
-	affordable  int // number for which the credit suffices; for an adaptive target
+	affordable  int // number of tokens for which the credit suffices; set only for an adaptive target
 }
 
 func (s *State) limits() limits {
@@ -42,7 +43,8 @@ func (s *State) limits() limits {
 	return l
 }
 
-// clamp limits the number of tokens wanted by the forecast, and names the limit.
+// clamp limits the number of tokens wanted by the forecast, and returns the name of the limit that
+// applies.
 func (l *limits) clamp(asked int) (want int, limit string) {
 	switch {
 	case asked <= l.floor:
@@ -57,6 +59,6 @@ func (l *limits) clamp(asked int) (want int, limit string) {
 	return min(asked, l.most), LimitNone
 }
 
-// held returns the maximum number of tokens and orders together: the depth, or heldTimes the number
-// for which the credit suffices.
+// held returns the maximum number of tokens and orders together. It is the depth or, if smaller,
+// heldTimes times the number of tokens for which the credit suffices.
 func (l *limits) held() int { return max(l.floor, min(l.most, heldTimes*l.affordable)) }

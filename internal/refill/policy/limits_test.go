@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A hit earns max_waste, and a miss earns a twentieth of max_waste. The number of tokens held may be
-// the credit plus the recent hits.
+// A hit earns max_waste, and a miss earns a twentieth of max_waste. The number of tokens held may
+// be up to the credit plus the recent hits.
 func TestCreditIsEarned(t *testing.T) {
 	m := NewState(usual())
 	if m.limits().affordable != 15 {
@@ -47,7 +47,7 @@ func TestCreditIsEarned(t *testing.T) {
 }
 
 // Each expired token uses up one free expiry. Tokens and orders together are at most twice the
-// affordable number, and at most the cap.
+// affordable number, and at most the depth.
 func TestFreeExpiriesAreUsedUp(t *testing.T) {
 	c := newCredit(3)
 	c.accrue(1e9, 4, 80)
@@ -64,8 +64,8 @@ func TestFreeExpiriesAreUsedUp(t *testing.T) {
 	}
 }
 
-// Orders for a warm window come before the window by nearly the longest lead time, but by at most
-// half a life.
+// Orders for a warm window start nearly the longest lead time before the window, but at most half a
+// usable life before it.
 func TestWindowsAreOrderedByTheLongestLeads(t *testing.T) {
 	m := NewState(usual())
 	for scale, want := range map[time.Duration][2]time.Duration{

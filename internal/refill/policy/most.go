@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// Ceiling contains the limits on the purchases of a target at any demand.
+// Ceiling contains the limits on the purchases of a target, however high the demand is.
 type Ceiling struct {
 	Depth   int           // maximum number of tokens and orders, besides orders for pending callers
 	Waiting int           // maximum number of pending callers; each causes one more order
@@ -12,9 +12,9 @@ type Ceiling struct {
 	Rate    float64       // maximum number of tokens handed out per second; 0 = no limit
 }
 
-// PerHour returns the maximum number of solves in an hour, if all threads are always busy. If Rate is
-// set, the solves are also limited to the tokens handed out plus the depth for each time that all
-// tokens can expire.
+// PerHour returns the maximum number of solves in an hour, if all threads are always busy. If Rate
+// is set, the result is also at most the number of tokens that can be handed out in an hour plus
+// the number that can expire in an hour. Depth tokens can expire once per usable life.
 func (c Ceiling) PerHour() float64 {
 	if c.Lead <= 0 || c.Usable <= 0 {
 		return 0
@@ -27,8 +27,8 @@ func (c Ceiling) PerHour() float64 {
 	return most
 }
 
-// ThreadsToKeep returns the mean number of tasks in flight needed to keep this number of tokens
-// without demand. Each token is replaced once per usable life.
+// ThreadsToKeep returns the mean number of tasks in flight that are needed to keep this number of
+// tokens without demand. Each token is replaced once per usable life.
 func ThreadsToKeep(tokens int, lead, usable time.Duration) float64 {
 	if usable <= 0 {
 		return 0

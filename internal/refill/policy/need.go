@@ -17,8 +17,8 @@ const (
 	nearEnough = 1.2
 )
 
-// Need is the result of a search for the max_waste that reaches the wanted hit rate. Need's JSON is
-// part of the outputs.
+// Need is the result of a search for the max_waste that reaches the wanted hit rate. Its JSON form
+// appears in the status of a target and in the output of poold simulate.
 type Need struct {
 	MaxWaste   *float64 `json:"max_waste"`    // approximate least sufficient value; null = no value up to 1000 suffices
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
@@ -67,9 +67,9 @@ func interpolatePrice(price, next, rate, nextRate, wanted float64) float64 {
 	return price * math.Pow(next/price, part)
 }
 
-// Need searches the max_waste that reaches the wanted hit rate, with the same demand and seed. The
-// result is nil if r already reaches that hit rate, if the target has a fixed depth, or if there are
-// too few requests.
+// Need searches for the max_waste that reaches the wanted hit rate, with the same demand and seed.
+// The result is nil if r already reaches that hit rate, if the target has a fixed depth, or if
+// there are too few requests.
 func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 	if !s.Params.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Params.HitRate {
 		return nil, nil //nolint:nilnil // no Need

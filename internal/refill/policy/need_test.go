@@ -23,7 +23,7 @@ func steady(t *testing.T, length time.Duration, seed uint64) []float64 {
 	return arrivals
 }
 
-// atPrice returns a simulation of the arrivals at a price.
+// atPrice returns a simulation of the arrivals with this price as max_waste.
 func atPrice(t *testing.T, price, wanted float64, arrivals []float64) Simulation {
 	t.Helper()
 	k := usual()
@@ -58,7 +58,7 @@ func TestNeedIsEnough(t *testing.T) {
 	}
 }
 
-// A shadow and the simulator have similar hit rates at each price.
+// At each price, a shadow and the simulator have similar hit rates.
 func TestShadowPrices(t *testing.T) {
 	long(t)
 	const wanted = 0.96
@@ -68,7 +68,7 @@ func TestShadowPrices(t *testing.T) {
 	m := NewTracker(k, nil)
 	m.looked = epoch
 	m.shadow = newShadow(m, 64, epoch, NewState)
-	// The real purchases are also a replay. The counts of the stock come from this replay.
+	// A second replay simulates the real purchases. The counts of the stock come from this replay.
 	state := m.state.follower(k)
 	real := newReplay(state, 64, 0)
 	random, solves := rand.New(rand.NewPCG(3, 4)), DefaultSolves()
@@ -132,8 +132,8 @@ func TestNeedOrNot(t *testing.T) {
 			t.Errorf("%s: %+v", text, need)
 		}
 	}
-	// The first requests of an unexpected burst miss at any price. So does one of two simultaneous
-	// requests at depth 1.
+	// The first requests of an unexpected burst miss at any price. At depth 1, one of two
+	// simultaneous requests also misses at any price.
 	bursts := atPrice(t, 3, 0.97, nil)
 	for n := range 8 {
 		for range 10 {
@@ -150,7 +150,8 @@ func TestNeedOrNot(t *testing.T) {
 	}
 }
 
-// A shadow has a Need only below the wanted rate. Need interpolates between two prices.
+// A shadow has a Need only below the wanted hit rate. The price of the Need is interpolated between
+// two tried prices.
 func TestShadowNeed(t *testing.T) {
 	k := usual()
 	k.HitRate = 0.99
@@ -177,7 +178,7 @@ func TestShadowNeed(t *testing.T) {
 	rungs(9000, 9800, 9950, 10000) // hit rates at the prices 13, 55, 234 and 1000
 	for hits, want := range map[int64]string{
 		9900: "", 9901: "",
-		9899: "99 % needs max_waste of about 120 here (now 3): 98.9 %", // half the way, because the misses are halved twice
+		9899: "99 % needs max_waste of about 120 here (now 3): 98.9 %", // halfway between two prices on a logarithmic scale, because the misses are halved twice
 		8000: "99 % needs max_waste of about 120 here (now 3): 80.0 %",
 	} {
 		if got := tell(hits); got != want {

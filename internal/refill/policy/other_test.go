@@ -76,7 +76,7 @@ func TestAdaptiveInPlace(t *testing.T) {
 	}
 }
 
-// BoughtADay includes the silence: a fixed depth of one buys a token each 80 s, day and night.
+// BoughtADay includes the silence: a fixed depth of one buys a token every 80 s, day and night.
 func TestBoughtADay(t *testing.T) {
 	s := Simulation{Params: usualFixed(1), Concurrency: 64, Arrivals: []float64{36000, 36400}, Length: daySeconds}
 	s.Solves = Solves{Median: 20 * time.Second, Least: 20 * time.Second, Most: 20 * time.Second}
@@ -93,12 +93,13 @@ func TestBoughtADay(t *testing.T) {
 	if steady.BoughtEach != steady.BoughtPerServed {
 		t.Errorf("%g each, in the run %g", steady.BoughtEach, steady.BoughtPerServed)
 	}
-	// Without a length, BoughtADay is the number from second 0 to the last arrival, scaled to a day.
+	// If Length is 0, BoughtADay is the number of tokens from second 0 to the last arrival, scaled
+	// to a day.
 	s.Length = 0
 	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.01 {
 		t.Errorf("of a trace: %g a day", r.BoughtADay)
 	}
-	// Tokens that land after the length do not count.
+	// Tokens that land after the time Length do not count.
 	s.Arrivals = []float64{0, 590}
 	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.15 || r.BoughtADay >= float64(r.Bought)*daySeconds/afterLast {
 		t.Errorf("of a short trace: %g a day, %d in the run", r.BoughtADay, r.Bought)

@@ -6,10 +6,10 @@ import "time"
 type Params struct {
 	Adaptive  bool          // false = keep Depth
 	Depth     int           // fixed: number of tokens; adaptive: maximum number of tokens and orders
-	Min       int           // adaptive: number of tokens kept at any demand; at most Depth
+	Min       int           // adaptive: number of tokens kept even without demand; at most Depth
 	HitRate   float64       // adaptive: wanted share of hits among the requests
 	MaxWaste  float64       // adaptive: expired tokens that one avoided miss may cost
-	IdleAfter time.Duration // time without a request after which only Min tokens are kept; 0 = no such time
+	IdleAfter time.Duration // time without a request after which only Min tokens are kept; 0 = never
 	Usable    time.Duration // lifetime less margin
 
 	// The poll times of the provider. The sum of both is the assumed lead time before the first
@@ -30,5 +30,5 @@ func (p Params) Lead() time.Duration {
 // windows.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 
-// floor returns how many tokens are kept at any demand.
+// floor returns how many tokens are kept even without demand.
 func (p *Params) floor(warm int) int { return min(max(p.Min, warm), p.most(warm)) }

@@ -6,28 +6,30 @@ const (
 	// cheaper is a calibrated factor on the worth of one more token. Just-in-time renewal avoids many
 	// expiries, so a token is worth more than computed.
 	cheaper = 2.0
-	// A plan that wants fewer than slowFrom tokens is recomputed at each event. A greater plan
-	// changes little at one event, so it is recomputed every planStep scaled seconds. Without demand,
-	// a plan is recomputed every idleStep.
+	// A plan that wants fewer than slowFrom tokens is recomputed at each event. One event changes a
+	// greater plan only a little, so a greater plan is recomputed every planStep scaled seconds.
+	// Without demand, a plan is recomputed every idleStep.
 	slowFrom = 12
 	planStep = 1.0
 	idleStep = 10.0
-	// In a long silence the interval of recomputing is likelyStep instead of idleStep, if the
-	// probability of a request within the life of a new token exceeds likely.
+	// In a long silence, a plan is recomputed every likelyStep instead of every idleStep if a
+	// request within the life of a new token has a probability above likely.
 	likelyStep = 2.0
 	likely     = 0.05
-	// The renewal of the tokens of `min` and of warm windows uses this quantile of the lead time.
+	// The tokens for `min` and for warm windows are renewed ahead of their expiry by this quantile
+	// of the lead time.
 	floorLead = 0.8
-	// From this number of lead times on, the policy uses their median.
+	// When the policy knows at least solvesToLearn lead times, it uses their median.
 	solvesToLearn = 3
-	// From this number of lead times on, the policy uses the shortest one and may set a new scale.
+	// When the policy knows at least solvesToWait lead times, it also uses the shortest one and may
+	// set a new scale.
 	solvesToWait = 8
 	// Orders for a warm window start ahead of the window by this quantile of the lead time.
 	windowLead = 0.95
 )
 
 // Plan returns what the policy wants now. The argument warm is the number of tokens kept for warm
-// windows at any demand.
+// windows even without demand.
 func (s *State) Plan(at time.Time, warm int) Plan {
 	s.advance(at)
 	if s.planned > 0 && s.warm == warm && s.now-s.planned < s.learned.scale*planStep {

@@ -15,8 +15,8 @@ const (
 	savedVersion = 2
 	// firstVersion is the prefix of version 1 of the format, which was not JSON.
 	firstVersion = "pm"
-	// savedMost is the maximum size of a saved State in bytes, and savedMostJSON the maximum size of
-	// its JSON.
+	// savedMost is the maximum size of a saved State in bytes, and savedMostJSON is the maximum
+	// size of its JSON.
 	savedMost     = 128 << 10
 	savedMostJSON = 1 << 20
 	// latest is the greatest valid time in Unix seconds. mostCount is the greatest valid decayed
@@ -28,12 +28,12 @@ const (
 var (
 	// ErrSavedVersion means that another version of poold wrote the saved State.
 	ErrSavedVersion = errors.New("another version of poold saved the learned state")
-	// ErrSavedCorrupt means that poold did not write the saved State.
+	// ErrSavedCorrupt means that the saved State is damaged or is not a State of poold.
 	ErrSavedCorrupt = errors.New("the learned state is damaged")
 )
 
 // savedState is the JSON form of a State. The JSON is compressed with gzip. Times are in Unix
-// seconds. Pending samples, which are from the last two minutes, are not saved.
+// seconds. Pending samples are not saved.
 type savedState struct {
 	Version int           `json:"version"`
 	Scale   float64       `json:"scale"`
@@ -73,8 +73,8 @@ func (s *State) save() ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// Restore decodes a saved State. With the error ErrSavedVersion or ErrSavedCorrupt it returns a new
-// State. Saved times after the time at are set to at.
+// Restore decodes a saved State. If the error is ErrSavedVersion or ErrSavedCorrupt, Restore also
+// returns a new State. Saved times later than at are set to at.
 func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	saved, err := unpack(data)
 	if err != nil {
@@ -98,7 +98,7 @@ func (k *knowledge) restore(saved *savedState, now float64) {
 	k.solves.fails, k.solves.streak = saved.Fails, saved.Streak
 	k.solves.leads = saved.Leads
 	k.busy = bucket(busyEdges[:], k.count)
-	k.sampled = now // the time since the save gets no samples, because its demand is unknown
+	k.sampled = now // no samples are added for the time since the save, because its demand is unknown
 	if k.table == nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// used returns a State after some thousand requests, solves and failures.
+// used returns a State that has learned from some thousand requests, solves and failures.
 func used(k Params) (m *State, at time.Time) {
 	m = NewState(k)
 	at = epoch
@@ -48,8 +48,8 @@ func save(t testing.TB, m *State) []byte {
 	return data
 }
 
-// A restored State makes the same plan as the saved State. If it is saved again, the result is the
-// same.
+// A restored State makes the same plan as the saved State. If the restored State is saved again,
+// the data is the same.
 func TestSavedStateIsTheSame(t *testing.T) {
 	m, at := used(usual())
 	m.slots.gap, m.credit.left = 3.5, -20
@@ -68,14 +68,14 @@ func TestSavedStateIsTheSame(t *testing.T) {
 		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, len(m.learned.solves.leads))
 	}
 	m.planned = 0
-	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // later, the missing pending samples would make a difference
+	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // after a longer time, the plans would differ, because pending samples are not saved
 		if got, want := again.Plan(at.Add(later), 0), m.Plan(at.Add(later), 0); got != want {
 			t.Errorf("after %v: %+v, want %+v", later, got, want)
 		}
 	}
 }
 
-// A State can also be restored after many halvings.
+// A State can be restored even if its histograms were halved many times.
 func TestSavedAfterMuchHalving(t *testing.T) {
 	m := NewState(usual())
 	random := rand.New(rand.NewPCG(1, 0))
@@ -89,7 +89,7 @@ func TestSavedAfterMuchHalving(t *testing.T) {
 	}
 }
 
-// If the usable life has changed, the samples of the third horizon are dropped.
+// If the usable life has changed since the save, Restore drops the samples of the third horizon.
 func TestSavedStateOfAnotherLife(t *testing.T) {
 	m, at := used(usual())
 	other := usual()
@@ -188,8 +188,8 @@ func packed(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// Any data is refused or restores a working State. If this State is saved again, the data is the
-// same.
+// Restore either refuses the data or returns a State that works. If this State is saved and
+// restored again, the data is the same.
 func FuzzRestore(f *testing.F) {
 	m, at := used(usual())
 	f.Add(unpacked(f, save(f, m)))

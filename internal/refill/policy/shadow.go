@@ -15,9 +15,9 @@ const (
 	// waitersPatience is how long a patient caller of a shadow waits for a token. waitersPatience
 	// equals the default wait of a real caller.
 	waitersPatience = 20 * time.Second
-	// With fewer requests there is no comparison.
+	// With fewer than fewRequests requests there is no comparison.
 	fewRequests = 50
-	// A shadow counts as good as the target if its hit rate is lower by at most asGood.
+	// A shadow counts as being as good as the target if its hit rate is lower by at most asGood.
 	asGood = 0.005
 )
 
@@ -27,19 +27,19 @@ var ladder = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 // shadow simulates other ways of refilling with a target's real requests and lead times.
 type shadow struct {
 	target Params
-	// runs contains one replay for each simulated way. A fixed target has one replay, with the
-	// adaptive policy. An adaptive target has one replay for each depth in ladder, followed by one
-	// for each higher value of max_waste, ascending.
+	// runs contains one replay for each simulated way of refilling. A fixed target has one replay,
+	// with the adaptive policy. An adaptive target has one replay for each depth in ladder,
+	// followed by one for each higher value of max_waste, ascending.
 	runs     []*replay
 	calendar calendar
 	born     time.Time
-	// warmedUp reports that the shadow has run for one usable life. The shadow's empty stock at the
-	// start then no longer matters.
+	// warmedUp reports that the shadow has run for one usable life. After that time, the empty
+	// stock at the shadow's start no longer matters.
 	warmedUp     bool
 	older, newer period // counts for the summary; after shadowSpan, newer becomes older
 }
 
-// period contains the counts of one part of the time of a summary.
+// period contains the counts of one part of a summary's time span.
 type period struct {
 	began time.Time
 	real  Figures
@@ -49,8 +49,9 @@ type period struct {
 // tally counts the outcomes of one run in a period.
 type tally struct{ requests, hits, bought int }
 
-// newShadow returns a shadow with empty stocks. The function restore returns the learned State for a
-// fixed target. All runs of an adaptive target share the target's learned state.
+// newShadow returns a shadow with empty stocks. The function restore returns the State for the
+// adaptive policy of a fixed target's shadow. All runs of an adaptive target share the target's
+// learned state.
 func newShadow(t *Tracker, concurrency int, at time.Time, restore func(Params) *State) *shadow {
 	s := &shadow{target: t.state.params, calendar: calendar{windows: t.calendar.windows}, born: at}
 	add := func(state *State) {
@@ -111,9 +112,9 @@ func (s *shadow) load(restore func(Params) *State) {
 }
 
 // learn advances the shadow from the target's last look to the current look. learn spreads the new
-// requests over the time between the looks, and calls the function request to add each request to the
-// target's State. While an operator has paused buying, no outcomes count, neither of the target nor
-// of the shadow.
+// requests over the time between the looks, and calls the function request to add each request to
+// the target's State. While an operator has paused buying, neither the target's outcomes nor the
+// shadow's outcomes count.
 func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
 	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
 	s.live(t, concurrency, at, requests, stock.Figures, request)

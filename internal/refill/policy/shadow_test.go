@@ -16,7 +16,7 @@ func shaded() *Tracker {
 	return m
 }
 
-// hourly simulates an hour with a request each 36 s. Nine in ten requests hit.
+// hourly simulates an hour with one request every 36 s. Nine in ten requests are hits.
 func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Shadow) {
 	const steps = 100
 	for n := range steps {
@@ -37,7 +37,7 @@ func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Sha
 	return at, m.Shadow()
 }
 
-// For both ways, a summary covers the last 12 to 24 hours.
+// A summary covers the last 12 to 24 hours, for the target and for its shadow.
 func TestShadowForgets(t *testing.T) {
 	long(t)
 	m := shaded()
@@ -50,7 +50,7 @@ func TestShadowForgets(t *testing.T) {
 		if hours > 24 || hours < 12 && hour > 12 || told.Requests != int64(100*hours) || told.Bought != int64(300*hours) || told.HitRate != 0.9 {
 			t.Errorf("hour %d: %+v, of %g hours", hour, told, hours)
 		}
-		// There is one request each 36 s. About two purchased tokens are needed to hit nearly all
+		// There is one request every 36 s. About two purchased tokens are needed to hit nearly all
 		// requests.
 		if perHour := float64(told.ShadowBought) / hours; told.ShadowHitRate > 1 || told.ShadowHitRate < 0.8 && hour > 2 || perHour < 80 || perHour > 250 {
 			t.Errorf("hour %d: %+v, %g bought an hour", hour, told, perHour)
@@ -73,8 +73,8 @@ func TestShadowIsSilent(t *testing.T) {
 	}
 }
 
-// While an operator has paused buying, nothing counts for either way. If counts are lost, a new
-// summary begins.
+// While an operator has paused buying, nothing counts, neither for the target nor for its shadow.
+// If Redis loses the counts, a new summary begins.
 func TestShadowLeavesOut(t *testing.T) {
 	m := shaded()
 	m.hourly(0, nil)
@@ -94,7 +94,7 @@ func TestShadowLeavesOut(t *testing.T) {
 	}
 }
 
-// If counting begins during a pause, the pause does not count.
+// Even if counting begins during a pause, the pause does not count.
 func TestShadowBeginsInAPause(t *testing.T) {
 	m := shaded()
 	m.shadow.warmedUp = false
@@ -104,7 +104,7 @@ func TestShadowBeginsInAPause(t *testing.T) {
 	}
 }
 
-// A shadow also has the warm windows and the outages.
+// A shadow has the same warm windows and the same outages as its target.
 func TestShadowLivesInTheSameWorld(t *testing.T) {
 	bought := func(change func(m *Tracker, s *Stock)) int {
 		m := shaded()
@@ -139,8 +139,8 @@ func TestShadowSentence(t *testing.T) {
 	}
 }
 
-// After another replica has looked, a tracker wants the state that it saved. The tracker does not
-// learn the requests of that time as a burst.
+// After a time in which another replica watched the target, a tracker loads the state that the
+// other replica saved. The tracker does not learn the requests of that time as a burst.
 func TestResume(t *testing.T) {
 	at := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
 	p := Params{Adaptive: true, Depth: 50, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second}

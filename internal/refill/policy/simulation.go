@@ -68,7 +68,7 @@ type Simulation struct {
 	Start       time.Time     // real time of second 0, for the windows; zero = a Monday, 00:00 UTC
 	Warm        []Warm        // warm windows
 	Seed        uint64
-	// Progress may be set. Progress is called from time to time with the completed share of the
+	// Progress is optional. It is called from time to time with the completed share of the
 	// requests.
 	Progress func(done float64)
 }
@@ -109,11 +109,11 @@ const (
 // epoch is second 0 of simulated time: a Monday, 00:00 UTC.
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
-// Run replays the demand from the first arrival, or with warm windows from second 0, until 600 s
-// after the last arrival. If Length is longer, the run continues without requests. This silence
-// counts only for BoughtADay and BoughtEach, because a fixed depth also buys tokens at night.
-// BoughtADay counts the tokens that land within Length. Equal Simulations have equal Results. When
-// ctx ends, Run returns the error of ctx.
+// Run replays the demand until 600 s after the last arrival. Run begins at the first arrival or, if
+// there are warm windows, at second 0. If Length is longer, the run continues without requests.
+// This silence counts only for BoughtADay and BoughtEach, because a fixed depth also buys tokens
+// without requests. BoughtADay counts the tokens that land within Length. Equal Simulations have
+// equal Results. When ctx ends, Run returns the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
 
 // runFor is like Run, but ends as soon as the run cannot reach the given number of hits. The result
@@ -210,10 +210,10 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	return s
 }
 
-// NearestFixed searches the smallest fixed depth with at least as many hits as the reference, which
-// must be a result of the same demand. NearestFixed returns that depth with its result. NearestFixed
-// tries depths up to reference.PeakHeld. If no depth has as many hits, it returns the smallest depth
-// with as many hits as the depth reference.PeakHeld.
+// NearestFixed searches for the smallest fixed depth with at least as many hits as the reference,
+// which must be a result of the same demand. NearestFixed returns that depth with its result.
+// NearestFixed tries depths up to reference.PeakHeld. If no depth has as many hits, it returns the
+// smallest depth with as many hits as the depth reference.PeakHeld.
 func (s Simulation) NearestFixed(ctx context.Context, reference Result) (depth int, nearest Result, err error) {
 	depth = reference.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {

@@ -59,8 +59,8 @@ func simulated(t testing.TB, s Simulation) Result {
 	return r
 }
 
-// reference contains the hit rate and the waste per request of the reference implementation, at a
-// max_waste of 3 and 10.
+// reference contains, for a max_waste of 3 and of 10, the hit rate and the waste per request of the
+// reference implementation.
 var reference = []struct {
 	trace string
 	at    map[float64][2]float64
@@ -93,8 +93,8 @@ func ratio(t testing.TB, price float64, seeds int) float64 {
 	return ours / theirs
 }
 
-// The policy is better than its reference on six days. BenchmarkTraces makes the same comparison with
-// more draws of the lead times.
+// The policy is better than the reference on the traces of six days. BenchmarkTraces makes the same
+// comparison with more draws of the lead times.
 func TestTraces(t *testing.T) {
 	long(t)
 	for price, most := range map[float64]float64{3: 0.86, 10: 0.93} {
@@ -118,8 +118,8 @@ func BenchmarkTraces(b *testing.B) {
 	}
 }
 
-// If lead times, token lives and demand are ten times as fast, the policy does as well, because its
-// constants are scaled.
+// If lead times, token lives and demand are all ten times as fast, the policy is as good as before,
+// because its constants are scaled.
 func TestQuickProvider(t *testing.T) {
 	const quick = 0.1
 	for _, name := range []string{"cron10", "onoff"} {
@@ -143,14 +143,14 @@ func TestQuickProvider(t *testing.T) {
 	}
 }
 
-// Waiting requests get the next tokens in the order of their arrival. The requests stop waiting in
-// time.
+// Waiting requests get the next tokens in the order of their arrival. A request stops waiting after
+// the time Wait.
 func TestSimulationWaits(t *testing.T) {
 	p := Solves{Median: 10 * time.Second, Least: 10 * time.Second, Most: 10 * time.Second}
 	k := Params{Depth: 1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second}
 	s := Simulation{Params: k, Solves: p, Concurrency: 1, Wait: 15 * time.Second, Arrivals: []float64{0, 1, 2}}
 	r := simulated(t, s)
-	// With one slot, tokens land at 10 and 20. The third caller has left before 30.
+	// With one slot, tokens land at 10 and 20. The third caller has left before second 30.
 	if r.Waited != 1 || r.Misses != 2 || r.Hits != 0 || r.WaitP50 != 10 {
 		t.Errorf("%+v", r)
 	}
@@ -160,7 +160,8 @@ func TestSimulationWaits(t *testing.T) {
 	}
 }
 
-// Simulations of fixed depths use the same State and follow the rule of docs/configuration.md.
+// A simulation of a fixed depth uses the same State as the daemon, and follows the rule of
+// docs/configuration.md.
 func TestSimulationOfFixed(t *testing.T) {
 	k := usual()
 	k.Adaptive, k.Depth = false, 15

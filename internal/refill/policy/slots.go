@@ -13,7 +13,7 @@ const (
 type slots struct {
 	gap    float64 // mean time between two orders while orders wait for slots
 	wanted int     // orders that are decided but not placed; not saved
-	since  float64 // start of the next wanted order's wait; not saved
+	since  float64 // time since which the next wanted order waits; not saved
 }
 
 // want records the number of orders in a decision.
@@ -38,7 +38,8 @@ func (s *slots) placed(at, maxFree float64) {
 	s.since = at
 }
 
-// perToken returns the time per further token in scaled seconds, if this share of solves fails.
+// perToken returns the mean time between two orders that land, in scaled seconds. The argument
+// fails is the share of solves that fail.
 func (s *slots) perToken(scale, fails float64) float64 {
 	const leastSolved = 0.1
 	return s.gap / scale / max(leastSolved, 1-fails)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Orders that wait teach the gap between slots. While slots are free, the gap is slowly forgotten.
+// Orders that wait for a slot increase the estimated gap between slots. While slots are free, the
+// estimate slowly decreases.
 func TestSlots(t *testing.T) {
 	const every, free = 3.6, 0.3
 	s, now := slots{}, 1000.0
@@ -36,7 +37,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A free slot counts as no wait. So does a time in which no order is wanted.
+// An order that gets a slot at once counts as an order without a wait. A time in which no order is
+// wanted does not count as a wait.
 func TestFreeSlotsAreNoWait(t *testing.T) {
 	s, now := slots{}, 1000.0
 	for range 100 {
@@ -59,7 +61,8 @@ func TestFreeSlotsAreNoWait(t *testing.T) {
 }
 
 // A provider takes orders more slowly than tokens are needed. The policy then wants more tokens
-// ahead, to replace tokens that could not be ordered in time. Solves that fail need further slots.
+// ahead, to replace tokens that could not be ordered in time. If solves fail, further slots are
+// needed.
 func TestFewSlotsWantMoreAhead(t *testing.T) {
 	m := NewState(usual())
 	at := after(requests(m, 0, 2000, 1))

@@ -18,7 +18,7 @@ type State struct {
 	credit credit
 	slots  slots
 
-	// These fields belong to the last plan. The fields of the last plan are not saved.
+	// These fields describe the last plan and are not saved.
 	plan      Plan
 	planned   float64    // time of the plan; 0 = the plan is stale
 	warm      int        // number of warm tokens for which the plan was made

@@ -43,7 +43,8 @@ func TestPlanFollowsTheDemand(t *testing.T) {
 	}
 }
 
-// After hours of single requests, a request is not expected to begin a burst. After bursts, it is.
+// After hours of single requests, the policy does not expect that a request begins a burst. After
+// hours of bursts, it does.
 func TestTableLearnsWhatHappensNext(t *testing.T) {
 	lone, bursts := NewState(usual()), NewState(usual())
 	at := 0.0
@@ -149,7 +150,7 @@ func TestDecideWhilePaused(t *testing.T) {
 	}
 }
 
-// Each pending caller causes an order at once, whatever the forecast and the credit.
+// Each pending caller causes an order at once, regardless of the forecast and the credit.
 func TestDecideForCallersWaiting(t *testing.T) {
 	m := NewState(usual())
 	m.Expired(after(0), 60)
@@ -158,7 +159,7 @@ func TestDecideForCallersWaiting(t *testing.T) {
 	}
 }
 
-// After any sequence of events, a decision observes the limits, and includes orders for pending
+// After any sequence of events, a decision keeps within the limits and includes orders for pending
 // callers.
 func TestDecisionsKeepTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -244,7 +245,7 @@ func checkDecision(t *rapid.T, m *State, w Plan, d Decision, s *Stock, warm int)
 	if d.Limit == LimitProbe {
 		return
 	}
-	// Missing tokens of `min` and for pending callers are always ordered.
+	// Missing tokens for `min` and for pending callers are always ordered.
 	if s.Outliving == s.Fresh && held < max(k.Min, warm) && d.Order == 0 {
 		t.Fatalf("min %d, warm %d, held %d: %+v", k.Min, warm, held, d)
 	}
@@ -274,18 +275,19 @@ func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 	}
 }
 
-// For any demand and provider, the number of expired tokens is limited by the credit that requests
-// earn, mostly hits. No tokens are held beyond the depth, and the run ends.
+// For any demand and provider, the credit limits the number of expired tokens. Requests earn the
+// credit, most of it by hits. No tokens are held beyond the depth, and the run ends.
 func TestWasteIsBounded(t *testing.T) {
 	long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawParams(t)
 		k.Adaptive, k.Min = true, 0
 		k.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
-		// The first guess of a lead time. A tiny guess would cause a decision each 5 ms.
+		// FirstPoll is the first guess of the lead time. A tiny guess would cause a decision every
+		// 5 ms.
 		k.FirstPoll = time.Duration(rapid.IntRange(1, 60).Draw(t, "guess")) * time.Second
 		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
-		// A longer silence causes no more expiries, because all orders have landed.
+		// A silence longer than this causes no further expiries, because all orders have landed.
 		longest := (k.Usable + 6*median).Seconds()
 		var arrivals []float64
 		at := 0.0
@@ -305,7 +307,8 @@ func TestWasteIsBounded(t *testing.T) {
 		if bound := start + k.MaxWaste*float64(r.Requests) + float64(k.Depth); float64(r.Expired) > bound {
 			t.Fatalf("%d of %d expired for %d requests, more than %.0f", r.Expired, r.Bought, r.Requests, bound)
 		}
-		// In addition, as many tokens as the recent hits may be held.
+		// The term +1 allows for held tokens: their number may exceed the credit by the number of
+		// recent hits.
 		bound := heldTimes * (start + (k.MaxWaste+1)*float64(r.Hits) + 0.05*k.MaxWaste*float64(r.Misses))
 		if float64(r.Expired) > math.Ceil(bound) {
 			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %.1f", r.Expired, r.Bought, r.Hits, r.Misses, bound)
@@ -316,7 +319,8 @@ func TestWasteIsBounded(t *testing.T) {
 	})
 }
 
-// Tokens of `min` are kept without demand. For four in five lead times, tokens are replaced in time.
+// Tokens of `min` are kept without demand. With four in five lead times, a token is replaced in
+// time.
 func TestMinIsKept(t *testing.T) {
 	k := usual()
 	k.Min, k.MaxWaste = 3, 1
@@ -346,8 +350,8 @@ func TestTrackerIsSmall(t *testing.T) {
 	}
 	size := unsafe.Sizeof(Tracker{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.learned.table) + unsafe.Sizeof(*m.workspace) + mostCells*unsafe.Sizeof(cell{})
 	size += unsafe.Sizeof(*m.learned) + unsafe.Sizeof(shadow{})
-	// Each run may hold as many tokens and orders as its depth. The runs with a higher price hold as
-	// many as a request each few seconds needs.
+	// Each run may hold as many tokens and orders as its depth. A run with a higher price holds as
+	// many as one request every few seconds needs.
 	for _, depth := range append(slices.Repeat([]int{16}, dearerRungs), ladder...) {
 		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(State{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
 		size += 2 * unsafe.Sizeof(tally{}) // in the two periods
@@ -361,7 +365,7 @@ func TestTrackerIsSmall(t *testing.T) {
 	}
 }
 
-// The time of a decision, which should be at most 20 µs.
+// BenchmarkPlan measures the time of a decision, which should be at most 20 µs.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct {
 		rate  float64

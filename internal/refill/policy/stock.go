@@ -40,7 +40,7 @@ type Window struct {
 // Warm is a recurring window.
 type Warm struct {
 	Tokens int
-	// Next returns the first run of the window that has not ended at the given time. The result until
-	// is after that time. The result from may be before it.
+	// Next returns the first run of the window that has not ended at the given time. The result
+	// until is after the given time. The result from may be before the given time.
 	Next func(at time.Time) (from, until time.Time)
 }

@@ -15,13 +15,13 @@ const (
 
 	// silences is the number of buckets of silence. The last bucket is open and begins at half a day.
 	silences = 34
-	// Busyness distinguishes situations only in this number of the first buckets of silence.
+	// Busyness distinguishes situations only in the first busySilences buckets of silence.
 	busySilences = 11
 	// busies is the number of buckets of busyness. The last bucket is open.
 	busies     = 16
 	situations = busySilences*busies + silences - busySilences
-	// mostCells is the maximum number of situations with samples. For a new situation the table then
-	// drops the cell with the least weight.
+	// mostCells is the maximum number of situations with samples. When this number is reached, a
+	// new situation replaces the cell with the least weight.
 	mostCells = 104
 
 	// sampleUnit is the weight of one sample. sampleUnit is above 1, so that weights can be halved.
@@ -31,7 +31,7 @@ const (
 	halveAt = 100 * sampleUnit
 
 	// requestStep is the minimum time between two samples at requests. In a silence the interval
-	// between samples is quietStep, and after the time lateAfter it is lateStep.
+	// between samples is quietStep. After a silence of lateAfter the interval is lateStep.
 	requestStep = 0.5
 	quietStep   = 2.0
 	lateStep    = 10.0
@@ -85,8 +85,8 @@ func situationOf(silence float64, busy int) int {
 	return busySilences*busies + s - busySilences
 }
 
-// histogram counts the number D of requests that followed a situation within one horizon. The count
-// is relative to the mean m of the fallback: log((D+1/2)/(m+1/2)).
+// histogram is the distribution of the number D of requests that followed a situation within one
+// horizon. D is recorded relative to the mean m of the fallback, as log((D+1/2)/(m+1/2)).
 type histogram struct {
 	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
 	weight uint32       // sum of Bins
@@ -96,7 +96,7 @@ func binOf(ratio float64) int {
 	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
 }
 
-// add adds one outcome. The result is whether it halved the older outcomes first.
+// add adds one outcome, and reports whether it first halved the older outcomes.
 func (h *histogram) add(ratio float64) (halved bool) {
 	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
@@ -121,8 +121,8 @@ type cell struct {
 	Late uint32 `json:"late"`
 }
 
-// settleLate adds a sample to Late after the sample was added to the last histogram. Halvings are
-// rounded, but Late must not exceed the histogram's weight.
+// settleLate adds a sample to Late after the sample was added to the last histogram. Halving rounds
+// the numbers, so settleLate also limits Late to the histogram's weight.
 func (c *cell) settleLate(halved, came bool) {
 	if halved {
 		c.Late /= 2
@@ -235,10 +235,10 @@ func (o *exceedance) prepare(h *histogram, mean float64) {
 	o.shift = -math.Log(mean + 0.5)
 }
 
-// mix corrects the fallback's probability p of at least n requests. The correction is the share of
-// samples with at least n requests. The argument logN is the logarithm of n. The boundary between
-// fewer than n requests and at least n is between D = n-1 and D = n. Within a bin the samples count
-// as evenly spread.
+// mix returns the probability of at least n requests. The result is a weighted mean of the
+// fallback's probability p and the share of samples with at least n requests. The argument logN is
+// log n, which lies between the recorded values log(n-1/2) for n-1 requests and log(n+1/2) for n
+// requests. mix assumes that the samples are spread evenly over a bin.
 func (o *exceedance) mix(p, logN float64) float64 {
 	place := (logN+o.shift)/binWidth + binsZero
 	share := 0.0

@@ -139,8 +139,8 @@ func (t *Tracker) active(at time.Time) bool {
 }
 
 // WantsSaved reports whether the caller must call Load with the saved state. The call is necessary
-// once, and again when the shadow of a fixed target begins or needs its table. The shadow of an
-// adaptive target needs no saved state, and WantsSaved begins it.
+// once, and again when the shadow of a fixed target begins or needs its table. WantsSaved itself
+// creates the shadow of an adaptive target, because that shadow needs no saved state.
 func (t *Tracker) WantsSaved(at time.Time) bool {
 	active := t.active(at)
 	if active && t.shadow == nil && t.state.params.Adaptive {
@@ -174,10 +174,10 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	return err
 }
 
-// Unsaved returns the state to save; nil if there is nothing to save. There is a state if at least
-// the given interval has passed since the last save, and a request has arrived since that save.
-// Without a request, there is a state if the interval is 0, or if the shadow is about to free its
-// table. This state has learned from the silence.
+// Unsaved returns the state to save; nil if there is nothing to save. There is something to save if
+// at least the given interval has passed since the last save, and a request has arrived since that
+// save. A state that has only learned from silence is saved if the interval is 0 or the shadow is
+// about to free its table.
 func (t *Tracker) Unsaved(at time.Time, interval time.Duration) ([]byte, error) {
 	learner := t.learner()
 	if t.unloads(at) {

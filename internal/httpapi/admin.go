@@ -27,7 +27,8 @@ const reloadLimit = 30 * time.Second
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
-	// Retry lets an identity whose orders fail place its next order at once.
+	// Retry lets an identity place its next order at once, even if its orders fail. The result bounded
+	// is true if failed orders had delayed the next one.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 	// Flush drops all tokens and returns the number of fresh tokens among them.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
@@ -54,8 +55,8 @@ type Waker interface {
 	Wake(id captcha.ID)
 }
 
-// Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid. The
-// argument by names who asked for the reload.
+// Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid.
+// The argument by names the requester for the log.
 type Reloader interface {
 	Reload(ctx context.Context, by string) error
 }
@@ -82,7 +83,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
-	var limits []slog.Attr // the end and the reason in the request
+	var limits []slog.Attr // the end and the reason of the pause, if the request contains them
 	if !pause.Until.IsZero() {
 		limits = append(limits, slog.Time("until", pause.Until.UTC()))
 	}
@@ -125,7 +126,7 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.finishChange(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
 }
 
-// note notes the event of a request that changed a target.
+// note records the event for a request that changed a target.
 func (a *admin) note(c *kernel.Call, kind events.Kind, text string) {
 	a.events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
 }

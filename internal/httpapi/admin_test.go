@@ -123,7 +123,7 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	write(t, conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n")
 	<-began
 	reset(t, conn)
-	time.Sleep(10 * time.Millisecond) // for net/http to notice
+	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
 	close(finish)
 	if err := <-done; err != nil {
 		t.Errorf("a caller that hung up cut the reload short: %v", err)

@@ -15,7 +15,7 @@ import (
 type fakeArrivals struct {
 	list     []history.Arrival
 	err      error
-	target   string // asked last
+	target   string // target of the last query
 	from, to time.Time
 }
 

@@ -102,12 +102,12 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		key, path, outcome string
 		want               int
 	}{
-		{keyAll, login + "/" + id + "/report", "accepted", 404},     // another one's
+		{keyAll, login + "/" + id + "/report", "accepted", 404},     // another caller took the token
 		{keyStaging, login + "/" + id + "/report", "perhaps", 400},  //
-		{keyStaging, login + "/" + id + "/report", "accepted", 204}, // noted
+		{keyStaging, login + "/" + id + "/report", "accepted", 204}, // the audit gets an entry
 		{keyStaging, login + "/" + id + "/report", "rejected", 409},
 		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".canary-type/report", "rejected", 404},
-		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2/report", "rejected", 204}, // noted
+		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2/report", "rejected", 204}, // the audit gets an entry
 	} {
 		equal(t, fmt.Sprintf("%+v", c), report(c.key, c.path, c.outcome), c.want)
 	}
@@ -175,7 +175,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 		return nil
 	}
 	d.ask(t, "GET", login, bearer(keyAll))
-	// These requests have no valid key, or are for other routes.
+	// These requests do not count: they have no valid key, or are for other routes.
 	d.ask(t, "GET", login, "Authorization: Bearer canary-key-wrong")
 	d.ask(t, "GET", login)
 	d.ask(t, "HEAD", login, bearer(keyAll))

@@ -63,8 +63,9 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	return authorize(caller, c.Route, r)
 }
 
-// refuseKey returns the error for a caller without a key of the configuration file. Only wrong keys
-// are counted and logged. A right key is served even if many wrong keys come from the same address.
+// refuseKey returns the error for a request without a key or with a wrong key. It counts and logs
+// only wrong keys. A request with a right key is served even if many wrong keys come from the same
+// address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	secret, _ := credential(r)
 	if secret == "" {
@@ -76,7 +77,8 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	return err
 }
 
-// noteWrong counts and logs a wrong key. It returns an error if too many came from the same address.
+// noteWrong counts and logs a wrong key. It returns an error if too many wrong keys came from the
+// same address.
 func (g *gate) noteWrong(r *http.Request, c *kernel.Call, key string) error {
 	if wait := g.wrongKeys.Refuse(r, c, key); wait > 0 {
 		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
@@ -162,11 +164,12 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 
 // find returns the target with the given name, if the caller may use the target.
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
-	// A malformed name is refused before it is used.
+	// A malformed name gets the same error for every key.
 	if a.Targets[name] == nil && !targets.IsName(name) {
 		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name has only a-z, 0-9, dot, underscore and hyphen"+suggestion(a, name, c))
 	}
-	// The globs are checked first: a key must not learn which other targets exist.
+	// The globs are checked before the target is looked up: a key must not learn which other targets
+	// exist.
 	if !c.MayUse(name) {
 		return nil, kernel.NewProblem(kernel.CodeForbidden, "this key is limited to other targets")
 	}
@@ -206,7 +209,7 @@ func credential(r *http.Request) (secret string, basic bool) {
 }
 
 // challenge adds the headers that ask for authentication. On routes that change nothing, Basic
-// comes first, because a browser prompts for a password only then.
+// comes first, because a browser prompts for a password only if Basic comes first.
 func challenge(h http.Header, looking bool) {
 	if looking {
 		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)

@@ -34,7 +34,7 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	}{
 		{"GET", "/pool/staging-login/token", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 403}},
 		{"POST", "/pool/checkout/token", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
-		// A key that is limited to some targets must not show which other targets exist.
+		// The response to a key that is limited to some targets must not show which other targets exist.
 		{"GET", "/pool/no-such/token", map[string]int{none: 401, keyAll: 404, keyStaging: 403, keyStatus: 403}},
 		{"GET", "/pool/staging-none/token", map[string]int{none: 401, keyAll: 404, keyStaging: 404}},
 		{"GET", "/pool/checkout", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 200}},
@@ -115,7 +115,7 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 		}
 		d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept).check(t, "not limited", 0, "checkout has a long lifetime")
 	}
-	// The page offers a reload of the file only for a key of all targets.
+	// The page offers a reload of the file only to a key for all targets.
 	for key, whole := range map[string]string{keyStaging: "no", keyAll: "yes"} {
 		d.ask(t, "GET", "/status", bearer(key), "Accept: text/html").check(t, "the page", 200, `data-whole="`+whole+`"`)
 	}
@@ -137,8 +137,8 @@ func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 	d.ask(t, "GET", "/metrics", bearer(keyStaging)).check(t, "another key", 200)
 }
 
-// TestScopeOpensOnlyItsRoutes: each scope opens the routes listed here and no other route,
-// including future ones.
+// TestScopeOpensOnlyItsRoutes: each scope opens the routes listed here and no other route. A new
+// route also needs an entry here.
 func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	open := []string{"/", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
@@ -159,10 +159,10 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	for _, rt := range new(areas).table() {
 		for _, method := range rt.Methods {
 			if method == http.MethodHead {
-				continue // the response has no more than the response to GET, and no problem
+				continue // the response to HEAD has no body that could contain a problem
 			}
 			if rt.Path == "/login" || rt.Path == "/logout" {
-				continue // TestLogInAndOut has them
+				continue // TestLogInAndOut tests these routes
 			}
 			if isClients := rt.Scope == "" && rt.Body && !rt.Probe; isClients {
 				// On these routes only a key in the parameters counts.
@@ -194,8 +194,8 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsTheRateOfAKey: a reload gives a key its whole burst again only if it changes the
-// secret or the rate.
+// TestReloadKeepsTheRateOfAKey: a reload gives a key its whole burst again only if the reload
+// changes the key's secret or rate.
 func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 	const fresh, spent = 200, 429
 	for name, c := range map[string]struct {

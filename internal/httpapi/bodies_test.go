@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// picture returns a picture of the given size. Each number gives another picture.
+// picture returns a picture of the given size. Pictures with different numbers are different.
 func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }

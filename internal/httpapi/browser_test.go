@@ -133,7 +133,7 @@ func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("that it is mended", `!document.querySelector('#banner').textContent.includes('pools.yaml') && document.title === 'poold'`)
 }
 
-// browserNoMoney tests that the page first shows a provider without money.
+// browserNoMoney tests that the page soon shows a provider without money as its first alarm.
 func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
 	var broke atomic.Bool

@@ -41,11 +41,11 @@ type fakeBuyer struct {
 	guests    func() (hour, day int, err error) // use of the guests' budget
 	callback  func() error
 	letters   []purchase.DeadLetter
-	unread    error // why some letters cannot be read
+	unread    error // error of DeadLetters; nil = all letters can be read
 	aside     int
 	stranded  []purchase.Stranded
 	underWay  []purchase.OrderInFlight
-	unlisted  error // why the orders in flight are unknown
+	unlisted  error // error of OrdersInFlight; nil = the orders are known
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
 	mu        sync.Mutex

@@ -175,7 +175,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	}
 	equal(t, "the status does not tell at once", count(), 0)
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		d.buyer.letters = make([]purchase.DeadLetter, 1) // of two
+		d.buyer.letters = make([]purchase.DeadLetter, 1) // the failed replay stored one of two letters
 		return purchase.Replayed{Left: 1}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
 	}
 	d.buyer.letters = make([]purchase.DeadLetter, 2)

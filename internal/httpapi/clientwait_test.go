@@ -34,14 +34,14 @@ func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 }
 
 // TestTaskWaitsWhileItsOrderRuns: a task does not fail while an order in flight can bring its
-// token, even if poold can place no further order. A task that was given up without polls and is
-// polled again does not fail either. Without an order in flight, the client gets the code for "no
-// slot".
+// token, even if poold can place no further order. A task that was given up for lack of polls does
+// not fail either if its client polls it again. Without an order in flight, the client gets the
+// code for "no slot".
 func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	budget := refill.Status{State: refill.Budget, Until: day.Add(time.Hour)}
 	for name, c := range map[string]struct {
 		note  refill.Status
-		down  bool // no provider can be asked
+		down  bool // all providers are down
 		pause time.Duration
 	}{
 		"the budget is used up":                    {note: budget},
@@ -84,8 +84,8 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	}
 }
 
-// TestGuestTaskWaitsWhileItsOrderRuns: a guest's task does not fail if it was given up without
-// polls and is polled again while its order is in flight.
+// TestGuestTaskWaitsWhileItsOrderRuns: a guest's task may have been given up for lack of polls. It
+// does not fail if its client polls it again while its order is in flight.
 func TestGuestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	inBubble(t, set, func(t *testing.T, d *daemon) {

@@ -26,13 +26,13 @@ import (
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
 
-// legacySubmit returns the submission of a target's identity in the legacy protocol.
+// legacySubmit returns the path of a legacy call that submits a target's identity.
 func legacySubmit(key, target string, more ...string) string {
 	return "/in.php?key=" + key + "&method=userrecaptcha&googlekey=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI&pageurl=" +
 		url.QueryEscape("https://"+target+".example.com/") + strings.Join(more, "")
 }
 
-// tasksSubmit returns the submission of a target's identity in the tasks protocol.
+// tasksSubmit returns the body of a call of the tasks protocol that submits a target's identity.
 func tasksSubmit(key, target, more string) string {
 	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
@@ -361,8 +361,8 @@ func TestClientsWithoutRedisHearNoSlot(t *testing.T) {
 	}
 }
 
-// TestLostSubmitIsRepeated: a client that repeats a submission without a reply gets the first task.
-// After a reply, an equal submission buys its own token.
+// TestLostSubmitIsRepeated: a client that repeats a submission after a lost reply gets the first
+// task. After a reply, an equal submission buys its own token.
 func TestLostSubmitIsRepeated(t *testing.T) {
 	const body = `{"clientKey":"` + keyAll + `","task":{"type":"TurnstileTaskProxyless","websiteKey":"k","websiteURL":"https://guests.example.com/a"}}`
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)

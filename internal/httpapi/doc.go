@@ -31,8 +31,8 @@
 //	admin      admin.go, warm.go
 //	                          the actions of operators, and warm windows
 //	callbacks  callback.go    callbacks of the solving services
-//	events     events.go      the list of what changed
-//	streams    stream.go      a stream of changes of the status
+//	events     events.go      the list of events
+//	streams    stream.go      a stream of status changes
 //	scrapes    scrape.go      /metrics; metrics.go has the counts of this replica
 //	probes     health.go      /healthz and /readyz
 //
@@ -48,9 +48,9 @@
 // # Invariants
 //
 //   - A token is handed out at most once. A taken token returns to the stock only if no byte of the
-//     response was written. A token returns if a reload removed the caller's key or the target, or
-//     if the caller hung up. Each connection counts its written bytes. The token never returns if
-//     the request has an Idempotency-Key or shares its solve.
+//     response was written. There are two reasons for a return: a reload removed the caller's key
+//     or the target, or the caller hung up. Each connection counts its written bytes. The token
+//     never returns if the request has an Idempotency-Key or shares its solve.
 //   - After a wait, the caller's key, scope and target are checked again before the token is sent:
 //     a reload may have changed the caller's rights.
 //   - Checking a key takes the same time for right and wrong keys. A right key is accepted even if

@@ -21,8 +21,8 @@ func docsPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocsNameEveryRoute: docs/api.md lists each route with the required scope, except the parts of
-// the page.
+// TestDocsNameEveryRoute: docs/api.md lists each route with the required scope, except the files of
+// the status page.
 func TestDocsNameEveryRoute(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
 	for _, route := range new(areas).table() {

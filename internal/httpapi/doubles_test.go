@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(discardLogger{})
 	// After a response that did not wait for the whole body, net/http closes the connection half a
-	// second later. The test for leaked goroutines does not wait for so long.
+	// second later. The check for leaked goroutines does not wait that long.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
@@ -39,7 +39,7 @@ func (discardLogger) Printf(context.Context, string, ...any) {}
 type fakeConfig struct {
 	set      atomic.Pointer[targets.Set]
 	problems []targets.Problem // problems of the last attempt to load the file
-	refused  bool              // because of them
+	refused  bool              // the problems made the load fail
 	reload   func(ctx context.Context) error
 
 	mu sync.Mutex // held while the problems change
@@ -79,10 +79,10 @@ type watchedStock struct {
 	crowd *crowd                         // the result of surveys; nil = the real one
 
 	mu       sync.Mutex
-	calls    []string // their names
+	calls    []string // names of the calls
 	requests []pool.Request
 	queries  []pool.Query // queries of the last survey
-	orders   atomic.Int64 // numbers them
+	orders   atomic.Int64 // number of orders so far
 }
 
 func (w *watchedStock) called(ctx context.Context, call string) error {
@@ -246,7 +246,8 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	return store
 }
 
-// repeated repeats a call that failed only because a busy machine needed longer than a second.
+// repeated repeats a call while it fails with ErrDown: on a busy machine a call may take longer
+// than its limit of a second.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
 		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {

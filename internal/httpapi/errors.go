@@ -102,7 +102,7 @@ func historyReason(err error) string {
 
 // explainEmpty returns a problem with the reason for the missing token and the time for a retry.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
-	if c.Target == nil { // for /solve an empty stock alone is not an error
+	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(kernel.Jitter(unknownLead))
 	}
 	note, known := s.refill.Current(ctx, c.Target.Name)

@@ -105,7 +105,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		providers []purchase.Status
 		code      kernel.Code
 		detail    string
-		retry     int // at least
+		retry     int // least allowed Retry-After in seconds
 	}{
 		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, retry: 1},
 		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: kernel.CodePaused, retry: 1},
@@ -163,7 +163,8 @@ func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	}
 }
 
-// TestEmptyAsksProvidersRarely: many misses query the state of the providers once a second.
+// TestEmptyAsksProvidersRarely: even with many misses, the state of the providers is read only once
+// a second.
 func TestEmptyAsksProvidersRarely(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	asked, began := 0, time.Now()

@@ -11,12 +11,12 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// Events is the list of what changed, over all replicas; *events.Log implements it.
+// Events is the list of the events of all replicas; *events.Log implements it.
 type Events interface {
 	// Note adds an event. It does not block.
 	Note(e events.Event)
-	// Recent returns at most limit events, the newest first; only those older than the event with the
-	// ID before, unless that is "".
+	// Recent returns at most limit events, the newest first. If before is not "", Recent returns only
+	// events that are older than the event with this ID.
 	Recent(ctx context.Context, limit int, before string) ([]events.Event, error)
 }
 
@@ -35,8 +35,8 @@ type eventRoutes struct{ list Events }
 // eventID matches the ID of an event.
 var eventID = regexp.MustCompile(`^[1-9][0-9]{0,15}$`)
 
-// recent is GET /events: the newest events, or those before an event. A key that is limited to some
-// targets gets the events of these targets only.
+// recent is GET /events: the newest events, or the newest before a given event. A key that is
+// limited to some targets gets the events of these targets only.
 func (e eventRoutes) recent(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	values, err := kernel.ReadValues(r.URL.RawQuery, "limit", "before")
 	if err != nil {
@@ -53,7 +53,7 @@ func (e eventRoutes) recent(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	if values.Has("before") && !eventID.MatchString(before) {
 		return kernel.NewProblem(kernel.CodeBadRequest, "before must be the `id` of an event or the `next` of an earlier answer, unchanged")
 	}
-	read := limit + 1 // one more shows whether there is a next page
+	read := limit + 1 // an event beyond the limit shows that there is a next page
 	if c.Caller.Globs != nil {
 		read = events.Newest
 	}

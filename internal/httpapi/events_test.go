@@ -45,8 +45,8 @@ func eventsOf(t *testing.T, d *daemon, query string, headers ...string) EventLis
 	return list
 }
 
-// What an operator does is in the list with the name of the key, and pages continue where the last one
-// ended. A key that is limited to some targets sees their events only.
+// The list contains the actions of an operator with the name of the key. A page begins where the
+// previous page ended. A key that is limited to some targets sees only the events of these targets.
 func TestEvents(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		admin := "Authorization: Bearer " + keyAll

@@ -61,7 +61,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 			d.stock.taken = func(ctx context.Context) {
 				close(taking)
 				<-left
-				if !pipelined { // else net/http has read a byte of the next request and notices nothing
+				if !pipelined { // after pipelining, net/http has read a byte of the next request and does not notice the hang-up
 					<-ctx.Done()
 				}
 			}
@@ -76,7 +76,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 			write(t, conn, request)
 			<-taking
 			if pipelined {
-				time.Sleep(20 * time.Millisecond) // for net/http to read the byte
+				time.Sleep(20 * time.Millisecond) // lets net/http read the byte
 			}
 			c.leave(t, conn)
 			close(left)
@@ -91,8 +91,8 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 	}
 }
 
-// checkGivenBack checks how many tokens were returned. The argument before is the number of tokens
-// before the hand-out.
+// checkGivenBack checks how many tokens were returned. The argument had is the number of fresh
+// tokens before the hand-out, and back is the number of expected returns.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
@@ -124,7 +124,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	}
 }
 
-// brokenConn is a connection that fails when its room for bytes is used up.
+// brokenConn is a connection that fails after it has written the number of bytes in room.
 type brokenConn struct {
 	net.Conn
 	room int
@@ -145,7 +145,7 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 	for _, c := range []struct {
 		room      int
 		header    string
-		length    int  // of the token; net/http buffers 4 KiB
+		length    int  // length of the token's text; net/http buffers 4 KiB
 		uncounted bool // the bytes of the connection are not counted
 		back      int
 		noted     int

@@ -15,7 +15,7 @@ type Health interface {
 
 type probes struct {
 	stock    Health
-	stopping *atomic.Bool // of the Server
+	stopping *atomic.Bool // the flag Server.stopping
 }
 
 // alive is GET /healthz: 200 while the process serves requests. The route ignores Redis, because a

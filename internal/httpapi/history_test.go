@@ -240,7 +240,7 @@ func isContiguous(want, ids []string) bool {
 	return i >= 0 && i+len(ids) <= len(want) && slices.Equal(want[i:i+len(ids)], ids)
 }
 
-// TestDayHasFiguresByTypeAndTarget: a day has figures by type, and figures by target with its owner.
+// TestDayHasFiguresByTypeAndTarget: a day has figures by type, and figures by target and owner.
 func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	all := []history.Record{solvedRecord(0, "staging-signup", 0), solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", time.Second), solvedRecord(3, "/solve", 0), solvedRecord(4, "gone", 0),

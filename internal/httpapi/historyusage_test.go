@@ -192,7 +192,7 @@ func TestCostsAddUp(t *testing.T) {
 		{history.Solved, ""}, {history.Discarded, ""}, {history.Lost, ""}, {history.Failed, pool.CodeTimeout},
 		{history.Failed, "ERROR_CAPTCHA_UNSOLVABLE"}, {history.Failed, ""}, {history.Refused, "ERROR_SITEKEY"},
 	} {
-		r := solvedRecord(i+1, "checkout", 0) // older versions kept a price of each order
+		r := solvedRecord(i+1, "checkout", 0) // older versions of poold stored a price with every order
 		r.How, r.Code = end.how, end.code
 		records = append(records, r)
 	}

@@ -19,10 +19,10 @@ import (
 )
 
 // TestOutageIsNamedEverywhere: during an outage of all providers, the document, the page, each row
-// and the responses to callers quote the provider.
+// and the responses to callers name the provider.
 func TestOutageIsNamedEverywhere(t *testing.T) {
 	set := sampleSet()
-	set.Redis.URL = "embedded" // for a notice
+	set.Redis.URL = "embedded" // causes a notice in the document
 	d := start(t, set, nil, nil)
 	const why = "provider solver is down: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
 	d.provider.State = provider.State{Kind: provider.StateDown, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}

@@ -43,7 +43,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	}
 	// All terms below are different numbers, so that the test fails if two terms are swapped.
 	land(19, 0)
-	for _, token := range take(19, 0)[:7] { // hits, and returned
+	for _, token := range take(19, 0)[:7] { // counted as hits and as returned
 		noError(t, d.stock.Store.Return(token))
 	}
 	d.stock.putBack(t, target, 7)
@@ -54,7 +54,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // waited
+	for range 3 { // counted as waited
 		ref := order()
 		landed := make(chan struct{})
 		go func() {
@@ -68,7 +68,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 		<-landed
 	}
 	land(4, 85*time.Second) // expired: in their margin when they land
-	for range 5 {           // failed
+	for range 5 {           // counted as failed
 		if how, err := d.stock.Fail(t.Context(), pool.Failure{Ref: order(), Bought: true}); err != nil || how != pool.Ended {
 			t.Fatal(how, err)
 		}

@@ -62,7 +62,7 @@ func (l logins) begin(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		return kernel.NewProblem(kernel.CodeBadRequest, "send a form with the field key")
 	}
 	if len(c.Access.Callers) == 0 || l.gate.sessions == nil {
-		http.Redirect(w, r, "/status", http.StatusSeeOther) // no key is needed
+		http.Redirect(w, r, "/status", http.StatusSeeOther) // no key is needed, or no session can begin
 		return nil
 	}
 	caller := c.Access.Owner(form.Get("key"))
@@ -96,8 +96,8 @@ func (l logins) end(w http.ResponseWriter, r *http.Request, _ *kernel.Call) erro
 	return nil
 }
 
-// setSession sets the cookie. The header Origin of the form shows whether the browser uses TLS,
-// also if a proxy ends it.
+// setSession sets the cookie. The Origin header of the form shows whether the browser uses TLS,
+// even if a proxy terminates TLS.
 func setSession(w http.ResponseWriter, r *http.Request, value string, ends time.Time) {
 	origin, err := url.Parse(r.Header.Get("Origin"))
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // G124: Secure only with TLS, because poold also serves plain HTTP

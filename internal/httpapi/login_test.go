@@ -97,7 +97,7 @@ func TestLoginRefusals(t *testing.T) {
 	d.logIn(t, keyAll).check(t, "the right key", 303)
 }
 
-// Without keys in the file nobody needs a session.
+// If the file has no keys, a login starts no session.
 func TestLoginWithoutKeys(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	if a := d.logIn(t, "any"); a.status != http.StatusSeeOther || a.header.Get("Set-Cookie") != "" {

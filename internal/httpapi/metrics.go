@@ -33,9 +33,9 @@ type Metrics struct {
 	keyRequests   *prometheus.CounterVec   // key, outcome
 
 	mu        sync.Mutex
-	targets   map[string]bool     // those with series
-	providers map[string]*traffic // those with series
-	keys      map[string]bool     // those with series
+	targets   map[string]bool     // names that have series
+	providers map[string]*traffic // names that have series
+	keys      map[string]bool     // names that have series
 }
 
 // traffic counts the calls of this replica to a provider, and the tokens that this replica got from
@@ -143,7 +143,8 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 	m.wait.WithLabelValues(target).Observe(waited.Seconds())
 }
 
-// Reported counts a report. The argument age is the age of the token at the time of the report.
+// Reported counts a caller's report on a token. The argument age is the age of the token at the
+// time of the report.
 func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
 	outcome := "rejected"
 	if accepted {
@@ -223,8 +224,8 @@ func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome
 // DeadLetter counts a dead letter that was replayed, dropped or expired.
 func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
 
-// Report counts a report for a provider by its outcome, for example whether the provider accepted
-// it.
+// Report counts a report to a provider by its outcome, for example whether the provider accepted
+// the report.
 func (m *Metrics) Report(provider, outcome string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

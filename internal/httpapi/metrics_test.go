@@ -100,7 +100,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_solve_duration_seconds_count{provider="solver",target="checkout"} 1`,
 		`poold_solve_duration_seconds_sum{provider="solver",target="checkout"} 18`,
 		`poold_provider_requests_total{action="submit",outcome="ok",provider="solver"} 3`,
-		`poold_provider_up{provider="solver"} 1`, // busy is up
+		`poold_provider_up{provider="solver"} 1`, // a busy provider counts as up
 		`poold_provider_balance{provider="solver"} 12.5`,
 		`poold_target_info{owner="qa@example.com",target="staging-login",type="recaptcha_v2"} 1`,
 		`poold_target_info{owner="ops@example.com",target="/solve",type=""} 1`,
@@ -131,7 +131,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	for _, line := range regexp.MustCompile("(?m)^\\| `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "metrics.md"), -1) {
 		documented = append(documented, line[1])
 	}
-	// The sample set has no history.
+	// The sample set has no history, so /metrics lacks these documented names.
 	names = append(names, "poold_history_up", "poold_history_records_total", "poold_history_unrecorded_total",
 		"poold_history_unread_identities", "poold_audit_entries_total", "poold_audit_dropped_total")
 	slices.Sort(names)

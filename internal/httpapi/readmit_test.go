@@ -18,7 +18,7 @@ import (
 func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	keys := func(change func(*targets.Key)) *targets.Set {
 		all := allKeys()
-		change(&all[1]) // staging
+		change(&all[1]) // keyStaging
 		return sampleSet(all...)
 	}
 	for name, test := range map[string]struct {

@@ -88,8 +88,8 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	}
 }
 
-// TestABoughtNearMissIsLogged: a submit that misses a target by a slash of the page is bought for a
-// guest, and logged once.
+// TestABoughtNearMissIsLogged: a submission differs from a target only by a slash at the end of the
+// page. Its token is bought for a guest, and the near miss is logged once.
 func TestABoughtNearMissIsLogged(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Targets[0].Identity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a/"}
@@ -137,7 +137,7 @@ func TestIgnoredParametersAreNoted(t *testing.T) {
 }
 
 // TestClientsGetTheReasonOfARefusal: the reason is in the field that clients show, and is short
-// enough for them. A plain text is a code only.
+// enough for them. A reply in plain text contains only the code.
 func TestClientsGetTheReasonOfARefusal(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	long := "https://checkout.example.com/" + strings.Repeat("ä", 300)

@@ -37,7 +37,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	d := start(t, set, nil, nil)
 	for _, c := range []struct {
 		key, body string
-		written   func(id string) string // in the path
+		written   func(id string) string // the form of the token's id in the path
 		accepted  bool
 	}{
 		{keyAll, `{"outcome":"accepted"}`, func(id string) string { return id }, true},
@@ -152,7 +152,7 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	}
 	<-began
 	reset(t, conn)
-	time.Sleep(10 * time.Millisecond) // for net/http to notice
+	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
 	close(finish)
 	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.passedReports()) == 1 })
 

@@ -113,7 +113,7 @@ func (s *Server) routes(a *areas) http.Handler {
 		}
 		refuse := &kernel.Route{Path: rt.Path, Probe: true, Handle: refuseMethod(strings.Join(rt.Methods, ", "))}
 		wrongMethod[rt.Path] = refuse
-		// The default of echo is the response 204, and a browser's preflight request would then succeed.
+		// Without this handler, echo would answer 204, and a browser's preflight request would succeed.
 		e.OPTIONS(rt.Path, s.adapt(refuse))
 	}
 	unknown := &kernel.Route{Path: "", Probe: true, Handle: func(http.ResponseWriter, *http.Request, *kernel.Call) error { return kernel.ErrNotFound() }}

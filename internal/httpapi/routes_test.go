@@ -41,7 +41,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 	but := func(others ...[]string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(path string) bool { return slices.Contains(slices.Concat(others...), path) })
 	}
-	// The form of a login has a key of its own, so every login of this test fails.
+	// A login reads its key from a form, which this test does not send. Every login therefore fails.
 	login, forms := []string{"/login"}, []string{"/login", "/logout"}
 	const evil, cross = "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"
 	nothing := map[int][]string{}

@@ -27,7 +27,7 @@ type stuckScraper struct {
 	*httptest.ResponseRecorder
 	began    chan<- struct{} // receives a value at each Write
 	freed    <-chan struct{}
-	deadline time.Time // of its Writes
+	deadline time.Time // deadline of its Writes
 }
 
 func (s *stuckScraper) SetWriteDeadline(at time.Time) error {
@@ -96,7 +96,7 @@ func (s *scrapers) unblock() {
 func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	gathered := &gatherings{}
-	d.metrics.registry.MustRegister(gathered) // which gathers once
+	d.metrics.registry.MustRegister(gathered) // MustRegister gathers once
 	var before int64
 	for range 2 { // the second group of scrapers uses the room that the first group has freed
 		before = gathered.n.Load()
@@ -156,7 +156,7 @@ func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 	}
 }
 
-// unreadable is a metric that cannot be read while its field on is set.
+// unreadable is a metric that cannot be read while its field `on` is true.
 type unreadable struct{ on atomic.Bool }
 
 func (u *unreadable) Describe(chan<- *prometheus.Desc) {}

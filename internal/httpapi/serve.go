@@ -103,7 +103,7 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	s.countByKey(c)
 	s.logRequest(c, r, status)
 	if broken != nil {
-		// The connection must close, because a part of the response was sent or no part may be sent.
+		// The connection must close, because the response is incomplete or must not be sent.
 		panic(http.ErrAbortHandler)
 	}
 }

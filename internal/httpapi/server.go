@@ -63,7 +63,7 @@ type Deps struct {
 	Auditor    delivery.Auditor    // nil = no audit is kept
 	Arrivals   historyapi.Arrivals // nil = arrivals are not counted
 	Status     *status.Collector
-	Feed       *status.Feed // of Status
+	Feed       *status.Feed // publishes the changes of Status
 	Events     Events
 	Metrics    *Metrics
 	Log        *slog.Logger
@@ -116,10 +116,10 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes. The handler expects the server of HTTPServer, which
-// serves a listener of CountListener. The handler also works with other servers, with two
-// differences. Without ConnContext, a token whose response could not be written is never returned
-// to the stock. With another WriteTimeout, the server may end a caller's wait too early.
+// Handler returns the handler of all routes. The handler expects the server from HTTPServer on a
+// listener from CountListener. The handler also works with other servers, with two differences.
+// Without ConnContext, a token whose response could not be written is never returned to the stock.
+// With another WriteTimeout, the server may end a caller's wait too early.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener from
@@ -132,7 +132,7 @@ func (s *Server) HTTPServer() *http.Server {
 		Handler: s.handler,
 		// There are only two limits: one for header and body, and one for the response. Each further
 		// limit would cost a timer for every request.
-		ReadTimeout:    5 * time.Second, // this limit ends when the request is read, so a caller may wait longer
+		ReadTimeout:    5 * time.Second, // covers only the reading of the request, so a caller may wait longer
 		WriteTimeout:   kernel.WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,

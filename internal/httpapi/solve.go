@@ -37,7 +37,7 @@ type solves struct {
 	solver   Solver
 	bodies   *kernel.Bodies
 	gate     *gate
-	stopping *atomic.Bool // of the Server
+	stopping *atomic.Bool // the flag Server.stopping
 }
 
 func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
@@ -88,8 +88,8 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	return err
 }
 
-// readSolve reads the body. The caller must release the returned room, even after an error. After a
-// successful read the room is as large as the picture.
+// readSolve reads the body. The caller must release the returned Room, even after an error. After a
+// successful read the Room has the size of the picture.
 func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, taken *kernel.Room, err error) {
 	body, taken, err := s.bodies.Read(r, c, maxSolveBody)
 	if err != nil {

@@ -185,7 +185,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
 	equal(t, "solves were asked for", len(d.solver.asked), 0)
-	// The time limit for other targets stays.
+	// Other routes keep their smaller limit for bodies.
 	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
@@ -232,7 +232,7 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	for _, c := range []struct {
 		more           string
 		header         string
-		returns, noted int // so far
+		returns, noted int // expected totals after this row
 	}{
 		{"", "X: y", 1, 0},
 		{`,"dedup":"identity"`, "X: y", 1, 0},
@@ -278,8 +278,8 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 		note   refill.Status
 		down   bool
 		code   kernel.Code // code of the target's route
-		solve  kernel.Code // of POST /solve
-		status int         // of it
+		solve  kernel.Code // code of POST /solve
+		status int         // status of POST /solve
 		held   bool        // an operator must act first, so callers do not wait for an order
 		later  bool        // the state begins while the caller waits
 	}{
@@ -325,7 +325,7 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 				equal(t, "a target that is held is not waited for", d.solver.last().Take.Wait == 0, !c.later)
 				return
 			}
-			// The rest of the test has an order in flight.
+			// From here on, an order is in flight.
 			ref := d.stock.order(t, d.target("staging-login"))
 			landed := make(chan struct{})
 			time.AfterFunc(1500*time.Millisecond, func() {

@@ -174,7 +174,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// golden compares with a file in testdata, or writes it with -update.
+// golden compares a text with a file in testdata. With -update, golden writes the file instead.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -221,7 +221,7 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 		d := start(t, sampleSet(), nil, nil)
 		busyDay(t, d)
 		fault(d)
-		if name == "hangs" { // the counts of the providers come from the same source
+		if name == "hangs" { // a provider's status contains counts from Redis, so it hangs too
 			d.buyer.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
 				<-ctx.Done()
 				return []purchase.Status{d.provider}
@@ -268,7 +268,7 @@ func TestSnapshotSurvivesItsFirstCaller(t *testing.T) {
 	write(t, conn, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-surveying
 	reset(t, conn)
-	time.Sleep(10 * time.Millisecond) // for net/http to notice
+	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
 	d.ask(t, "GET", "/status.json").check(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
 }

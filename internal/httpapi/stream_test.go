@@ -29,7 +29,7 @@ type stream struct {
 // stream opens a stream; the headers have the format of the method ask.
 func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	t.Helper()
-	client := &http.Client{Transport: d.client.Transport} // without a limit
+	client := &http.Client{Transport: d.client.Transport} // without a timeout
 	answer, err := client.Do(d.request(t, "GET", "/status/stream", nil, headers...))
 	noError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })

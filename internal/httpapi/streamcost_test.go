@@ -122,7 +122,7 @@ func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (each, second float64) {
 	t.Helper()
 	defer d.openStreams(t, n).close()
-	surveys := (len(d.config.Current().Targets) + 49) / 50 // of one snapshot
+	surveys := (len(d.config.Current().Targets) + 49) / 50 // number of surveys per snapshot
 	taken := func() int { return d.stock.countCalls("survey") / surveys }
 	next := func() (count int) { // counts the commands after the next snapshot, while the feed is idle
 		was := taken()
@@ -253,7 +253,8 @@ func manyTargets(set *targets.Set, n int) *targets.Set {
 	return set
 }
 
-// minutes of the last hour
+// startCrowd starts a daemon whose n targets have the stock of a crowd. The argument minutes is the
+// number of minutes with requests in the last hour.
 func startCrowd(t testing.TB, n, minutes int) *daemon {
 	t.Helper()
 	set := manyTargets(sampleSet(), n)

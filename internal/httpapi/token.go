@@ -32,7 +32,7 @@ type tokens struct {
 	supply   delivery.Supply
 	stock    Taker
 	gate     *gate
-	stopping *atomic.Bool // of the Server
+	stopping *atomic.Bool // the flag Server.stopping
 }
 
 // take is GET and POST /pool/{target}/token.
@@ -68,9 +68,9 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 }
 
 // readRequest converts query and headers to a request to the stock. The second result is true if
-// `on_empty: solve` applies: if the stock is empty, a token is bought for the caller, who waits.
-// The caller's ticket makes the worker order another token, because pending callers count against
-// the depth (place.lua).
+// `on_empty: solve` applies: if the stock is empty, a token is bought for the waiting caller. The
+// caller's ticket makes the worker order one more token, because place.lua subtracts the pending
+// callers from the stock.
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
 	request = t.Take(c.Caller)

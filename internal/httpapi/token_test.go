@@ -283,7 +283,7 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	for _, body := range []string{"", " "} { // a body moves the moment at which net/http reads ahead
+	for _, body := range []string{"", " "} { // with a body, net/http begins to read ahead at a later moment
 		a := d.send(t, "POST", "/pool/staging-login/token?wait=1s", strings.NewReader(body))
 		a.check(t, "body", 200)
 	}

@@ -74,7 +74,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 }
 
 // window returns the requested window, with times relative to now. A window that has already begun
-// gets the current time as its begin.
+// begins now.
 func (g warmBody) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil

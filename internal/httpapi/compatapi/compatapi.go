@@ -40,7 +40,7 @@ type Routes struct {
 	Reports    *delivery.Reports
 	WrongKeys  *kernel.WrongKeys
 	Status     *status.Collector
-	Stopping   *atomic.Bool // of the Server
+	Stopping   *atomic.Bool // the flag of the Server
 	submits    submits
 	said       kernel.Repeats[string] // by Caller.StableName
 	Bodies     *kernel.Bodies
@@ -48,7 +48,7 @@ type Routes struct {
 }
 
 type call struct {
-	key, bad string // bad: error code of a call that could not be read; otherwise ""
+	key, bad string // bad: error code if the call could not be read, else ""
 	action   wire.Action
 	do       func(taken *kernel.Room) (wire.Reply, error)
 	fail     func(codes) wire.Reply
@@ -89,8 +89,8 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 
 // authenticate identifies the caller by the key that the client sent. If the configuration file has
 // no keys, the caller is on this machine, and any text with the length of a key is accepted. The
-// argument bad is the error code of a call that could not be read. A call that could not be read
-// may lack the key.
+// argument bad is the error code of a call that could not be read, else "". Such a call may lack
+// its key.
 func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)
@@ -114,7 +114,7 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 	return nil
 }
 
-// submit makes a task for an order and writes the reply with the number of the task. If the call
+// submit creates a task for an order and writes the reply with the number of the task. If the call
 // has a picture, the task keeps the picture's room until the task ends.
 func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, taken *kernel.Room, reply func(number string) wire.Reply) error {
 	if limiter := c.Caller.Limiter; limiter != nil && kernel.OverRate(limiter, c.Began) > 0 {
@@ -151,8 +151,9 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 }
 
 // number sets the task number of a submission. If the reply to an earlier equal submission was lost
-// and that task can still bring a token, number reuses the task. Otherwise a new task is made. The
-// number is set even if the client has hung up, because the client may repeat the submission.
+// and that task can still bring a token, number reuses the task. Otherwise number creates a new
+// task. The number is set even if the client has hung up, because the client may repeat the
+// submission.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.Tasks.Open(ctx, s.number, task.Caller)

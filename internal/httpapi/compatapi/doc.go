@@ -6,7 +6,6 @@
 //	tasks.go       /createTask and the other routes of that protocol
 //	terms.go       the terms on which a caller gets a token
 //	refusals.go    error responses: codes, explanations, and their log lines
-//	lines.go       the limit of repeated log lines
 //	lost.go        submissions whose reply did not reach the client
 //
 // Package wire encodes and decodes both protocols, package compat keeps the tasks, and package
@@ -17,7 +16,7 @@
 //   - A client sends its key as a parameter of the call. Wrong keys are counted by address,
 //     together with the wrong keys on all other routes.
 //   - If the body of a call could be read, the response has status 200 and the format of the
-//     protocol, also for an error.
+//     protocol, even for an error.
 //   - A parameter that poold does not support is refused, unless it changes neither the solution nor
 //     how the client gets it (wire.Order.Ignored).
 //   - Each refusal is one log line with the caller and the differing fields; equal refusals of a

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// After a lost reply, the task is kept for the next equal submission for lostFor. Package compat
-	// keeps an unpolled task for the same time.
+	// lostFor is how long the task of a lost reply is kept for the next equal submission. Package
+	// compat keeps an unpolled task equally long.
 	lostFor = 30 * time.Second
 	// mostLost is the maximum number of submissions with a lost reply that a replica keeps.
 	mostLost = 4096
@@ -45,7 +45,8 @@ type submit struct {
 
 // begin adds a submission. If the reply to an earlier equal submission was lost, the new submission
 // gets the number of that task. If the client of an equal submission has hung up before the reply,
-// begin first waits for the end of that submission, because the submission may leave a task number.
+// begin first waits for the end of that submission, because its task may then be available to the
+// new one.
 func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	for {
 		number, leaving := ss.take(key)
@@ -101,7 +102,7 @@ func (ss *submits) end(key submitKey, s *submit, lost bool) {
 }
 
 // sweepLocked removes the expired submissions with lost replies. A sweep visits all submissions, so
-// there is at most one sweep in the time lostFor.
+// at most one sweep runs per lostFor.
 func (ss *submits) sweepLocked() {
 	if ss.lost == 0 || time.Since(ss.swept) < lostFor {
 		return
@@ -120,7 +121,7 @@ func (ss *submits) removeLocked(key submitKey, s *submit) {
 	if !s.lost.IsZero() {
 		ss.lost--
 	}
-	// The list is copied, because the method take iterates over the list meanwhile.
+	// The list is copied, because the caller take still iterates over the old list.
 	rest := slices.DeleteFunc(slices.Clone(ss.of[key]), func(other *submit) bool { return other == s })
 	if len(rest) == 0 {
 		delete(ss.of, key)

@@ -16,13 +16,14 @@ import (
 const (
 	// longestReason is the longest explanation that clients show, in characters.
 	longestReason = 200
-	// refusalEvery is the time in which equal refusals of one caller are logged once.
+	// refusalEvery is the minimum interval between two log lines about equal refusals of one caller.
 	refusalEvery = time.Minute
-	// ignoredEvery is the time in which an ignored parameter of one caller is logged once.
+	// ignoredEvery is the minimum interval between two log lines about the same ignored parameter of
+	// one caller.
 	ignoredEvery = 24 * time.Hour
 )
 
-// fault is an error that the client can correct. Its code is one of the legacy protocol.
+// fault is an error that the client can correct. Its code belongs to the legacy protocol.
 type fault struct {
 	code, why string
 	fields    []string // the parameters, or the fields of an identity, that cause the error
@@ -90,7 +91,7 @@ func clip(text string) string {
 }
 
 // logRefusal logs that a call was refused, with the reason that the client got and the fields that
-// cause it. It omits passing conditions, and callers without a valid key.
+// cause it. It logs neither temporary conditions nor calls without a valid key.
 func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says codes) {
 	var bad *fault
 	if !errors.As(err, &bad) {
@@ -145,8 +146,8 @@ type meant struct {
 	isNew  bool     // the first near miss with these differences
 }
 
-// meantTarget returns the target of the caller that differs from an identity in the fewest fields.
-// It counts the near misses of all targets.
+// meantTarget considers the targets that the caller may use. It returns the target that differs
+// from an identity in the fewest fields. It counts the near misses of all targets.
 func (p *Routes) meantTarget(c *kernel.Call, id captcha.Identity) (best meant) {
 	for i := range c.Access.Set.Targets {
 		t := &c.Access.Set.Targets[i]
@@ -193,7 +194,8 @@ func (m meant) explain(err error, id captcha.Identity) error {
 	return full
 }
 
-// logNearMiss logs that a submission was bought, although the client most likely means a target.
+// logNearMiss logs that a token is bought for a submission without a target, although the client
+// most likely means a target.
 func (p *Routes) logNearMiss(c *kernel.Call, m meant) {
 	if m.isNew {
 		p.Log.Warn("client's submit differs from a target in some fields and gets none of its tokens; make the fields equal", slog.String("target", m.Name),

@@ -61,7 +61,7 @@ func (p *Routes) submitGuest(c *kernel.Call, o wire.Order) (compat.Terms, error)
 	return p.guestTerms(c, guest.Spec.ID, guest.Spec.Margin, guest), nil
 }
 
-// pollTerms returns the present terms of a task, because a reload may have changed them since the
+// pollTerms returns the current terms of a task: a reload may have changed the terms since the
 // submission.
 func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, error) {
 	t := c.Access.ByID[task.Identity]

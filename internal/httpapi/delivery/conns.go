@@ -38,8 +38,8 @@ func (l countListener) Accept() (net.Conn, error) {
 type connKey struct{}
 
 // ConnContext adds the connection and its byte count to the context of the connection's requests.
-// ConnContext is made for http.Server.ConnContext. For connections of other listeners ConnContext
-// returns ctx unchanged.
+// Assign ConnContext to the field ConnContext of an http.Server. For connections of other listeners
+// ConnContext returns ctx unchanged.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -50,7 +50,7 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// sentBytes records how many bytes had been written to a connection at one time.
+// sentBytes is the number of bytes that had been written to a connection when markSent was called.
 type sentBytes struct {
 	conn  *countedConn // nil = the bytes are not counted
 	bytes int64

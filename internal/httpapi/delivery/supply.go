@@ -80,7 +80,7 @@ func (s *Supply) needsOperator(ctx context.Context, t *kernel.Target) bool {
 	return known && (note.State == refill.Refused || note.State == refill.Paused)
 }
 
-// IsBarred reports whether poold may place no order for a target now.
+// IsBarred reports whether poold must not place an order for a target now.
 func (s *Supply) IsBarred(ctx context.Context, t *kernel.Target) bool {
 	note, known := s.Refill.Current(ctx, t.Name)
 	return s.needsOperator(ctx, t) || known && note.State == refill.Budget && time.Now().Before(note.Until)

@@ -23,10 +23,10 @@ type market struct {
 	status.Purchases
 
 	note  refill.Status
-	down  bool         // no provider can be asked
+	down  bool         // all providers are down
 	looks []pool.Stock // results of Look; the last result repeats
-	errs  []error      // of the looks
-	n     int          // looks so far
+	errs  []error      // errors of Look; nil = the look succeeds
+	n     int          // number of looks so far
 }
 
 func (m *market) Current(context.Context, string) (refill.Status, bool) { return m.note, true }

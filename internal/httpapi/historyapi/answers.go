@@ -25,7 +25,7 @@ const billionths = 1e9
 type Page[T any] struct {
 	Records  []T    `json:"records"`            // newest first; never null
 	Next     string `json:"next,omitempty"`     // cursor of the next page; absent on the last page
-	Currency string `json:"currency,omitempty"` // of the file; absent = none
+	Currency string `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 type (
@@ -43,7 +43,7 @@ type Order struct {
 	Owner    string `json:"owner"`
 	Type     string `json:"type"`
 	Sitekey  string `json:"sitekey"` // "" if the type of captcha has no site key
-	Pageurl  string `json:"pageurl"` // the same
+	Pageurl  string `json:"pageurl"` // "" if the type of captcha has no page
 	Provider string `json:"provider"`
 	Task     string `json:"task"`   // the provider's id of the task; "" = unknown
 	Status   string `json:"status"` // solved | error | polling
@@ -68,7 +68,7 @@ type Record struct {
 // Solve is the response of GET /history/solve.
 type Solve struct {
 	Record
-	Currency string `json:"currency,omitempty"` // of the file; absent = none
+	Currency string `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // ActiveRecord is an order in flight.
@@ -86,7 +86,7 @@ type Day struct {
 	Date     string      `json:"date"`               // UTC, 2006-01-02
 	Types    []DayType   `json:"types"`              // sorted; null for a key that is limited to some targets
 	Targets  []DayTarget `json:"targets"`            // sorted; never null
-	Currency string      `json:"currency,omitempty"` // of the file; absent = none
+	Currency string      `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // DayType contains the figures of a type of captcha.
@@ -95,7 +95,7 @@ type DayType struct {
 	DayFigures
 }
 
-// DayTarget contains the figures of a target during the time of this owner.
+// DayTarget contains the figures of a target while it had this owner.
 type DayTarget struct {
 	Target string `json:"target"`
 	Owner  string `json:"owner"`
@@ -140,7 +140,7 @@ type UsageBy[Line any] struct {
 	First    string `json:"first"` // first day; UTC, 2006-01-02
 	Last     string `json:"last"`
 	Lines    []Line `json:"lines"`              // sorted; never null
-	Currency string `json:"currency,omitempty"` // of the file; absent = none
+	Currency string `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 type (
@@ -150,7 +150,7 @@ type (
 	KeyUsage = UsageBy[KeyUsageLine]
 )
 
-// UsageLine contains the figures of an owner, or of a target during the time of this owner.
+// UsageLine contains the figures of an owner, or of a target while it had this owner.
 type UsageLine struct {
 	Date   string `json:"date"`   // "" = all days together
 	Target string `json:"target"` // "" = all targets of the owner
@@ -304,8 +304,8 @@ func cells(record reflect.Value) (row []string) {
 	return row
 }
 
-// escapeFormula prefixes a text that a spreadsheet would read as a formula with an apostrophe, which the
-// spreadsheet does not show.
+// escapeFormula puts an apostrophe before a text that a spreadsheet would read as a formula. The
+// spreadsheet does not show the apostrophe.
 func escapeFormula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

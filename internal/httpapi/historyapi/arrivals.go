@@ -74,8 +74,8 @@ func (h *Routes) ArrivalTimes(w http.ResponseWriter, r *http.Request, c *kernel.
 	return nil
 }
 
-// keptRange sets the defaults of a range: it begins with the oldest kept arrivals and ends now. A
-// range that begins before the oldest kept arrivals or is empty is refused.
+// keptRange sets the defaults of a range: by default it begins with the oldest kept arrivals and
+// ends now. A range that begins before the oldest kept arrivals or is empty is refused.
 func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	oldest := now.Add(-history.ArrivalsKept).Truncate(time.Minute)
 	if to.IsZero() || to.After(now) {

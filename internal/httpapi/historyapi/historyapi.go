@@ -222,8 +222,8 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, Solve{one, string(c.Access.Set.Currency)}, []Record{one})
 }
 
-// find queries the store for the targets of the query that the caller may see. If there are none, the
-// result is empty.
+// find queries the store for those targets of the query that the caller may see. Without such a
+// target the result is empty.
 func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
 	if q.Targets == nil {
 		q.Targets = c.Visible()

@@ -102,7 +102,7 @@ func (h *Routes) errNoAudit() *kernel.Problem {
 type AuditList struct {
 	Entries  []AuditEntry `json:"entries"`            // newest first; never null
 	Next     string       `json:"next,omitempty"`     // cursor of the next page; absent on the last page
-	Currency string       `json:"currency,omitempty"` // of the file; absent = none
+	Currency string       `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // AuditEntry is one action of a key on a token.

@@ -43,8 +43,9 @@ type pageQuery struct {
 	values url.Values // the unparsed parameters
 }
 
-// covers reports whether an order in flight belongs to a target of the query, and whether its
-// position, which has the time of placing, is in the range of the query and after its cursor.
+// covers reports whether an order in flight matches the query. The order must belong to a target of
+// the query. Its position, which contains the time of placing, must be in the query's range and
+// after the query's cursor.
 func (q *pageQuery) covers(p history.Position, target string) bool {
 	return (q.Targets == nil || slices.Contains(q.Targets, target)) && !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)

@@ -58,7 +58,7 @@ type usageFigures struct {
 
 type usageSum struct {
 	usageQuery
-	first, last string // days
+	first, last string // in the form 2006-01-02
 	sees        func(target string) bool
 	lines       map[usageOf]*usageFigures
 	owners      map[string]string // key: target with known hand-outs; value: its owner

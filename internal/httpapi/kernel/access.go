@@ -65,8 +65,8 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 }
 
 // Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
-// digests of all keys, in constant time. The elapsed time therefore shows neither the similarity of
-// a wrong key to a right key nor the matching key.
+// digests of all keys, in constant time. The elapsed time therefore shows neither how similar a
+// wrong key is to a right key nor which key matches.
 func (a *Access) Owner(secret string) *Caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1

@@ -25,7 +25,7 @@ var (
 )
 
 // Respond writes a complete response that contains no token. Respond ignores write errors, because
-// no token must return to the stock.
+// no token is lost with the response.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	RespondStatus(w, http.StatusOK, contentType, body)
 }
@@ -65,7 +65,7 @@ func Prefers(accept []string, mediaType string) bool {
 }
 
 // Quality returns the weight of a media type or coding in an Accept or Accept-Encoding header.
-// Wildcards are ignored. The weight of an unnamed type is 0.
+// Wildcards are ignored. A type that the header does not name has the weight 0.
 func Quality(accept []string, wanted string) float64 {
 	best := 0.0
 	for _, line := range accept {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestPrefersTheNamedMediaType: a media type is preferred if the header names it before
+// TestPrefersTheNamedMediaType: a media type is preferred if the header gives it more weight than
 // application/json.
 func TestPrefersTheNamedMediaType(t *testing.T) {
 	for accept, want := range map[string]bool{

@@ -35,7 +35,8 @@ func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	return nil
 }
 
-// ReadBody reads a body to its end, because net/http only then notices that a client hangs up.
+// ReadBody reads a body to its end, because net/http notices that a client hangs up only after the
+// end of the body.
 func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -99,7 +100,7 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField fu
 // Bodies limits the memory and processor time for large bodies, which contain pictures. A large
 // body takes room in server.body_budget before the body is read, and frees the room when no request
 // needs the body any more. At most half of the processors decode large bodies at the same time, so
-// that takes stay fast.
+// that requests for tokens stay fast.
 type Bodies struct {
 	decoders chan struct{} // semaphore: one element for each running decoder
 	onMany   func(bool)    // Deps.ManyBodies; nil = none

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestRoomIsFreedByItsLastHolder: the room of a body counts until its last holder releases it.
+// TestRoomIsFreedByItsLastHolder: the room of a body stays in use until its last holder releases
+// it.
 func TestRoomIsFreedByItsLastHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []bool

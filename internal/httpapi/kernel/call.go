@@ -26,8 +26,9 @@ type Route struct {
 	// Probe admits every caller, without a key and with any Host and Origin. Routes with Probe are
 	// health checks, error responses and callbacks. Callbacks have a secret instead of a key.
 	Probe bool
-	// Changes reports whether a request to the path takes or changes something, whatever its method.
-	// Package httpapi derives the fields Changes and Named from the other fields.
+	// Changes is true if some method of the path takes a token or changes something. It is then true
+	// for every request to the path. Package httpapi derives the fields Changes and Named from the
+	// other fields.
 	Changes bool
 	Named   bool // the first variable part of the path is the name of a target
 	Body    bool // the handler reads the body; otherwise a request must have no body
@@ -95,7 +96,7 @@ func (c *Call) Sees(target string) bool {
 // Writer records the status of the response.
 type Writer struct {
 	http.ResponseWriter
-	Stopping *atomic.Bool // of the Server
+	Stopping *atomic.Bool // the flag of the Server
 	Status   int          // 0 = nothing written yet
 }
 

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// Within wrongKeysTime, a sender gets at most wrongKeysMost responses 401 for wrong keys, and as
-	// many responses 404 for reports about unknown tokens. After the last of these responses the
-	// sender gets 429.
+	// Within wrongKeysTime, a sender gets at most wrongKeysMost responses 401 for wrong keys. The same
+	// limit applies to responses 404 for reports about unknown tokens. Beyond the limit the sender
+	// gets 429.
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
-	// The wrong keys of at most wrongKeysFrom addresses are counted; the counts of an address take
-	// about 600 bytes. All further addresses share one count.
+	// The wrong keys of at most wrongKeysFrom addresses are counted separately; the counts of an
+	// address take about 600 bytes. All further addresses share one count.
 	wrongKeysFrom = 4096
 )
 
-// Failures limits the failed tries of each sender in a minute. A Failures keeps the last tries of
-// at most wrongKeysFrom senders; all further senders share one count. The zero value is empty.
+// Failures limits the number of failed tries per sender and minute. A Failures keeps the last tries
+// of at most wrongKeysFrom senders; all further senders share one count. The zero value is empty.
 type Failures[K comparable] struct {
 	mu    sync.Mutex
 	tries map[K]*tries

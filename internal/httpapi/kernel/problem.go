@@ -105,8 +105,8 @@ func (p *Problem) Listing(problems targets.Problems) *Problem {
 // ErrNotFound returns the problem for an unknown path. The problem does not quote the path.
 func ErrNotFound() *Problem { return NewProblem(CodeNotFound, "no route of poold has this path") }
 
-// A handler returns ErrHungUp if the caller hung up. The server then writes nothing more and closes
-// the connection.
+// ErrHungUp is the error of a handler whose caller hung up. The server then writes nothing more and
+// closes the connection.
 var ErrHungUp = errors.New("httpapi: the caller hung up")
 
 // WriteProblem writes the problem p as the response. WriteProblem ignores write errors.

@@ -21,14 +21,14 @@ type Repeats[K comparable] struct {
 
 // line is a logged line.
 type line struct {
-	until   time.Time // equal lines are left out until then
+	until   time.Time // end of the period in which equal lines are left out
 	repeats int       // number of lines that were left out
 }
 
 // Due reports whether a line about a sender must be logged, because no equal line was logged in the
-// last period. The result repeats is the number of equal lines that were left out before. A sender
-// with mostLines different lines gets no further ones until one of them is out of date, and at most
-// mostSenders senders get lines.
+// last period. The result repeats is the number of equal lines that were left out since the last
+// logged one. Beyond mostLines lines of a sender, or beyond mostSenders senders, new lines are not
+// logged until remembered lines are out of date.
 func (r *Repeats[K]) Due(sender K, text string, period time.Duration, at time.Time) (repeats int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,8 @@ func (r *Repeats[K]) Has(sender K, text string) bool {
 	return r.of[sender][text] != nil
 }
 
-// hasRoom reports whether a sender may get a new line. If not, it first drops lines that are out of date.
+// hasRoom reports whether a sender may get a new line. To make room, it drops lines that are out of
+// date.
 func (r *Repeats[K]) hasRoom(sender K, at time.Time) bool {
 	if known := r.of[sender]; known != nil {
 		return len(known) < mostLines || dropOutdated(known, at)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// wrongKeyEvery is the time in which equal lines about wrong keys are logged once.
+// wrongKeyEvery is the minimum interval between two equal log lines about wrong keys.
 const wrongKeyEvery = time.Minute
 
 // WrongKeys counts and logs the keys that the configuration file does not have. The counts do not
@@ -20,12 +20,12 @@ type WrongKeys struct {
 	Failures[netip.Prefix]
 
 	log    *slog.Logger
-	secret [sha256.Size]byte     // keys the hashes in the log
-	said   Repeats[netip.Prefix] // the texts are hashes; "" = all further keys of an address that sends too many
+	secret [sha256.Size]byte     // HMAC secret of the hashes in the log
+	said   Repeats[netip.Prefix] // a text is the hash of a key; "" = all further keys of an address over its limit
 }
 
-// NewWrongKeys returns a WrongKeys. It draws a secret for the hashes in the log, so that two lines of
-// one process can be compared, and nobody can try keys against the log.
+// NewWrongKeys returns a WrongKeys. It draws a secret for the hashes in the log. Lines of the same
+// process can be compared, but a reader of the log cannot test keys against the hashes.
 func NewWrongKeys(log *slog.Logger) *WrongKeys {
 	w := &WrongKeys{log: log}
 	_, _ = rand.Read(w.secret[:]) // never fails

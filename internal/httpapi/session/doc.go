@@ -1,11 +1,12 @@
 // Package session signs the cookies with which the status page of a browser stays logged in.
 //
 // A cookie names a key of the configuration file and the end of the session, and has a signature
-// over both and over the digest of the key. So a cookie ends with its key: after a reload without
-// that key no signature fits. The cookie contains neither the key nor its digest.
+// over both and over the digest of the key. A cookie therefore becomes invalid with its key: after
+// a reload without the key, no signature of its cookies is valid. The cookie contains neither the
+// key nor its digest.
 //
 // The replicas share one random secret in Redis (captcha:session:secret), so that each replica
-// accepts the cookies of the others. A replica that has read the secret checks cookies while Redis is
-// away. The package keeps no list of sessions: a logout deletes the cookie in the browser, and a
-// stolen cookie is valid until its end or until its key leaves the file.
+// accepts the cookies of the others. A replica that has read the secret checks cookies even while
+// Redis is down. The package keeps no list of sessions: a logout deletes the cookie in the browser,
+// and a stolen cookie is valid until its end or until its key leaves the file.
 package session

@@ -21,9 +21,9 @@ import (
 const Life = 12 * time.Hour
 
 const (
-	secretLife = 30 * 24 * time.Hour // of the secret in Redis, from the last login
-	// rereadAfter is the minimum interval between two reads of the secret because of signatures
-	// that do not fit. Such signatures come after Redis lost the secret.
+	secretLife = 30 * 24 * time.Hour // lifetime of the secret in Redis since the last login
+	// rereadAfter is the minimum interval between two reads of the secret after invalid signatures. If
+	// Redis has lost the secret, valid cookies of other replicas also have invalid signatures.
 	rereadAfter = 10 * time.Second
 )
 
@@ -58,7 +58,7 @@ func (s *Signer) Begin(ctx context.Context, key Key, now time.Time) (cookie stri
 }
 
 // Find returns the index of the key with which a session began, or -1 if the cookie is malformed,
-// has ended, or fits none of the keys.
+// has expired, or was made with none of the keys.
 func (s *Signer) Find(ctx context.Context, cookie string, keys []Key, now time.Time) int {
 	dot := strings.LastIndexByte(cookie, '.')
 	if dot < 0 {

@@ -88,7 +88,7 @@ func TestAlteredCookiesAreRefused(t *testing.T) {
 			if altered == cookie {
 				altered = cookie[:i] + "B" + cookie[i+1:]
 			}
-			// The last letter of the signature has four bits that no byte uses.
+			// In the last character of the signature, four bits have no effect.
 			if got := s.Find(t.Context(), altered, keys, time.Now()); got != -1 && i != len(cookie)-1 {
 				t.Errorf("byte %d altered: key %d", i, got)
 			}
@@ -101,7 +101,8 @@ func TestAlteredCookiesAreRefused(t *testing.T) {
 	})
 }
 
-// A replica that has read the secret accepts sessions while Redis is away. No session begins then.
+// A replica that has read the secret accepts sessions even while Redis is down. New sessions cannot
+// begin in this time.
 func TestSessionsWhileRedisIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, bubble *redistest.Bubble) {
 		one, two := open(t, bubble), open(t, bubble)
@@ -124,7 +125,7 @@ func TestSessionsWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// After Redis lost the secret, all replicas accept the sessions that begin from then on.
+// After Redis has lost the secret, all replicas accept each session that begins afterwards.
 func TestALostSecretIsReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, bubble *redistest.Bubble) {
 		one, two := open(t, bubble), open(t, bubble)

@@ -315,7 +315,7 @@ function drawSummary() {
     for (let i = t.hour.minutes.length - 1; i >= 0 && t.hour.minutes[i].at > recent; i--) lately += t.hour.minutes[i].requests;
   }
   const bad = all.filter(troubled).length;
-  const broken = all.some((t) => rank(t) < 2); // starved or refused: callers miss
+  const broken = all.some((t) => rank(t) < 2); // starved or refused: callers get no token
   const others = ['starved', 'refused', 'budget', 'paused', 'idle'].filter((state) => states[state]).map((state) => states[state] + ' ' + state);
   const balances = doc.providers.filter((p) => p.balance !== null);
   const tiles = [
@@ -537,9 +537,10 @@ function set(node, attributes) {
   }
 }
 
-// countsOf returns the counts of the last n periods of so many seconds, the present period last: the
-// hits, the requests that waited or missed, and the tokens ready and wanted, null = unknown. Periods
-// without counts are not in the list.
+// countsOf returns arrays with one element for each of the last n periods of step seconds. The last
+// element is the current period. The arrays contain the start times, the hits, the requests that
+// waited or missed, and the numbers of tokens ready and wanted (null = unknown). The argument list
+// has only the periods with counts.
 function countsOf(n, step, list) {
   const last = Math.floor(asOf() / 1000 / step);
   const all = (value) => new Array(n).fill(value);
@@ -557,8 +558,9 @@ function countsOf(n, step, list) {
 
 const hourAndMinute = (at) => at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
 
-// The ranges of the chart: the number of bars, the width of a bar in seconds, the counts of a target
-// and its detail, and the text at a bar.
+// The ranges of the chart. bars is the number of bars, and step is the width of a bar in seconds.
+// list returns the counts of a target t with its loaded detail d, and text returns the label of a
+// bar.
 const ranges = {
   hour: { name: '1 hour', bars: 60, step: 60, list: (t) => t.hour.minutes, text: hourAndMinute },
   day: { name: '24 hours', bars: 24, step: 3600, list: (t, d) => d.hours, text: hourAndMinute },
@@ -684,7 +686,7 @@ function drawChart(d, t) {
   }, data, d.plot);
 }
 
-// ---- what an operator does ---------------------------------------------------------
+// ---- actions of the operator --------------------------------------------------------
 
 const scopes = (document.body.dataset.scopes || '').split(' ');
 const mayAct = scopes.includes('admin');
@@ -782,7 +784,8 @@ async function send(method, path, body) {
 // problemOf returns the text of an error document.
 const problemOf = (answer, problem) => [problem.title, problem.detail, ...(problem.problems || [])].filter(Boolean).join(': ') || 'The daemon answered ' + answer.status;
 
-// load returns the JSON of a response as the body, or a sentence that says why there is none.
+// load returns the JSON of a successful response as body. Otherwise it returns a sentence about the
+// failure as problem.
 async function load(path) {
   try {
     const answer = await fetch(path, { signal: AbortSignal.timeout(15000) });

@@ -1,6 +1,6 @@
-// The tabs of the status page beside the list of targets: what changed, and what was spent. Each tab
-// loads its data when it opens; the fragment of the address names the open tab. Like status.js, whose
-// functions it uses, this script inserts all text by textContent.
+// The tabs of the status page for events and for spending, beside the list of targets. Each tab
+// loads its data when it opens; the fragment of the address names the open tab. Like status.js,
+// whose functions it uses, this script inserts all text by textContent.
 'use strict';
 
 const tabs = { targets: null, events: null, money: null }; // name -> the function that loads the tab
@@ -81,11 +81,12 @@ async function loadMoney() {
 tabs.money = loadMoney;
 for (const node of [spendBy, spendDays, spendPer]) node.addEventListener('input', loadMoney);
 
-// The file comes from the daemon in one piece. The daemon limits the days, and so the size.
+// The file comes from the daemon in one piece. The daemon limits the number of days, and thereby
+// the size of the file.
 byID('spend-csv').addEventListener('click', async () => {
   try {
     const answer = await fetch(spendPath(), { headers: { Accept: 'text/csv' }, signal: AbortSignal.timeout(30000) });
-    if (!answer.ok) return loadMoney(); // which shows the reason
+    if (!answer.ok) return loadMoney(); // loadMoney shows the reason
     const url = URL.createObjectURL(await answer.blob());
     h('a', { href: url, download: 'poold-spend-by-' + spendBy.value + '.csv' }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60000);

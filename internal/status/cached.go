@@ -23,8 +23,8 @@ type revision struct {
 	changes uint64
 }
 
-// Only the goroutine that makes a result may use it before it closes the channel `done`. After that a
-// result is immutable.
+// A result belongs to the goroutine that makes it until this goroutine closes the channel `done`.
+// Afterwards the result is immutable.
 type result[T any] struct {
 	revision
 
@@ -54,7 +54,7 @@ func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
 
 // makeLocked makes a result, or waits for a result of the same revision that is being made. In both
 // cases it first unlocks mu. If another goroutine meanwhile begins a result of a newer revision,
-// makeLocked returns its result without storing it.
+// makeLocked returns its own result and does not store it.
 func (c *cached[T]) makeLocked(of revision, life time.Duration, build func() T) T {
 	if r := c.making; r != nil && r.revision == of {
 		c.mu.Unlock()

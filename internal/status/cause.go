@@ -12,7 +12,7 @@ import (
 )
 
 // Cause explains the state of a target. The page, /status.json and the responses to callers without
-// a token get the Cause from CauseOf.
+// a token all show the Cause that CauseOf returns.
 type Cause struct {
 	State string // Target.State in the document
 	// Reason is a sentence. If the solving service is the cause, Reason quotes the service. "" = the

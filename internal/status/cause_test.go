@@ -28,7 +28,7 @@ func TestCauseOf(t *testing.T) {
 		outage string
 		state  string
 		reason string
-		is     bool // the reason is the outage
+		is     bool // the reason is the outage of all providers
 	}{
 		"normal":   {refill: busy, state: refill.OK},
 		"starting": {refill: Starting, state: refill.OK, reason: "starting"},

@@ -22,8 +22,8 @@ const (
 	// snapshotLife is the life of a snapshot. snapshotLife limits the load of status requests on Redis.
 	snapshotLife = 200 * time.Millisecond
 	// A survey of more than manyTargets targets takes a second or longer, so such a snapshot lives for
-	// manyLife. Run makes a new snapshot at each interval renewEvery, so that no reader waits. After
-	// the time watchedFor without a request, Run makes no more snapshots.
+	// manyLife. Run makes a new snapshot every renewEvery, so that no reader waits. If there is no
+	// request for watchedFor, Run makes no more snapshots.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
@@ -31,8 +31,8 @@ const (
 	// providersLife is longer than snapshotLife, because each caller of an empty pool reads the
 	// state of the providers.
 	providersLife = time.Second
-	// These constants limit three queries, so that a snapshot takes at most a second: the orders in
-	// flight at the providers, the overall budget, and the reports of other replicas.
+	// These constants limit the queries for the orders in flight at the providers, for the overall
+	// budget, and for the reports of other replicas. A snapshot therefore takes at most a second.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	refreshLimit   = 250 * time.Millisecond
@@ -164,7 +164,7 @@ func (c *Collector) Changed() {
 	}
 }
 
-// After a call of Stopping, every new snapshot says that the daemon is not ready.
+// Stopping makes the snapshot obsolete. Every later snapshot says that the daemon is not ready.
 func (c *Collector) Stopping() {
 	c.stopping.Store(true)
 	c.Changed()
@@ -193,8 +193,8 @@ func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 
 func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
 
-// Until ctx ends, Run makes the snapshots of many targets and queries the slow sources of on-demand
-// solves before readers need them. Run must be called at most once.
+// Run prepares data before readers need it, until ctx ends. It makes the snapshots of many targets,
+// and queries the slow sources of on-demand solves. Run must be called at most once.
 func (c *Collector) Run(ctx context.Context) error {
 	for {
 		select {

@@ -36,7 +36,7 @@ type Document struct {
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
 
-	shared int // number of the notices of sharedReasons, which come first
+	shared int // number of notices from sharedReasons; they are the first notices
 }
 
 // Replica is one live process of poold. Its last heartbeat is at most 2.5 s old.
@@ -164,9 +164,9 @@ type Target struct {
 	Hour TargetHour  `json:"hour"`
 	// Windows contains the current and future warm windows that were made by POST; never null.
 	Windows []WarmWindow `json:"windows"`
-	// NearMisses counts submissions that differ from the target in some fields: those to the
-	// compatible endpoints of this replica since its start. The latest near miss is first. NearMisses
-	// is never null.
+	// NearMisses counts the submissions to this replica's compatible endpoints that differ from the
+	// target in some fields. The counts begin at the start of the replica. The latest near miss is
+	// first. NearMisses is never null.
 	NearMisses []NearMiss `json:"near_misses"`
 	// LastFailures contains at most 5 failed orders, the latest first. The orders belong to this
 	// replica or to the replica that watches the target. LastFailures is never null.
@@ -219,7 +219,7 @@ type Budget struct {
 
 // Solve contains the sums over all guests and all replicas. Guests are the identities without a
 // target for which POST /solve buys tokens. The counters have the same meaning as those of a
-// target, never decrease, and balance as described in docs/metrics.md.
+// target. They never decrease, and they satisfy the equation in docs/metrics.md.
 type Solve struct {
 	Owner          string `json:"owner"`  // "" = the configuration file has no section `solve`
 	Reason         string `json:"reason"` // why the figures are not current; "" = they are current

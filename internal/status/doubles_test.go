@@ -113,11 +113,11 @@ type fixedBuyer struct {
 	providers []purchase.Status
 	used      int
 	perDay    int
-	hour, day int // used by guests
+	hour, day int // use of the guests' budget
 	letters   int
 	aside     int
 	stranded  []purchase.Stranded
-	down      error // implements Booked and BookedForGuests; nil = they return the fields
+	down      error // error of Booked and BookedForGuests; nil = they return the fields
 }
 
 // Providers returns no providers if ctx has ended.
@@ -140,7 +140,7 @@ func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
 
 type fixedGuests struct {
 	stock  pool.GuestStock
-	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
+	before func(ctx context.Context) error // called first; if it fails, the call fails with its error. nil = no-op
 }
 
 func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
@@ -154,7 +154,7 @@ func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
 
 type fixedSavings struct {
 	days   []dedup.SavingsDay
-	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
+	before func(ctx context.Context) error // called first; if it fails, the call fails with its error. nil = no-op
 }
 
 func (f *fixedSavings) Days(ctx context.Context) ([]dedup.SavingsDay, error) {

@@ -138,7 +138,7 @@ func (r *Reader) Event() Event {
 	return Event{Name: EventStatus, Data: e.whole()}
 }
 
-// Until ctx ends, Run makes editions while there are readers. Run must be called at most once.
+// Run makes editions while there are readers, until ctx ends. Run must be called at most once.
 func (f *Feed) Run(ctx context.Context) error {
 	for {
 		select {

@@ -253,7 +253,8 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 	})
 }
 
-// oddBalance is a buyer whose providers have a balance without a JSON form while the field on is set.
+// oddBalance is a buyer. While its field `on` is true, its providers have a balance without a JSON
+// form.
 type oddBalance struct {
 	*fixedBuyer
 	on *atomic.Bool

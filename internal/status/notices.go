@@ -12,8 +12,8 @@ import (
 	"poold/internal/targets"
 )
 
-// banner returns one line about a fault: since when, cause, consequence and action. A zero time
-// since means that the beginning is unknown. The argument at is the time of the snapshot.
+// banner returns one line about a fault, with its beginning, cause, consequence and remedy. If
+// since is the zero time, the beginning is unknown. The argument at is the time of the snapshot.
 func banner(since, at time.Time, cause, consequence, action string) string {
 	text := cause + ": " + consequence + "; " + action
 	if since.IsZero() {
@@ -22,7 +22,8 @@ func banner(since, at time.Time, cause, consequence, action string) string {
 	return "Since " + shortTime(since, at) + " " + text
 }
 
-// shortTime returns a time of day in UTC, and the date unless the time is on the day of at.
+// shortTime returns the time of day of t in UTC. If t is on another day than at, the text also has
+// the date.
 func shortTime(t, at time.Time) string {
 	t, layout := t.UTC(), "15:04 UTC"
 	if at = at.UTC(); t.YearDay() != at.YearDay() || t.Year() != at.Year() {

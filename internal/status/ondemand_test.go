@@ -130,7 +130,7 @@ func testLastKnownFiguresStay(t *testing.T) {
 	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || d.Solve.Reason != "" || d.Dedup.Reason != "" {
 		t.Errorf("it does not heal: %+v, %+v", d.Solve, d.Dedup)
 	}
-	// Without the budget of the guests, their stock is not current either.
+	// If the guests' budget cannot be read, their stock does not count as current either.
 	s.Purchases.(*fixedBuyer).down = redisdb.ErrDown
 	guests.stock.Figures.Requests = 5
 	c.Changed()

@@ -20,7 +20,7 @@ type Counts struct {
 }
 
 // TargetHour contains the counts of the last 60 minutes, including the current minute. An event
-// counts in the minute of the next read of the stock.
+// counts in the minute in which the stock is read next.
 type TargetHour struct {
 	Counts
 	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
@@ -40,7 +40,7 @@ type TargetLastDay struct {
 type TargetDetail struct {
 	Target
 	LastDay  *TargetLastDay `json:"last_day"`           // null = Redis could not be read
-	Currency string         `json:"currency,omitempty"` // of the file; absent = none
+	Currency string         `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // TargetPeriod contains the counts of one minute or one hour.

@@ -19,8 +19,8 @@ const mostShared = 5
 type shared struct{ state, reason string }
 
 // sharedReasons returns one line about each reason that several targets of a document have, so that
-// the reader need not compare their rows. The reason of most targets comes first. The reason of an
-// outage of Redis is left out, because an alarm has it.
+// the reader need not compare their rows. The reason that most targets share comes first. An outage
+// of Redis is left out, because an alarm already reports it.
 func sharedReasons(d *Document) []string {
 	counts := map[shared]int{}
 	for i := range d.Targets {

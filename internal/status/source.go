@@ -17,7 +17,7 @@ const (
 	longestAnswer = 10 * time.Second
 	// A source is slow if a query took longer than patience. The next query to a slow source starts at
 	// least renewEvery after the last answer, and Run also starts queries while there are readers. An
-	// answer counts as current for stillNew. In this time the next query can end.
+	// answer counts as current for stillNew, which is long enough for the next query to end.
 	stillNew = renewEvery + longestAnswer + time.Second
 )
 

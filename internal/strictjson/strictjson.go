@@ -1,6 +1,6 @@
-// Package strictjson reads JSON more strictly than encoding/json. It refuses data after the value,
-// and fields that are repeated, also in another letter case. The caller must limit the size of the
-// body and check the values. Encode writes JSON.
+// Package strictjson reads JSON more strictly than encoding/json. It refuses data after the value.
+// It also refuses repeated fields, even if their names differ in letter case. The caller must limit
+// the size of the body and check the values. Encode writes JSON.
 package strictjson
 
 import (

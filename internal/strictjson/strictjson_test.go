@@ -52,7 +52,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		{object, `{}x`, strictjson.ErrTrailing},
 		{object, `{"a":1,"a":2}`, strictjson.ErrDuplicate},
 		{object, `{"a":1,"A":2}`, strictjson.ErrDuplicate},
-		{object, `{"k":1,"\u212a":2}`, strictjson.ErrDuplicate}, // the Kelvin sign
+		{object, `{"k":1,"\u212a":2}`, strictjson.ErrDuplicate}, // the Kelvin sign equals k if case is ignored
 		{object, `{"a":{}}`, strictjson.ErrNested},
 		{object, `{"a":[1]}`, strictjson.ErrNested},
 		{strictjson.Check, ``, strictjson.ErrTruncated},

@@ -17,7 +17,7 @@ type Cause int
 const (
 	Broken        Cause = iota // unexpected error
 	WrongKey                   // the key is not in the configuration file
-	OddKey                     // the key does not have the form of a key
+	OddKey                     // the call has no key, or a text that cannot be a key
 	TooManyKeys                // too many wrong keys from the client's address
 	NotEntitled                // the key lacks the scope
 	TooFast                    // the key's rate is used up

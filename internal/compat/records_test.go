@@ -54,7 +54,7 @@ func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	}
 
 	make(true, true)
-	make(false, false) // there is one
+	make(false, false) // the record already exists
 	if state, known := visit(one, "key\x00b\x00"); known {
 		t.Fatalf("another caller sees %+v", state)
 	}

@@ -72,7 +72,7 @@ type Tasks struct {
 	closed  bool               // Run is stopping, so no task may begin to wait
 }
 
-// New makes Tasks. New starts no goroutine.
+// New returns Tasks without any task. New starts no goroutine.
 func New(records *Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
 	working, stop := context.WithCancel(context.Background())
 	return &Tasks{
@@ -89,7 +89,7 @@ type Result struct {
 	Made     time.Time // time of the submission, on Redis' clock
 }
 
-// Submit makes a task and returns its number. When Submit returns, a guest's task waits for its
+// Submit creates a task and returns its number. When Submit returns, a guest's task waits for its
 // token. A target's task waits if the stock is empty. If a task cannot wait, Submit returns the
 // cause and no number. If ctx ends before the task waits, Submit returns the number and the error
 // of ctx.

@@ -64,7 +64,7 @@ type replica struct {
 	store  *pooltest.Store
 	solver solverFunc
 	supply *supply
-	stop   func() // SIGTERM
+	stop   func() // stops the replica as SIGTERM does
 	orders int
 }
 

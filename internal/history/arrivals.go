@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// ArrivalsKept is how long arrivals can be read.
+	// ArrivalsKept is how long a caller can read an arrival after it was counted.
 	ArrivalsKept = 24 * time.Hour
 	// ArrivalStep is the resolution of the arrivals: requests in the same step have the same time.
 	ArrivalStep = 100 * time.Millisecond
@@ -22,13 +22,13 @@ const (
 	arrivalsEvery = 10 * time.Second
 	// arrivalsHeld is the number of minutes whose arrivals are in memory, written or not. Note is
 	// called at most a second after the arrival of a request, so two minutes would suffice. The other
-	// minutes are for an outage of Redis, during which writes fail.
+	// three minutes are for outages of Redis, during which writes fail.
 	arrivalsHeld = 5
 
 	stepsAMinute = int64(time.Minute / ArrivalStep)
 )
 
-// StoredMinute has the requests for one target that arrived at one replica in one minute.
+// StoredMinute contains the requests for one target that arrived at one replica in one minute.
 type StoredMinute struct {
 	Target string
 	Minute time.Time // start of the minute, UTC
@@ -42,8 +42,8 @@ type ArrivalStore interface {
 	Read(ctx context.Context, target string, from, to time.Time) ([]StoredMinute, error)
 }
 
-// Arrivals counts the requests for the tokens of each target by their time of arrival, and writes the counts
-// periodically. It is safe for concurrent use.
+// Arrivals counts the requests for tokens of each target by their time of arrival, and writes the
+// counts periodically. It is safe for concurrent use.
 type Arrivals struct {
 	store ArrivalStore
 	log   *slog.Logger
@@ -55,27 +55,27 @@ type Arrivals struct {
 	oldest int64                  // first minute in memory; requests of earlier minutes are not counted
 }
 
-// demand has the recent requests for one target.
+// demand contains the recent requests for one target.
 type demand struct {
-	wanted  bool // the configuration file has the target
+	wanted  bool // the configuration file contains the target
 	minutes []minute
 }
 
-// minute has the requests that arrived in one minute.
+// minute contains the requests that arrived in one minute.
 type minute struct {
 	number  int64  // minutes since the Unix epoch
 	steps   []step // ascending
 	count   int    // number of requests
-	written int    // number of requests that the store has
+	written int    // number of requests that are in the store
 }
 
-// step has the number of requests that arrived in one step of a minute.
+// step is the number of requests that arrived in one step of a minute.
 type step struct {
 	number uint16 // from 0 to 599
 	count  uint32 // number of requests
 }
 
-// Arrival has the number of requests that arrived in one step.
+// Arrival is the number of requests that arrived in one step.
 type Arrival struct {
 	At    time.Time // start of the step, UTC
 	Count int
@@ -88,8 +88,8 @@ func NewArrivals(store ArrivalStore, log *slog.Logger) *Arrivals {
 	}}
 }
 
-// SetTargets sets the identities whose requests are counted, and the name of the target of each
-// identity.
+// SetTargets sets the identities whose requests are counted. The argument maps each identity to the
+// name of its target.
 func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,9 +134,8 @@ func (m *minute) addRequest(number uint16) {
 }
 
 // findOrInsert returns the index of the element that has the same number as the argument element. The
-// list is ascending. If it has no such element, findOrInsert inserts the argument and returns the
-// longer list. It searches from the end of the list, because most requests belong to the last
-// element.
+// list is ascending. If the list has no such element, findOrInsert inserts the argument and returns the
+// longer list. It searches from the end, because most requests belong to the last element.
 func findOrInsert[T any](list []T, element T, number func(T) int64) (with []T, at int) {
 	at = len(list)
 	for at > 0 && number(list[at-1]) > number(element) {
@@ -165,7 +164,7 @@ func (a *Arrivals) Run(ctx context.Context) error {
 	}
 }
 
-// unwritten has a copy of a minute that has unwritten requests, and the name of the target.
+// unwritten is a copy of a minute with unwritten requests, and the name of the target.
 type unwritten struct {
 	of     *demand
 	target string
@@ -214,8 +213,8 @@ func (a *Arrivals) markWritten(batch []unwritten) {
 	}
 }
 
-// forget drops all minutes before the given minute from memory. It returns the number of their
-// unwritten requests.
+// forget drops all minutes before the minute oldest from memory. It returns the number of unwritten
+// requests in the dropped minutes.
 func (a *Arrivals) forget(oldest int64) (lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

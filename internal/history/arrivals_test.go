@@ -27,7 +27,7 @@ type counter struct {
 	stop  func()
 }
 
-// startReplica starts a replica that counts requests. Its target is identity 1.
+// startReplica starts a replica that counts requests. Only identity 1 has a target.
 func (p *place) startReplica() *counter {
 	c := new(counter)
 	stock, err := pool.Open(pool.Options{
@@ -73,8 +73,8 @@ func (c *counter) arrivalsSince(t *testing.T, target string, from time.Time) (te
 	return texts
 }
 
-// Requests at two replicas are counted together, in steps of a tenth of a second. The counts are also
-// right across the end of a minute, and after a replica restarts within a minute.
+// Requests at two replicas are counted together, in steps of a tenth of a second. The counts are
+// correct across the end of a minute, and also after a replica restarts within a minute.
 func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
@@ -121,7 +121,7 @@ func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
 	})
 }
 
-// Requests arrive at random times at three replicas. The arrivals that are read have the same times.
+// Requests arrive at random times at three replicas. Read returns arrivals with the same times.
 func TestArrivalsAreReadAsTheyCame(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -165,7 +165,7 @@ func TestArrivalsSurviveAReload(t *testing.T) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
 		time.Sleep(time.Until(from))
 		c := p.startReplica()
-		time.Sleep(time.Millisecond) // so that the writes are done, which happen every ten seconds
+		time.Sleep(time.Millisecond) // until the writes, which happen every ten seconds, are done
 		c.ask(t, 1, 1)
 		c.SetTargets(map[captcha.ID]string{identity(2).ID(): "login"})
 		c.ask(t, 1, 1) // this identity has no target
@@ -210,9 +210,9 @@ func (u *unwritable) Write(ctx context.Context, minutes []history.StoredMinute) 
 	return u.ArrivalStore.Write(ctx, minutes)
 }
 
-// Unwritten arrivals stay in memory for some minutes. Then the log reports them as lost. A request of
-// an earlier minute is not counted, because a count of only later requests would replace the stored
-// minute.
+// Unwritten arrivals stay in memory for some minutes. After that, the log reports them as lost. A
+// request is not counted if its minute is no longer in memory. If it were counted, a count of only
+// the later requests would replace the stored minute.
 func TestUnwrittenArrivalsAreKeptForMinutes(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()
@@ -220,7 +220,7 @@ func TestUnwrittenArrivalsAreKeptForMinutes(t *testing.T) {
 		store := &unwritable{ArrivalStore: redisstore.NewArrivals(p.stock.DB), err: errors.New("full")}
 		a, stop := p.runCounter(store)
 		c := &counter{Arrivals: a}
-		time.Sleep(time.Millisecond) // so that the writes are done, which happen every ten seconds
+		time.Sleep(time.Millisecond) // until the writes, which happen every ten seconds, are done
 		a.Note(id, time.Now())
 		a.Note(id, time.Now())
 		time.Sleep(4 * time.Minute)
@@ -336,8 +336,8 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	id := identity(1).ID()
 	a.SetTargets(map[captcha.ID]string{id: "login"})
 	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-	// The loop adds 10,000 requests of a minute. The list of steps grows ten times, which
-	// AllocsPerRun rounds to 0.
+	// The loop adds 10,000 requests of one minute. Meanwhile the list of steps grows ten times, so
+	// AllocsPerRun rounds the average to 0.
 	if n := testing.AllocsPerRun(10_000, func() {
 		a.Note(id, at)
 		at = at.Add(5 * time.Millisecond)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Entry is one line of the audit: an action of a key on a token. An entry contains neither the
-// token's value nor a picture.
+// Entry is one line of the audit: a key's action on a token. An entry contains neither the token's
+// value nor a picture.
 type Entry struct {
 	ID     string    // unique ID of letters and digits
-	At     time.Time // time of the replica's clock, UTC, in whole milliseconds
+	At     time.Time // time on the replica's clock, UTC, in whole milliseconds
 	Key    string    // the name of the key, or Keyless
 	Action Action
 	Target string // "/solve" = a guest
-	Token  string // the token id in the response, which begins with the order's id
-	Source string // the source of a taken token in the response
+	Token  string // the token id in the response; it begins with the order's id
+	Source string // the source in the response to a take
 	Image  string // for the solve of a picture: "sha256:<hex>, <n> bytes"
 	Price  int64  // price in billionths of the currency if the token was bought for this call, else 0; negative = unknown
 }
@@ -22,7 +22,7 @@ type Entry struct {
 // Keyless is the value of Entry.Key for a call without a key. No key has this name.
 const Keyless = "-"
 
-// Action is an action of a key.
+// Action is a key's action on a token.
 type Action string
 
 // The actions.
@@ -38,12 +38,12 @@ const (
 // An Audit accepts any text. It may return U+FFFD for invalid UTF-8 and for zero bytes. It may
 // shorten a text to 500 bytes.
 type Audit interface {
-	// WriteEntries adds a batch of at most MostBatch entries. Like Store.Write, it adds and counts
-	// each entry only once.
+	// WriteEntries adds a batch of at most MostBatch entries. As with Store.Write, an entry that is
+	// written twice is added and counted once.
 	WriteEntries(ctx context.Context, batch []Entry) error
 	// Entries returns entries of a key. The times of the Query refer to Entry.At.
 	Entries(ctx context.Context, key string, q Query) (Entries, error)
-	// KeyDay returns the figures by key for the UTC day of the argument day.
+	// KeyDay returns the figures of each key for the UTC day that contains the time day.
 	KeyDay(ctx context.Context, day time.Time) (map[string]KeyFigures, error)
 }
 
@@ -53,7 +53,7 @@ type Entries struct {
 	More bool // older entries follow
 }
 
-// KeyFigures has the numbers of a key's entries, and the sum of the prices of the tokens.
+// KeyFigures counts a key's entries, and sums the prices of the tokens.
 type KeyFigures struct {
 	HandedOut int64 // tokens that were taken or bought
 	Bought    int64

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// mostQueued limits the memory of the queue to about 3 MB. This is enough for ten seconds at
-	// 1,000 hand-outs a second.
+	// mostQueued limits the memory of the queue to about 3 MB. The queue has room for ten seconds with
+	// 1,000 hand-outs per second.
 	mostQueued = 10_000
-	// gatherTime is the longest time that an entry is queued before its write. A killed process loses
-	// the entries of that time.
+	// gatherTime is the longest time from the queueing of an entry to its write. A killed process loses
+	// the entries that were queued in this time.
 	gatherTime = 500 * time.Millisecond
-	// lastWrites limits the time for the writes after the end of Run's context.
+	// lastWrites limits the time for writes after Run's context has ended.
 	lastWrites = 3 * time.Second
 	// dropLogEvery is the minimum interval between two log lines about dropped entries.
 	dropLogEvery = time.Minute
@@ -39,7 +39,7 @@ type Auditor struct {
 	written, dropped int64
 
 	// Only the goroutine of Run uses the following fields.
-	refusal  error     // why the store last refused an entry; nil = the store refused none since the last log line
+	refusal  error     // why the store last refused an entry; nil = no refusal since the last log line
 	logged   int64     // number of dropped entries at the last log line about them
 	loggedAt time.Time // time of the last log line about dropped entries
 }
@@ -84,7 +84,8 @@ func (a *Auditor) Health() AuditHealth {
 	return AuditHealth{Down: reason, Since: since, Queued: len(a.queue), Written: a.written, Dropped: a.dropped}
 }
 
-// Run writes the queued entries until ctx ends. Then it writes the rest of the queue within the time lastWrites.
+// Run writes the queued entries until ctx ends. After that it writes the rest of the queue, for at most
+// the time lastWrites.
 func (a *Auditor) Run(ctx context.Context) error {
 	ticker := time.NewTicker(gatherTime)
 	defer ticker.Stop()
@@ -110,7 +111,8 @@ func (a *Auditor) Run(ctx context.Context) error {
 	return nil
 }
 
-// writeAll writes the entries that are queued when it is called. The next call writes later entries.
+// writeAll writes the entries that are queued at the time of the call. The next call writes later
+// entries.
 func (a *Auditor) writeAll(ctx context.Context) error {
 	for left := a.Health().Queued; left > 0; {
 		batch, dropped := a.oldest(min(left, MostBatch)), 0
@@ -149,8 +151,8 @@ func (a *Auditor) removeOldest(n, refused int) {
 	}
 }
 
-// logDropped logs how many entries were dropped since its last log line. It does nothing if no entry
-// was dropped since that line. It also does nothing if that line is newer than the duration after.
+// logDropped logs how many entries were dropped since its last log line. It logs nothing if no entry
+// was dropped since that line, or if that line is newer than the duration `after`.
 func (a *Auditor) logDropped(after time.Duration) {
 	dropped := a.Health().Dropped
 	if dropped == a.logged || time.Since(a.loggedAt) < after {

@@ -27,7 +27,7 @@ type shelf struct {
 	fault  func(ctx context.Context, batch []history.Entry) error
 }
 
-// WriteEntries keeps a batch. If the function fault returns an error, WriteEntries keeps nothing of
+// WriteEntries keeps a batch. If the function fault returns an error, WriteEntries keeps no part of
 // the batch.
 func (s *shelf) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	s.mu.Lock()
@@ -71,8 +71,8 @@ func (s *shelf) countWrites() int {
 	return s.writes
 }
 
-// checkEntries checks that the shelf has the entries from first to last-1 except the entries in
-// without, each once and in order.
+// checkEntries checks that the shelf has the entries with the numbers first to last-1, except the
+// entries in without, each once and in order.
 func (s *shelf) checkEntries(first, last int, without ...string) {
 	s.t.Helper()
 	var want []string
@@ -121,13 +121,13 @@ func noteAll(a *history.Auditor, first, last int) {
 	}
 }
 
-// While the store is down, the auditor queues entries. It drops and counts entries that do not fit in
-// the queue. The log reports the outage and the drops. After the recovery each queued entry arrives
-// once.
+// While the store is down, the auditor queues entries. If the queue is full, it drops and counts
+// further entries. The log reports the outage and the drops. After the recovery each queued entry
+// arrives once.
 func TestAuditorOutlivesAnOutage(t *testing.T) {
 	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		s.setFault(away)
-		for i := range 1070 { // more entries than fit
+		for i := range 1070 { // more entries than the queue can hold
 			noteAll(a, 10*i, 10*i+10)
 			time.Sleep(560 * time.Millisecond)
 		}
@@ -154,8 +154,8 @@ func TestAuditorOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// After a recovery a second outage begins like the first: with a pause of a second and with two log
-// lines.
+// After a recovery a second outage begins like the first one: the first pause is a second, and the
+// log gets two lines.
 func TestSecondOutageOfTheAuditBeginsAnew(t *testing.T) {
 	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		for n := range 2 {
@@ -181,7 +181,7 @@ func TestSecondOutageOfTheAuditBeginsAnew(t *testing.T) {
 	})
 }
 
-// If the store refuses an entry or panics because of an entry, the auditor drops only this entry.
+// If the store refuses an entry, or panics because of an entry, the auditor drops only this entry.
 func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 	for what, refuse := range map[string]func() error{
 		"refused": func() error { return errors.New("not like this") },
@@ -209,7 +209,7 @@ func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 	}
 }
 
-// The log gives the reason of the drops that it reports, and not the reason of earlier drops.
+// Each log line about drops gives the reason of these drops, and not the reason of earlier drops.
 func TestAuditorLogsTheReasonOfEachDrop(t *testing.T) {
 	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		s.setFault(func(context.Context, []history.Entry) error { return errors.New("not like this") })

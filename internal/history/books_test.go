@@ -14,7 +14,7 @@ import (
 	"poold/internal/pool"
 )
 
-// books lists the sold orders and how each order ended.
+// books contains the sold orders and how each order ended.
 type books struct {
 	stock      *pool.Store
 	identities int
@@ -30,7 +30,7 @@ type sale struct {
 	value string // value of the order's token
 }
 
-// subject returns the facts of the orders of the i-th identity.
+// subject returns the facts of the orders for the i-th identity.
 func subject(i int) pool.Facts {
 	types := captcha.Types()
 	return pool.Facts{
@@ -39,7 +39,7 @@ func subject(i int) pool.Facts {
 	}
 }
 
-// sell places orders and ends them with the scripts that end orders.
+// sell places orders and ends them with the Redis scripts of package pool.
 func sell(t *testing.T, address string, orders, identities int) *books {
 	t.Helper()
 	hows := []history.How{history.Solved, history.Failed, history.Refused, history.Lost, history.Discarded}
@@ -55,7 +55,7 @@ func sell(t *testing.T, address string, orders, identities int) *books {
 	time.Sleep(5 * time.Millisecond) // the tokens of discarded orders expire
 	b.forEach(t, b.end)
 	time.Sleep(5 * time.Millisecond)                       // the deadlines of lost orders pass
-	b.forEach(t, func(ctx context.Context, s sale) error { // a look purges the stock
+	b.forEach(t, func(ctx context.Context, s sale) error { // a look drops the expired tokens and orders
 		_, err := b.stock.Tokens.Look(ctx, s.Identity, 0, 0)
 		return err
 	})
@@ -123,7 +123,8 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 	return all
 }
 
-// days returns the figures that a store must have, by date. Their times come from the ends.
+// days returns the figures that a store must have, by date. The times come from the ended orders in
+// lines.
 func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.Day {
 	t.Helper()
 	line := map[string]pool.EndedOrder{}

@@ -36,7 +36,7 @@ type Count struct {
 	N    *int64
 }
 
-// Counts lists the stored figures of a day's records.
+// Counts lists the stored figures of a day.
 func (f *Figures) Counts() []Count {
 	return []Count{
 		{"solved", &f.Solved}, {"discarded", &f.Discarded}, {"failed", &f.Failed}, {"refused", &f.Refused}, {"lost", &f.Lost},
@@ -44,7 +44,7 @@ func (f *Figures) Counts() []Count {
 	}
 }
 
-// Counts lists the stored figures of a day's entries.
+// Counts lists the stored figures of a key's day.
 func (f *KeyFigures) Counts() []Count {
 	return []Count{
 		{"handed_out", &f.HandedOut}, {"bought", &f.Bought}, {"accepted", &f.Accepted}, {"rejected", &f.Rejected},

@@ -8,7 +8,7 @@ import (
 	"poold/internal/history"
 )
 
-// Each figure is listed once, so that no store and no sum omits one.
+// Counts lists each figure once, so that no store and no sum omits a figure.
 func TestCountsListEachFigure(t *testing.T) {
 	var figures history.Figures
 	var keyFigures history.KeyFigures

@@ -26,7 +26,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// lateReplica is a replica that read all ends, then hung, and now continues. It is also its own
+// lateReplica is a replica that reads all ended orders, hangs, and later continues. It is its own
 // outbox.
 type lateReplica struct {
 	mu    sync.Mutex
@@ -58,14 +58,14 @@ func (l *lateReplica) Forget(_ context.Context, orders []pool.EndedOrder) error 
 // Sweep implements history.Outbox.
 func (*lateReplica) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
 
-// allSent reports whether all ends are sent.
+// allSent reports whether all ended orders are sent.
 func (l *lateReplica) allSent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lines) == 0
 }
 
-// send runs a sender until all ends are sent.
+// send runs a sender until all ended orders are sent.
 func (l *lateReplica) send(t *testing.T, to history.Writer) {
 	t.Helper()
 	s := history.NewSender(l, to, slog.New(slog.DiscardHandler))
@@ -150,14 +150,14 @@ func (c *child) stop(t *testing.T) (sent int) {
 // size is the number of orders and of processes.
 type size struct{ orders, identities, living, dying int }
 
-// deaths lists the points and passes at which the first processes die. The other processes die two
-// passes later.
+// deaths lists the points and passes at which the first processes kill themselves. The other dying
+// processes kill themselves two passes later.
 var deaths = []struct {
 	at   string
 	pass int
 }{{halfWritten, 1}, {whileSending, 2}, {notForgotten, 1}, {halfWritten, 2}}
 
-// spawn starts the processes and waits until each process has read its first ends.
+// spawn starts the processes and waits until each process has read its first ended orders.
 func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (living, dying []*child) {
 	t.Helper()
 	told := instructions{Redis: redis, Store: store, Identities: n.identities}
@@ -176,10 +176,10 @@ func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (liv
 	return living, dying
 }
 
-// Several processes send the ends of orders concurrently. Some are killed in the middle of a request,
-// in the middle of a batch, or between the write and the removal. At last a replica that was hung
-// sends all ends again. Each order has one record, the figures of the days are exact, and Redis has
-// no ends left.
+// Several processes send the ends of orders concurrently. Some of them are killed in the middle of a
+// request, in the middle of a batch, or between the write and the removal. In the end, a replica that
+// had hung sends all ends again. Each order has one record, the figures of the days are exact, and no
+// end is left in Redis.
 //
 // Without -short there are 10,000 orders and 20 processes:
 //

@@ -21,8 +21,8 @@ type ActiveStore interface {
 	RemoveActive(ctx context.Context, ids []string) error
 }
 
-// Mirror copies this replica's orders in flight to an ActiveStore. The daemon itself never reads
-// these copies, but the journal in Redis.
+// Mirror copies this replica's orders in flight to an ActiveStore. The daemon itself never reads these
+// copies; it reads the journal in Redis.
 type Mirror struct {
 	list  func(ctx context.Context) ([]Record, error)
 	to    ActiveStore
@@ -30,15 +30,15 @@ type Mirror struct {
 	shown map[string]bool // IDs of published orders; false = the store may lack the order; only Run uses the map
 }
 
-// NewMirror returns a Mirror. The function list returns the orders to copy.
+// NewMirror returns a Mirror. The function list returns the orders that are in flight at this replica.
 func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore, log *slog.Logger) *Mirror {
 	return &Mirror{list: list, to: to, shown: map[string]bool{}, down: outage{
 		log: log, began: "the history's store cannot show the orders under way", ended: "the history's store shows the orders under way again",
 	}}
 }
 
-// Run copies the orders in flight until ctx ends. Then it leaves the published orders in the store. A
-// replica that adopts such an order publishes the order too. The store itself drops old orders.
+// Run copies the orders in flight until ctx ends. After that, the published orders stay in the store. A
+// replica that adopts such an order publishes it too. The store itself drops old orders.
 func (m *Mirror) Run(ctx context.Context) error {
 	ticker := time.NewTicker(mirrorEvery)
 	defer ticker.Stop()

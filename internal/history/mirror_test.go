@@ -105,7 +105,7 @@ func TestMirrorShowsOrdersUnderWay(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		// The store is down three times in these steps.
+		// The store goes down three times in the steps above.
 		if log := log.String(); strings.Count(log, "cannot show") != 3 || strings.Count(log, "under way again") != 3 {
 			t.Errorf("the log has\n%s", log)
 		}

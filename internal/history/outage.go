@@ -11,11 +11,11 @@ import (
 	"poold/internal/redisdb"
 )
 
-// retries contains the pauses between two attempts while a store does not respond.
+// retries are the pauses between two attempts while a store does not respond.
 var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
 
-// outage records whether a store responds to its writer, and logs each change. Only the goroutine of
-// the writer may call the methods note and wait.
+// outage records whether a store responds to its writer, and logs each change. Only the writer's
+// goroutine may call the methods note and wait.
 type outage struct {
 	log          *slog.Logger
 	began, ended string // log messages
@@ -23,7 +23,7 @@ type outage struct {
 
 	mu     sync.Mutex
 	reason string    // why the last attempt failed; "" = the attempt succeeded
-	since  time.Time // first failure after the last success; zero = the last attempt succeeded
+	since  time.Time // time of the first failure after the last success; zero = the last attempt succeeded
 }
 
 // note records the result of an attempt. It releases the lock before it logs, so that a slow log does
@@ -65,9 +65,9 @@ func (o *outage) wait(ctx context.Context) {
 }
 
 // writeParts writes a batch with the function write. If the store refuses the content of the batch,
-// writeParts halves the batch repeatedly and writes the halves separately. It passes each single item
-// that the store refuses to the function refuse. It returns an error if the store does not respond or
-// ctx ends.
+// writeParts halves the batch repeatedly and writes the halves separately. If the store refuses a
+// single item, writeParts passes this item to the function refuse. It returns an error if the store
+// does not respond or ctx ends.
 func writeParts[T any](ctx context.Context, batch []T, write func(context.Context, []T) error, refuse func(T, error)) error {
 	err := write(ctx, batch)
 	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || ctx.Err() != nil {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/history"
 )
 
-// refusals has the times of the calls that a store refused because it was down.
+// refusals contains the times of the calls that a store refused because it was down.
 type refusals struct {
 	mu    sync.Mutex
 	times []time.Time
@@ -28,8 +28,8 @@ func (r *refusals) refuse() error {
 	return fmt.Errorf("%w: not now", history.ErrDown)
 }
 
-// checkStart checks that an outage began with a refusal at the given time and that the first pause
-// was about a second. The argument slack is the longest time from the end of a pause to the next
+// checkStart checks that an outage began with a refusal at the given time, and that the first pause
+// was about a second. The argument slack limits the time from the end of the pause to the next
 // attempt.
 func (r *refusals) checkStart(t *testing.T, at time.Time, slack time.Duration) {
 	t.Helper()
@@ -43,8 +43,8 @@ func (r *refusals) checkStart(t *testing.T, at time.Time, slack time.Duration) {
 	}
 }
 
-// While the store is down, orders continue to end, and the log has one line about the outage. All
-// records arrive after the recovery.
+// While the store is down, orders still end, and the log gets one line about the outage. All records
+// arrive after the recovery.
 func TestSenderOutlivesAnOutage(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
@@ -78,7 +78,7 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// unswept is an outbox whose sweeps find nothing.
+// unswept is an outbox whose sweeps find no orders.
 type unswept struct{ history.Outbox }
 
 func (unswept) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
@@ -90,7 +90,7 @@ func (halfSweep) Sweep(context.Context) ([]captcha.ID, error) {
 	return []captcha.ID{identity(1).ID()}, errors.New("half of it is not known")
 }
 
-// countedSweep is an outbox whose sweeps are counted and fail.
+// countedSweep is an outbox that counts its sweeps. Each sweep fails.
 type countedSweep struct {
 	history.Outbox
 	n *atomic.Int64
@@ -101,8 +101,8 @@ func (c countedSweep) Sweep(context.Context) ([]captcha.ID, error) {
 	return nil, errors.New("no sweep")
 }
 
-// A replica sweeps every 30 to 60 seconds. A failed sweep is logged at the level debug only, and not
-// at the stop.
+// A replica sweeps every 30 to 60 seconds. A failed sweep is logged at the level debug, and not at
+// all if the replica stops.
 func TestSweepsAreRare(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		var n atomic.Int64
@@ -119,7 +119,7 @@ func TestSweepsAreRare(t *testing.T) {
 	})
 }
 
-// stoppedSweep is an outbox whose sweep lasts until the replica stops.
+// stoppedSweep is an outbox whose sweep runs until the replica stops.
 type stoppedSweep struct{ history.Outbox }
 
 func (stoppedSweep) Sweep(ctx context.Context) ([]captcha.ID, error) {
@@ -127,7 +127,7 @@ func (stoppedSweep) Sweep(ctx context.Context) ([]captcha.ID, error) {
 	return nil, ctx.Err()
 }
 
-// A sweep that the stop of the replica ends is no failure.
+// If the stop of the replica ends a sweep, the sweep does not count as failed.
 func TestASweepThatTheStopEndsIsNotLogged(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		_, stop := p.sender(stoppedSweep{p.stock.Endings})
@@ -151,11 +151,11 @@ func TestFailedSweepSendsItsFindings(t *testing.T) {
 	})
 }
 
-// After a recovery a second outage begins like the first: with a pause of a second, a new time in
-// Since and two log lines.
+// After a recovery a second outage begins like the first one: the first pause is a second, Since has
+// a new time, and the log gets two lines.
 func TestSecondOutageOfTheStoreBeginsAnew(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(unswept{p.stock.Endings}) // a sweep would hide what the sender forgets
+		s, _ := p.sender(unswept{p.stock.Endings}) // a sweep would find again what the sender forgets
 		for n := range 2 {
 			down, began := new(refusals), time.Now()
 			p.setFault(func([]history.Record) error { return down.refuse() })
@@ -183,7 +183,7 @@ func TestSecondOutageOfTheStoreBeginsAnew(t *testing.T) {
 type memory struct {
 	mu      sync.Mutex
 	records map[string]history.Record
-	after   func() // called once, after the next write
+	after   func() // called once, after the next write; nil = no call
 }
 
 func (m *memory) Write(_ context.Context, batch []history.Record) error {

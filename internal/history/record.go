@@ -23,8 +23,8 @@ type Record struct {
 	// Placed, Submitted and Ended are times of Redis' clock, in UTC and whole milliseconds. Submitted is zero if the order
 	// was not submitted.
 	Placed, Submitted, Ended time.Time
-	// Solved is the earliest time at which the service may have solved the task; zero = the order
-	// brought no token.
+	// Solved is the earliest time at which the service may have solved the task; zero = the order ended
+	// without a token.
 	Solved   time.Time
 	Polls    int   // number of polls by the replica that ended the order
 	Callback bool  // a callback ended the order
@@ -39,21 +39,20 @@ func (r Record) Elapsed() time.Duration {
 	return r.Ended.Sub(r.Submitted)
 }
 
-// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record if its
-// argument has this form.
+// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record for such an id.
 func IsOrder(id string) bool {
 	_, ok := pool.ParseRef(id)
 	return ok
 }
 
-// How names the way in which an order ended.
+// How says in which way an order ended.
 type How string
 
-// The ends of an order.
+// The ways in which an order can end.
 const (
-	Solved    How = "solved"    // the order brought a token for the stock
-	Discarded How = "discarded" // the token of the order had expired
-	Failed    How = "failed"    // a fault or time-out of the service, or a token that the service had sold before
+	Solved    How = "solved"    // the order's token was added to the stock
+	Discarded How = "discarded" // the order's token had expired
+	Failed    How = "failed"    // the service failed or timed out, or its token was one that it had sold before
 	Refused   How = "refused"   // the service refused the submission, and nothing was bought
 	Lost      How = "lost"      // the deadline passed without a result
 )

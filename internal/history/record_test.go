@@ -9,9 +9,10 @@ import (
 	"poold/internal/pool"
 )
 
-// A record contains the facts of the order and the data of its end. The provider of the end takes
-// precedence over the provider of the facts, because an order may move to another provider. A lost
-// order has the code TIMEOUT. An order that cannot have cost anything has the price 0.
+// A record contains the facts of the order and the data of its end. If they name different
+// providers, the record has the provider of the end, because an order may move to another
+// provider. A lost order has the code TIMEOUT. An order that cannot have cost anything has the
+// price 0.
 func TestRecordHasFactsAndEnd(t *testing.T) {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/"}
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
@@ -56,7 +57,7 @@ func TestRecordHasFactsAndEnd(t *testing.T) {
 	}
 }
 
-// Each kind of end is counted in the figure of the same name. Only orders with a token have a
+// Each kind of end is counted in the figure with the same name. Only orders with a token have a
 // duration. Only orders that may have cost something have a price.
 func TestFiguresOfARecord(t *testing.T) {
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

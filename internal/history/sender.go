@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// sweepEvery is the minimum interval between two sweeps. A sweep finds lost orders and the outboxes of dead replicas.
+	// sweepEvery is the minimum interval between two sweeps. A sweep finds lost orders, and outboxes
+	// that dead replicas left behind.
 	sweepEvery = 30 * time.Second
 	// mostAtOnce limits the identities in one round trip to Redis.
 	mostAtOnce = 100
@@ -37,10 +38,10 @@ type Writer interface {
 // Health is the state of a Sender.
 type Health struct {
 	Down    string    // why the store does not respond; "" = the last attempt succeeded
-	Since   time.Time // first failure after the last success, if Down is not ""
+	Since   time.Time // time of the first failure after the last success, if Down is not ""
 	Sent    int64     // records that this process has written to the store
 	Dropped int64     // records whose content the store refused
-	Unread  int       // identities whose ended orders Redis cannot return, so that these orders are not sent
+	Unread  int       // number of identities whose ended orders Redis cannot return, so that these orders are not sent
 	Why     string    // why Redis cannot return the orders of one of these identities; "" = Unread is 0
 }
 
@@ -54,7 +55,7 @@ type Sender struct {
 
 	mu            sync.Mutex
 	due           map[captcha.ID]bool
-	unread        map[captcha.ID]error // identities whose ended orders cannot be read; only a sweep makes these identities due again
+	unread        map[captcha.ID]error // identities whose ended orders cannot be read; only a sweep makes them due again
 	sent, dropped int64
 }
 
@@ -66,7 +67,7 @@ func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
 	}
 }
 
-// Ended reports that an order of an identity ended at this replica. It does not block.
+// Ended notes that an order of an identity ended at this replica. It does not block.
 func (s *Sender) Ended(id captcha.ID) {
 	s.add(id)
 	select {
@@ -189,8 +190,8 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 }
 
 // setAside records the identities whose ended orders cannot be read, so that they do not block other
-// identities. The next sweep makes these identities due again. If the argument readErr is not nil,
-// identities that are not in the argument unread may be unreadable too.
+// identities. The next sweep makes these identities due again. If readErr is nil, the identities that
+// are not in unread can be read again.
 func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, readErr error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +215,7 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, readErr
 func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
 	records := make([]Record, 0, len(orders))
 	for _, order := range orders {
-		if err := order.Unreadable; err != nil { // the record contains all other facts of the order
+		if err := order.Unreadable; err != nil { // the record contains all facts of the order that can be read
 			s.log.Error("the facts of an order cannot be read", "order", order.String(), "err", err)
 		}
 		records = append(records, recordOf(order))

@@ -27,11 +27,11 @@ import (
 // patience limits each step on a busy machine.
 const patience = 2 * time.Minute
 
-// sendingEnv is an environment variable. If this variable is set, the test process is one of the processes of
-// TestSendersAreKilled.
+// sendingEnv is an environment variable. If it is set, this test process is one of the processes that
+// TestSendersAreKilled starts.
 const sendingEnv = "POOLD_TEST_SENDER"
 
-// instructions has the instructions of a process.
+// instructions contains the instructions for a process.
 type instructions struct {
 	Redis, Store string // addresses
 	Identities   int    // the number of identities with ended orders
@@ -39,10 +39,10 @@ type instructions struct {
 	Pass         int    // at which pass of this point the process kills itself
 }
 
-// The points at which a process dies.
+// The points at which a process kills itself.
 const (
 	whileSending = "sending"  // a part of a request has been sent
-	halfWritten  = "answered" // the store has answered a part of a Write, and the answer is lost
+	halfWritten  = "answered" // the store has answered a part of a Write, and the rest of the answer is lost
 	notForgotten = "written"  // the batch is in the store and still in Redis
 )
 
@@ -52,7 +52,7 @@ type dyingProcess struct {
 	from    *pool.Endings
 	to      history.Store
 	held    []pool.EndedOrder
-	start   chan struct{} // closed when all processes hold ends
+	start   chan struct{} // closed when all processes have read ended orders
 	writing atomic.Bool   // a Write runs
 	asked   atomic.Bool   // a request has no answer yet
 	passed  atomic.Int64
@@ -67,9 +67,9 @@ func (d *dyingProcess) dieAt(point string) {
 	}
 }
 
-// Kept implements history.Outbox. It returns the first ends only when all processes have ends. A
-// process that is going to die gets these ends again until then, even if other processes have sent
-// them.
+// Kept implements history.Outbox. It returns the first ended orders only after all processes have read
+// some. Until then, a process that is going to die gets the same ended orders again, even if other
+// processes have sent them.
 func (d *dyingProcess) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
 	if d.Dies != "" && d.held != nil {
 		return d.held, nil, nil
@@ -130,8 +130,8 @@ func (d *dyingProcess) startProxy(t *testing.T, address string) string {
 	return to.String()
 }
 
-// carry copies one direction of a connection. During a Write it calls dieAt with the point before
-// ahead of each answer. It calls dieAt with the point after behind each part of a request.
+// carry copies the data of one direction of a connection. During a Write it calls dieAt(before) before
+// each answer, and dieAt(after) after each part of a request.
 func (d *dyingProcess) carry(to, from net.Conn, before, after string) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buffer := make([]byte, 64<<10)
@@ -156,15 +156,15 @@ func (d *dyingProcess) carry(to, from net.Conn, before, after string) {
 	}
 }
 
-// send is the main function of a process. It sends ends until its input closes or the process kills
-// itself.
+// send is the main function of a process. It sends ended orders until its input closes or the process
+// kills itself.
 func send(t *testing.T, text string) {
 	d := &dyingProcess{start: make(chan struct{})}
 	if err := json.Unmarshal([]byte(text), &d.instructions); err != nil {
 		t.Fatal(err)
 	}
 	d.from, d.to = stockAt(t, d.Redis).Endings, storeAt(t, d.startProxy(t, d.Store))
-	if _, err := d.to.Day(t.Context(), time.Now()); err != nil { // connects
+	if _, err := d.to.Day(t.Context(), time.Now()); err != nil { // opens the connection to the store
 		t.Fatal(err)
 	}
 	s := history.NewSender(d, d, slog.New(slog.NewTextHandler(os.Stderr, nil)))

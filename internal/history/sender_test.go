@@ -121,7 +121,7 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	case history.Failed, history.Refused:
 		_, err = p.stock.Orders.Fail(p.t.Context(), pool.Failure{Ref: ref, Bought: how == history.Failed, Asked: asked})
 	case history.Lost:
-		_, err = p.stock.Orders.MarkSubmitting(p.t.Context(), ref) // the order then stays as it is and becomes lost
+		_, err = p.stock.Orders.MarkSubmitting(p.t.Context(), ref) // from now on the order stays unchanged, and becomes lost
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -130,8 +130,7 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	return ref.Identity
 }
 
-// checkFigures compares the figures of today with the sold orders, and checks that the outbox is
-// empty.
+// checkFigures compares today's figures with the sold orders, and checks that the outbox is empty.
 func (p *place) checkFigures() {
 	p.t.Helper()
 	var want, got history.Figures
@@ -176,8 +175,8 @@ func (p *place) checkRecords() (n int) {
 
 var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
 
-// When an order ends at a replica, its end is sent at once. Sweeps find lost orders and the ends of
-// replicas without a sender.
+// When an order ends at a replica, its end is sent at once. Sweeps find lost orders and the ended
+// orders of replicas without a sender.
 func TestEndsAreSent(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
@@ -194,14 +193,14 @@ func TestEndsAreSent(t *testing.T) {
 			p.order(i%5, fmt.Sprint("o", i), ends[i%4])
 		}
 		time.Sleep(time.Minute)
-		for i := range 5 { // a look purges the stock
+		for i := range 5 { // a look drops the expired tokens and orders
 			if _, err := p.stock.Tokens.Look(p.t.Context(), identity(i).ID(), 0, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(2 * time.Minute)
 		p.checkFigures()
-		if n := p.checkRecords(); n != 5*50 { // the 50 newest records of each site
+		if n := p.checkRecords(); n != 5*50 { // the store keeps the 50 newest records of each site
 			t.Errorf("%d records are listed", n)
 		}
 	})
@@ -223,8 +222,8 @@ func TestSenderSendsAllBatchesOfAnIdentity(t *testing.T) {
 	})
 }
 
-// If the ends of an identity cannot be read, other identities are not blocked. The health reports
-// this identity until its ends can be read again.
+// If the ended orders of an identity cannot be read, they do not block other identities. The health
+// reports the identity until its ended orders can be read again.
 func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		raw := p.stock.DB.Slow
@@ -344,7 +343,7 @@ func (unreadable) Kept(_ context.Context, ids []captcha.ID, _ int) ([]pool.Ended
 	return nil, reasons, nil
 }
 
-// If several keys cannot be read, the health always names the same one.
+// If several keys cannot be read, Health always names the same one.
 func TestHealthNamesOneUnreadableKey(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(unreadable{p.stock.Endings})
@@ -363,7 +362,7 @@ func TestHealthNamesOneUnreadableKey(t *testing.T) {
 	})
 }
 
-// laterVersion is an outbox whose orders have facts in the form of a later version.
+// laterVersion is an outbox whose orders have facts in the format of a later version.
 type laterVersion struct{ history.Outbox }
 
 var errLater = errors.New("the facts of a later version")
@@ -399,8 +398,8 @@ type cutOff struct{ history.Outbox }
 
 func (cutOff) Forget(context.Context, []pool.EndedOrder) error { return errors.New("killed") }
 
-// A replica dies between the write and the removal. Another replica writes the records again, and
-// each record counts once.
+// A replica dies between the write and the removal. Another replica writes the same records again,
+// and each record counts once.
 func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		dying, kill := p.sender(cutOff{p.stock.Endings})

@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// The text of a minute has no more characters than its format needs.
+// encodeSteps writes a minute in only one form, the shortest one.
 func TestStepsHaveOneForm(t *testing.T) {
 	for text, steps := range map[string][]step{
 		"":             nil,

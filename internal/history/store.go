@@ -12,8 +12,8 @@ import (
 // ErrDown reports that a store does not respond or cannot complete a call. The caller may repeat the call.
 var ErrDown = errors.New("history: the store does not answer")
 
-// Store keeps records. Its methods are safe for concurrent use. If ctx has ended, a method returns
-// the error of ctx. All other errors are an ErrDown whose text contains no addresses and no
+// Store keeps records. Its methods are safe for concurrent use. If ctx has ended, a method returns the
+// error of ctx. All other errors are an ErrDown. The text of an error contains no addresses and no
 // credentials.
 type Store interface {
 	// Write adds a batch of at most MostBatch records. It ignores a record whose ID is already in the
@@ -25,13 +25,13 @@ type Store interface {
 	// Tasks returns the records with a given status, which must be StatusSolved or StatusError. For
 	// any other status it returns an error that is not an ErrDown.
 	Tasks(ctx context.Context, status Status, q Query) (Page, error)
-	// Day returns the figures for the UTC day of the argument day.
+	// Day returns the figures for the UTC day that contains the time day.
 	Day(ctx context.Context, day time.Time) (Day, error)
 	// Solve returns the record with an ID. If there is no such record, Solve returns false.
 	Solve(ctx context.Context, id string) (Record, bool, error)
-	// Task returns the record of a provider's task. If there is no such record, Task returns false.
-	// If two services use the same task id, Task returns the record that ended last or the record
-	// that was written last.
+	// Task returns the record of a provider's task. If there is no such record, Task returns false. If
+	// two services use the same task id, Task returns one of two records: the one that ended last, or
+	// the one that was written last.
 	Task(ctx context.Context, task string) (Record, bool, error)
 }
 
@@ -51,7 +51,7 @@ type Query struct {
 // MostLimit is the highest Query.Limit.
 const MostLimit = 1000
 
-// Position is a record's place in the order of a Query.
+// Position is the place of a record in the order of a Query.
 type Position struct {
 	Ended time.Time
 	ID    string
@@ -63,7 +63,7 @@ type Page struct {
 	More    bool // older records follow
 }
 
-// Day has the figures of a day's records.
+// Day contains the figures of a day's records.
 type Day struct {
 	Types   map[captcha.Type]Figures
 	Targets map[Owned]Figures
@@ -72,7 +72,7 @@ type Day struct {
 // Owned identifies a target and the owner that it had when its orders were placed.
 type Owned struct{ Target, Owner string }
 
-// Figures has the number of records for each end, and the sums of their times and prices.
+// Figures counts records by how they ended, and sums their times and prices.
 type Figures struct {
 	Solved    int64
 	Discarded int64
@@ -87,8 +87,8 @@ type Figures struct {
 // Orders returns the number of records that the figures count.
 func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
 
-// Costs reports whether the order has a price, because the service has solved the task or may still
-// solve it. The service may still solve a task that timed out at this replica.
+// Costs reports whether the order has a price. An order has a price if the service has solved the task
+// or may still solve it, for example after a time-out at this replica.
 func (r Record) Costs() bool {
 	switch r.How {
 	case Solved, Discarded, Lost:
@@ -120,7 +120,7 @@ func (r Record) Figures() (f Figures) {
 	return f
 }
 
-// PriceUnknown is the price of a token if the configuration file does not contain the price.
+// PriceUnknown is the price of a token if the configuration file has no price.
 const PriceUnknown = pool.PriceUnknown
 
 // splitPrice returns the amounts that a price adds to the figures Spent and Unpriced. A negative

@@ -10,7 +10,8 @@ import (
 	"poold/internal/history"
 )
 
-// keyPrefix begins the partition key of an entry, and the sort key of the figures of an API key.
+// keyPrefix is the prefix of the partition key of an entry, and of the sort key of an API key's
+// figures.
 const keyPrefix = "KEY#"
 
 // entryAttributes lists the attributes that queries for entries read. The sort key SK contains the
@@ -21,8 +22,8 @@ var entryAttributes = attributes(new(history.Entry).Columns(), "SK", "ttl")
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	newcomers := make([]newcomer, len(batch))
 	for n, e := range batch {
-		// The SDK replaces invalid UTF-8 in the same way. Two keys that would be equal in DynamoDB
-		// must be equal here.
+		// The SDK also replaces invalid UTF-8 by U+FFFD. Two keys that are equal after this replacement
+		// must already be equal here.
 		e.Key = strings.ToValidUTF8(e.Key, "\uFFFD")
 		newcomers[n] = newcomer{entryItem(e, s.keepAudit), []addition{keyAddition(e, s.keepAudit)}}
 	}
@@ -51,8 +52,8 @@ func (i item) entry(now time.Time) (e history.Entry, ok bool) {
 	return e, err == nil && i.number("ttl") > now.Unix() && e.ID != "" && e.Action != ""
 }
 
-// keyAddition returns what an entry adds to the figures of its key and day. These figures expire when the last entry
-// of the day expires.
+// keyAddition returns the amounts that an entry adds to the figures of its key and day. These figures
+// expire when the last entry of the day expires.
 func keyAddition(e history.Entry, keep time.Duration) addition {
 	f := e.Figures()
 	names := item{"key": &types.AttributeValueMemberS{Value: e.Key}}

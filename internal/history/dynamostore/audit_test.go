@@ -10,8 +10,8 @@ import (
 	"poold/internal/history"
 )
 
-// An entry is one item. The figures of its key are a second item, which is not in the figures of the
-// day.
+// An entry is one item. The figures of its key are a second item. These figures are not part of the
+// day's figures.
 func TestItemsOfTheAudit(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	s.keepAudit = 48 * time.Hour

@@ -17,7 +17,7 @@ const (
 	activeFor = 10 * time.Minute
 )
 
-// writeAll executes all writes. The items of the writes must differ.
+// writeAll executes all writes. All writes must have different keys.
 func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error {
 	for refused := 0; len(writes) > 0; {
 		n := min(len(writes), mostWrites)

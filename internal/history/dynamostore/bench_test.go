@@ -11,8 +11,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// BenchmarkWrite measures how many records a second the emulator accepts. The records are new or
-// repeated.
+// BenchmarkWrite measures how many records the emulator accepts per second, both for new and for
+// repeated records.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{1, 10, history.MostBatch} {
 		b.Run(fmt.Sprint("batches of ", size), func(b *testing.B) {

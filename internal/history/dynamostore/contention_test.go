@@ -23,10 +23,10 @@ const (
 )
 
 // limits models two limits of DynamoDB that the emulator lacks. A transaction holds its items for
-// transactionTime, and a transaction with a held item is cancelled. A partition accepts
-// partitionUnits write units a second.
+// transactionTime; another transaction with a held item is cancelled. A partition accepts
+// partitionUnits write units per second.
 type limits struct {
-	held                 map[string]time.Time // end of the hold, by key
+	held                 map[string]time.Time // time at which the hold of an item ends, by key
 	second               time.Time            // start of the second that the field units counts
 	units                map[string]int       // used units by partition
 	conflicts, throttled int
@@ -85,13 +85,13 @@ func (l *limits) judge(operation string, body []byte) dynamotest.Fate {
 	return dynamotest.Fate{Answer: "TransactionCanceledException", Reasons: reasons, Delay: transactionTime / 4}
 }
 
-// Twenty replicas write 400 records a second for 400 targets. Like a Sender, each replica writes in
-// one batch the records that ended during its last write. All replicas update the same items of the
-// day. No write fails, and no replica falls far behind.
+// Twenty replicas write 400 records per second for 400 targets. Like a Sender, each replica
+// collects the records that end during a write, and writes them as one batch after this write. All
+// replicas update the same items of the day. No write fails, and no replica falls far behind.
 func TestOneItemOfADayTakesManyReplicas(t *testing.T) {
 	const (
 		replicas = 20
-		rate     = 20 // records a second for each replica
+		rate     = 20 // records per second of each replica
 		lasts    = 3 * time.Second
 		most     = rate * int(lasts/time.Second)
 		targets  = 400

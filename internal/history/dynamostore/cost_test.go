@@ -10,13 +10,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// The table has the write units of records, as the emulator counts them.
+// This test checks the write units of records that the table lists. The emulator counts the
+// units.
 func TestCost(t *testing.T) {
 	s, proxy := openThrough(t, nil)
 	units := func() float64 { return proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") }
 	for _, c := range []struct {
 		name    string
-		n, size int // records, in batches
+		n, size int // n records are written in batches of the given size
 		targets int
 		most    float64
 	}{
@@ -41,13 +42,13 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// The table has the write units of an entry of the audit. An entry is in no index and updates one
-// item of figures.
+// This test checks the write units of audit entries that the table lists. An entry is in no index
+// and updates one item of figures.
 func TestCostOfTheAudit(t *testing.T) {
 	s, proxy := openThrough(t, nil)
 	for _, c := range []struct {
 		name          string
-		n, size, keys int // entries, in batches
+		n, size, keys int // n entries of `keys` keys are written in batches of the given size
 		most          float64
 	}{
 		{"a hundred of 1 key", 500, 100, 1, 2.1},

@@ -19,7 +19,7 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// page returns the section of docs/history.md about the table.
+// page returns the section of docs/history.md about DynamoDB's table.
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/history.md")
@@ -52,7 +52,7 @@ func rows(t *testing.T, header string) (all [][]string) {
 	return all
 }
 
-// forms maps the placeholders of the page to patterns of the values in the test records.
+// forms maps the placeholders on the page to patterns for the values in the test records.
 var forms = map[string]string{
 	"order": `[A-Z0-9]+\.[0-9a-f]{32}`, "task": `[0-9]+`, "sitekey": `6L[\w-]+`, "date": `\d{4}-\d\d-\d\d`, "type": `[a-z_0-9]+`,
 	"timestamp": `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, "target": `target-\d+`, "owner": `qa@example\.com`, "key": "ci-login", "entry": `[A-Z0-9]+`,
@@ -92,7 +92,8 @@ func makeAllCalls(t *testing.T, s *Store) {
 	}
 }
 
-// The table in DynamoDB has the items that the page lists, with exactly these attributes.
+// The table in DynamoDB contains exactly the items that the page lists, with exactly these
+// attributes.
 func TestThePageListsTheItems(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	makeAllCalls(t, s)
@@ -124,7 +125,7 @@ func TestThePageListsTheItems(t *testing.T) {
 	}
 }
 
-// The policy of the page allows exactly the calls of the daemon and of `poold history init`.
+// The policy on the page allows exactly the calls of the daemon and of `poold history init`.
 func TestThePageListsThePermissions(t *testing.T) {
 	_, text, _ := strings.Cut(page(t), "```text\n")
 	text, _, _ = strings.Cut(text, "```")

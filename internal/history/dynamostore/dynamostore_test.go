@@ -16,7 +16,7 @@ import (
 	"poold/internal/history/historytest"
 )
 
-// A store with three replicas passes the suites.
+// Three replicas over one table pass the suites.
 func TestStore(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
@@ -47,7 +47,7 @@ func TestDefaultOptions(t *testing.T) {
 	}
 }
 
-// Records and entries have separate times to keep.
+// Records and audit entries have separate retention times.
 func TestKeepingTimes(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
@@ -57,8 +57,8 @@ func TestKeepingTimes(t *testing.T) {
 	})
 }
 
-// A store with two replicas passes random stories. An outage cuts the connection of each request,
-// before or after the request reaches the server.
+// Two replicas over one table pass random stories. During an outage the connection of each
+// request breaks, before or after the request reaches the server.
 func TestStories(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)

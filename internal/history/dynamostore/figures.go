@@ -20,12 +20,12 @@ const (
 	targetPrefix = "TARGET#"
 	dayPrefix    = "T" // first letter of typePrefix and targetPrefix, and of no other sort key of figures
 
-	// shards is the number of partitions over which earlier versions spread a day's figures.
+	// shards is the number of partitions that earlier versions used for a day's figures.
 	shards      = 10
 	shardSuffix = "#shard"
 )
 
-// sum is the key of an item that has figures.
+// sum is the key of an item with figures.
 type sum struct{ day, sortKey string }
 
 // amounts maps the names of attributes to figures.
@@ -38,7 +38,8 @@ type addition struct {
 	by    amounts
 }
 
-// additions returns what a record adds to the figures of its day: to the item of its type and the item of its target.
+// additions returns the amounts that a record adds to the figures of its day: to the item of its type
+// and to the item of its target.
 func additions(r history.Record) []addition {
 	f := r.Figures()
 	day, by := date(r.Ended), increments(f.Counts())
@@ -140,9 +141,8 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return found, nil
 }
 
-// readSums reads the figures of a day from the items whose sort keys begin with the argument prefix,
-// and calls the function add with each item. It reads the attributes of the argument counts and the
-// attributes in the argument others.
+// readSums reads those figures of a day whose sort keys begin with prefix, and calls the function add
+// with each item. It reads the attributes of counts and the attributes in others.
 func (s *Store) readSums(ctx context.Context, day time.Time, prefix string, others []string, counts []history.Count, add func(item)) error {
 	for _, c := range counts {
 		others = append(others, figureAttribute(c.Name))

@@ -36,8 +36,8 @@ func newTable(t testing.TB, endpoint string) string {
 	return table
 }
 
-// openThrough starts an emulator and opens a store on a new table there. A proxy stands between the
-// store and the emulator; the function judge decides the fate of each request.
+// openThrough starts an emulator and opens a store on a new table. A proxy forwards the requests of
+// the store to the emulator. The function judge decides the fate of each request.
 func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
 	t.Helper()
 	dynamotest.Credentials(t)
@@ -46,7 +46,7 @@ func openThrough(t testing.TB, judge func(operation string, body []byte) dynamot
 	return openStore(t, Options{Table: newTable(t, server.URL), Endpoint: proxy.URL}), proxy
 }
 
-// query makes a plain call of the SDK that queries the table or an index.
+// query queries the table or an index with a direct call of the SDK.
 func query(t testing.TB, s *Store, index *string, condition string, values map[string]string, newestFirst bool, limit int32) []item {
 	t.Helper()
 	in := &dynamodb.QueryInput{
@@ -67,7 +67,7 @@ func query(t testing.TB, s *Store, index *string, condition string, values map[s
 	return items
 }
 
-// put puts an item with a plain call of the SDK.
+// put puts an item with a direct call of the SDK.
 func put(t testing.TB, s *Store, i item) {
 	t.Helper()
 	if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(s.table), Item: i}); err != nil {
@@ -75,7 +75,7 @@ func put(t testing.TB, s *Store, i item) {
 	}
 }
 
-// get reads an item with a plain call of the SDK.
+// get reads an item with a direct call of the SDK.
 func get(t testing.TB, s *Store, key item) item {
 	t.Helper()
 	out, err := s.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(s.table), Key: key})

@@ -88,7 +88,7 @@ func (i item) readColumns(columns []history.Column) {
 // timestamp is the format of a time in whole milliseconds.
 const timestamp = "2006-01-02T15:04:05.000Z"
 
-// position returns the text by which items sort in the order of a history.Query, oldest first.
+// position returns a text whose order is the order of a history.Query, oldest first.
 func position(at time.Time, id string) string { return stamp(at) + "#" + id }
 
 func stamp(at time.Time) string { return at.UTC().Format(timestamp) }
@@ -98,7 +98,8 @@ func (i item) setKey(pk, sk string) {
 	i.setText("SK", sk)
 }
 
-// setIndex sets the keys of the index and the attribute status, which is part of the partition key.
+// setIndex sets the keys of the index, and the attribute status. The partition key of the index
+// contains the status.
 func (i item) setIndex(status history.Status, sk string) {
 	i.setText("status", string(status))
 	i.setText("GSI1PK", statusPrefix+string(status))

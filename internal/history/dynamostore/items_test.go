@@ -18,8 +18,8 @@ import (
 	"poold/internal/history"
 )
 
-// A program that knows only the table needs one plain query for each of four lists. These are the
-// newest solves of a site, the figures of a day, the active tasks and the tasks of a status.
+// A program that knows only the table needs one query for each of four lists: the newest solves of a
+// site, the figures of a day, the active tasks, and the tasks with a status.
 func TestOtherProgramsReadTheTable(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	all := records(yesterday(), 60)
@@ -132,8 +132,8 @@ func solve(t testing.TB, s *Store, id string) item {
 	return get(t, s, key)
 }
 
-// A batch has two records with the same task, as if from two services. Both records are kept, and the
-// task leads to the newest record.
+// A batch contains two records with the same task, as if from two services. The store keeps both
+// records. The item of the task contains the newest record.
 func TestOneTaskTwiceInABatch(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	for _, names := range [][2]string{{"42", "42"}, {"a\xff", "a\xfe"}} {
@@ -153,8 +153,8 @@ func TestOneTaskTwiceInABatch(t *testing.T) {
 	}
 }
 
-// No read returns a record after its ttl, even if its item still exists. The figures of the day
-// include this record.
+// No read returns a record after its ttl, even if its item still exists. The figures of the day still
+// include the record.
 func TestExpiredItemsNeverShow(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	s.keep = time.Hour
@@ -186,7 +186,7 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 		}
 	}
 	orders := int64(0)
-	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // the records may be on both days
+	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // the records may be from either day
 		d, err := s.Day(t.Context(), day)
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func TestFinerThanAMillisecond(t *testing.T) {
 	}
 }
 
-// Reads skip the items that other programs write, or wrote earlier, to the same table.
+// Reads skip items that other programs have written to the same table.
 func TestForeignItemsAreLeftOut(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)
@@ -238,8 +238,8 @@ func TestForeignItemsAreLeftOut(t *testing.T) {
 	}
 }
 
-// An earlier version wrote figures to ten shards, where failed includes refused. These figures are
-// added to the current item, even while the earlier version still writes.
+// An earlier version wrote figures to ten shards, where failed includes refused. Reads add these
+// figures to the current item, even while the earlier version still writes.
 func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	all := records(yesterday(), 60)
@@ -263,7 +263,7 @@ func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	}
 }
 
-// An active order expires ten minutes after its submit, unless a replica removes it earlier.
+// An active order expires ten minutes after its submission, unless a replica removes it earlier.
 func TestActiveOrders(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	var active []history.Record
@@ -294,7 +294,7 @@ func TestActiveOrders(t *testing.T) {
 	}
 }
 
-// A record with an invalid or long text is written, and so are the other records of the batch.
+// The store writes a record with an invalid or long text, and also the other records of the batch.
 func TestAnyTextIsTaken(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	for _, text := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("k", 2043), strings.Repeat("k", 2044), strings.Repeat("é", 5000)} {
@@ -308,8 +308,8 @@ func TestAnyTextIsTaken(t *testing.T) {
 	}
 }
 
-// Two pairs of target and owner never share a key, neither in one transaction nor in several. The
-// name of an owner may be longer than a key.
+// Two pairs of target and owner never share a key, neither in one transaction nor in several. An
+// owner's name may be longer than the maximum length of a key.
 func TestOwners(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	owned := func(target, owner string) func(*history.Record) {

@@ -19,11 +19,11 @@ const index = "GSI1"
 // afterAll is a text that sorts after every timestamp.
 const afterAll = ":"
 
-// recordAttributes lists the attributes that queries for records read, including the keys that
-// contain the ID of the record.
+// recordAttributes lists the attributes that queries for records read. It includes the keys, because
+// they contain the ID of the record.
 var recordAttributes = attributes(new(history.Record).Columns(), "PK", "SK", "order", "ttl")
 
-// list is a partition of the table or of an index. Each sort key is a prefix followed by a position.
+// list is a partition of the table or of an index. Each sort key consists of a prefix and a position.
 type list struct {
 	index     *string // nil = the table
 	pk, sk    string  // names of the attributes that are the keys
@@ -51,8 +51,8 @@ func (s *Store) records(ctx context.Context, l list, q history.Query) (history.P
 	return history.Page{Records: records, More: more}, err
 }
 
-// readPage reads a page of a list. The function decode returns false for an item that is not part of
-// the page. The function of returns the ID and the target of a decoded item.
+// readPage reads a page of a list. The function decode returns false for an item that does not belong
+// on the page. The function of returns the ID and the target of a decoded item.
 func readPage[T any](
 	ctx context.Context, s *Store, l list, attributes []string, q history.Query,
 	decode func(item, time.Time) (T, bool), of func(T) (id, target string),
@@ -71,8 +71,8 @@ func readPage[T any](
 	return found, more, err
 }
 
-// walk calls the function see with the items that a query selects from a list, newest first. It stops
-// when see returns false. The items include the item at the position q.Before.
+// walk calls the function see for the items that a query selects from a list, newest first. It stops
+// when see returns false. It also calls see for the item at the position q.Before.
 func (s *Store) walk(ctx context.Context, l list, attributes []string, q history.Query, see func(item) bool) error {
 	low, high := l.prefix+stamp(ceil(q.From)), l.prefix+afterAll
 	if !q.To.IsZero() {
@@ -111,8 +111,8 @@ func (s *Store) walk(ctx context.Context, l list, attributes []string, q history
 }
 
 // pageSize returns the number of items that one call to DynamoDB reads: the page and two more items.
-// If the query selects targets, pageSize returns the largest page size, because the caller may skip
-// many items.
+// If the query selects only some targets, pageSize returns the largest page size, because the caller
+// may skip many items.
 func pageSize(q history.Query) int32 {
 	if q.Targets != nil {
 		return history.MostLimit
@@ -125,8 +125,8 @@ func ceil(at time.Time) time.Time {
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// projection returns the projection expression for attributes, and the map from its aliases to the
-// names. Each name has an alias, because DynamoDB reserves many words.
+// projection returns the projection expression for attributes, and the map from aliases to names.
+// Each name has an alias, because many words are reserved in DynamoDB.
 func projection(attributes ...string) (expression string, names map[string]string) {
 	names = map[string]string{}
 	for _, name := range attributes {
@@ -137,7 +137,7 @@ func projection(attributes ...string) (expression string, names map[string]strin
 
 // Solve implements history.Store.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	if !history.IsOrder(id) { // such an id could be the key of a task's item
+	if !history.IsOrder(id) { // such an id could be the key of a task's copy
 		return history.Record{}, false, nil
 	}
 	return s.onlyRecord(ctx, solvePrefix+id)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	solvePrefix  = "SOLVE#" // begins the partition key of a record, and the sort key of the copy by site
+	solvePrefix  = "SOLVE#" // prefix of the partition key of a record, and of the sort key of the copy by site
 	sitePrefix   = "SITE#"
 	activePrefix = "ACTIVE#"
 	statusPrefix = "STATUS#"
@@ -26,8 +26,8 @@ const (
 	mostSortKey      = 1024
 )
 
-// prefixedKey returns the argument prefix followed by a text. If the key would be longer than the
-// maximum in bytes, prefixedKey replaces the text by its hash.
+// prefixedKey returns prefix followed by a text. If the key would be longer than maximum bytes,
+// prefixedKey replaces the text by its hash.
 func prefixedKey(prefix, text string, maximum int) string {
 	if len(prefix)+len(text) > maximum {
 		hash := sha256.Sum256([]byte(text))
@@ -41,7 +41,7 @@ func siteKey(sitekey string) string { return prefixedKey(sitePrefix, sitekey, mo
 // item is an item of the table, or the key of an item.
 type item map[string]types.AttributeValue
 
-// endAttributes lists the attributes of a record that an order in flight lacks.
+// endAttributes lists the attributes of a record that an order in flight does not have.
 var endAttributes = []string{"ended_at", "solved_at", "how", "code", "polls", "callback", "price"}
 
 // activeItem returns the item of an order in flight, without its key.
@@ -94,7 +94,7 @@ func taskItem(solve item) item {
 }
 
 // taskKey returns the partition key of a task. It replaces invalid UTF-8 in the same way as the SDK.
-// Otherwise a batch could contain two keys that only become equal in the SDK.
+// Without this, two different keys of a batch could become equal in the SDK.
 func taskKey(name string) string {
 	return prefixedKey(solvePrefix, strings.ToValidUTF8(name, "\uFFFD"), mostPartitionKey)
 }

@@ -12,8 +12,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Check and Init stop at the first call that DynamoDB does not allow. Their error names this call. A
-// repeated Init completes the table.
+// Check and Init stop at the first call that DynamoDB does not permit. Their error names this call.
+// After the permission is granted, a repeated Init completes the table.
 func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)

@@ -13,7 +13,7 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Twenty replicas write records over a bad network, and four replicas write each record. Connections
+// Twenty replicas write records over a bad network. Four replicas write the same record. Connections
 // break before a request or its response arrives, and transactions conflict. Each record counts once.
 func TestReplicasOnABadNetwork(t *testing.T) {
 	const replicas, n = 20, 1000
@@ -53,7 +53,7 @@ func TestReplicasOnABadNetwork(t *testing.T) {
 			for len(mine) > 0 {
 				size := min(1+rand.IntN(history.MostBatch), len(mine))
 				if err := replica.Write(t.Context(), mine[:size]); err != nil {
-					failed.Add(1) // a replica writes the whole batch again
+					failed.Add(1) // the replica writes the whole batch again
 					continue
 				}
 				mine = mine[size:]

@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// mostBusy limits the attempts of a call while DynamoDB is busy. The attempts take about ten
-	// seconds. Then the call fails.
+	// mostBusy limits the attempts of a call while DynamoDB is busy. These attempts take about ten
+	// seconds in total.
 	mostBusy = 20
 	// mostBroken limits the attempts of a call if its connections break.
 	mostBroken = 3
 )
 
-// pauses has the pauses between two attempts of a call.
+// pauses are the pauses between two attempts of a call.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
 // busyCodes are the error codes after which a call is repeated.
 var busyCodes = []string{
 	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "TransactionInProgressException",
-	// The following codes are reasons of a cancelled transaction.
+	// The following codes are reasons why DynamoDB cancelled a transaction.
 	"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError",
 }
 
-// retryer limits the attempts of a call to mostBusy if DynamoDB throttles the call or the call
-// conflicts with another transaction. It limits them to mostBroken if connections break. The SDK's
-// standard retryer has one limit for both cases, pauses for up to a second at first, and ignores the
-// reasons of cancelled transactions. The SDK sends the same request token with all attempts of a
-// transaction. If the response to a successful attempt is lost, DynamoDB therefore reports success
-// for the next attempt and does not apply it again.
+// retryer limits the attempts of a call. The limit is mostBusy while DynamoDB throttles the call, or
+// while the call conflicts with another transaction. The limit is mostBroken if connections break. The
+// SDK's standard retryer has one limit for both cases, pauses for up to a second at first, and ignores
+// the reasons of cancelled transactions. All attempts of a transaction have the same request token from
+// the SDK. If the response to a successful attempt is lost, DynamoDB therefore reports success for the
+// next attempt and does not apply the transaction again.
 type retryer struct{ aws.NopRetryer }
 
 // MaxAttempts implements aws.Retryer. It returns 0, which means no limit, because RetryDelay enforces the limits.
@@ -70,8 +70,8 @@ func busy(err error) bool {
 	return errors.As(err, &answer) && slices.Contains(busyCodes, answer.ErrorCode())
 }
 
-// broken reports whether the response is missing, incomplete or a server error. It returns false for
-// a timeout, because another attempt could take equally long.
+// broken reports whether the response is missing, incomplete or a server error. It returns false for a
+// timeout, because another attempt could take as long.
 func broken(err error) bool {
 	send, read, silence := (*smithyhttp.RequestSendError)(nil), (*smithy.DeserializationError)(nil), net.Error(nil)
 	switch answer := (*smithyhttp.ResponseError)(nil); {

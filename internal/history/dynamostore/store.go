@@ -18,8 +18,8 @@ import (
 
 const (
 	dialLimit = 2 * time.Second
-	// callLimit limits one attempt of a call. The limit is generous, because a slow response is
-	// better than an outage.
+	// callLimit limits one attempt of a call. It is long, because a slow response is better than a
+	// failed call.
 	callLimit = 5 * time.Second
 
 	// emulatedRegion is the region if the options have an endpoint and no region. The SDK needs a
@@ -41,8 +41,8 @@ var (
 	_ history.Audit = (*Store)(nil)
 )
 
-// Store implements history.Store and history.Audit in one table. The figures of a day by type and by target never expire.
-// The figures by key do.
+// Store implements history.Store and history.Audit in one table. The figures of a day by type and by
+// target never expire. The figures by key expire.
 type Store struct {
 	client          *dynamodb.Client
 	transport       *http.Transport
@@ -90,7 +90,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // Close closes the connections. No call of another method may be running.
 func (s *Store) Close() { s.transport.CloseIdleConnections() }
 
-// transport returns a transport that gives up within some seconds if the endpoint does not respond.
+// transport returns a transport whose requests fail within some seconds if the endpoint does not
+// respond.
 func transport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,

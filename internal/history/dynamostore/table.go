@@ -35,9 +35,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.differenceError(append(shapeDifferences(table.Table), expiryDifferences(expiry)...))
 }
 
-// Init creates the table, its index and its time to live. If the argument stream is true, Init also
-// creates a stream of new images. Init keeps existing parts. If an existing part has another shape,
-// Init changes nothing and its error names all differences.
+// Init creates the table, its index and its time to live. If stream is true, Init also creates a stream
+// of new images. Init keeps existing parts. If an existing part has a wrong shape, Init changes nothing
+// and its error names all differences.
 func (s *Store) Init(ctx context.Context, stream bool) error {
 	if err := s.create(ctx, stream); err != nil {
 		return s.downError(ctx, "making the table", err)
@@ -137,8 +137,8 @@ func (s *Store) expiry(ctx context.Context) (string, error) {
 	}
 }
 
-// shapeDifferences describes how the table's keys and index differ from the keys and index that the
-// store needs.
+// shapeDifferences describes how the keys and the index of the table differ from those that the store
+// needs.
 func shapeDifferences(table *types.TableDescription) (differences []string) {
 	if keys := keyText(table.KeySchema, table.AttributeDefinitions); keys != tableKeys {
 		differences = append(differences, "its keys are "+keys+", not "+tableKeys)
@@ -172,8 +172,7 @@ func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefin
 	return strings.Join(keys, ", ")
 }
 
-// expiryDifferences describes how the table's time to live differs from the time to live that the
-// store needs.
+// expiryDifferences describes how the table's time to live differs from the one that the store needs.
 func expiryDifferences(expiry string) []string {
 	switch expiry {
 	case ttlAttribute:

@@ -21,8 +21,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Init makes the table, its index and its time to live. Init may be repeated, even concurrently. A
-// repeated Init adds the parts that are missing after a crash.
+// Init creates the table, its index and its time to live. Init may be repeated, even concurrently.
+// After a crash, a repeated Init creates the missing parts.
 func TestInit(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
@@ -162,7 +162,7 @@ func TestOtherShapesAreNamed(t *testing.T) {
 	}
 }
 
-// checkShapeError fails the test unless an error is about the shape of a table and contains all
+// checkShapeError fails the test unless the error is about the shape of the table and contains all
 // texts.
 func checkShapeError(t *testing.T, what, table string, err error, texts []string) {
 	t.Helper()
@@ -244,7 +244,7 @@ func silentServer(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// Without credentials or without a region, the error gives this reason and omits the text of the SDK.
+// Without credentials or without a region, the error gives this reason. It omits the text of the SDK.
 func TestNoCredentials(t *testing.T) {
 	dynamotest.NoCredentials(t)
 	server := dynamotest.Start(t)

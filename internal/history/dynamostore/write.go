@@ -16,7 +16,7 @@ import (
 // mostItems is the maximum number of items that DynamoDB accepts in a transaction.
 const mostItems = 100
 
-// newcomer is an item to put if the table lacks the item, with the amounts that it then adds to
+// newcomer is an item that is put only if the table lacks it, with the amounts that it then adds to
 // figures.
 type newcomer struct {
 	item item
@@ -58,8 +58,8 @@ func copyWrites(solves []item) (writes []types.WriteRequest) {
 	return writes
 }
 
-// putNew puts the items that the table lacks, and adds to the figures for these items only. It
-// returns all items of the batch as they are in the table.
+// putNew puts the items that the table lacks, and adds only these items to the figures. It returns all
+// items of the batch as they are in the table.
 func (s *Store) putNew(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for batch = arrange(batch); len(batch) > 0; {
 		n := countFitting(batch)
@@ -72,8 +72,8 @@ func (s *Store) putNew(ctx context.Context, batch []newcomer) (there []item, err
 	return there, nil
 }
 
-// arrange removes items with the same key from the batch, and sorts the batch by the figures that its
-// items add to.
+// arrange removes duplicate items from the batch, and sorts the batch by the figures to which the items
+// add.
 func arrange(batch []newcomer) []newcomer {
 	seen := map[[2]string]bool{}
 	var once []newcomer
@@ -91,7 +91,7 @@ func arrange(batch []newcomer) []newcomer {
 	return once
 }
 
-// countFitting returns how many of the first items of the batch fit into one transaction.
+// countFitting returns how many items, counted from the start of the batch, fit into one transaction.
 func countFitting(batch []newcomer) int {
 	moved := map[sum]bool{}
 	for n, c := range batch {
@@ -132,8 +132,8 @@ func (s *Store) putTogether(ctx context.Context, batch []newcomer) (there []item
 	return there, nil
 }
 
-// transaction returns a transaction that puts the items, in their order and on condition that they are new, and then
-// adds to the figures.
+// transaction returns a transaction that puts the items in the given order, on condition that they are
+// new, and that adds to the figures.
 func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInput {
 	var in dynamodb.TransactWriteItemsInput
 	totals := map[sum]addition{}
@@ -159,7 +159,7 @@ func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInp
 }
 
 // alreadyThere returns the cancellation reasons of a transaction, one for each item, if DynamoDB
-// cancelled the transaction because some items exist. Otherwise it returns nil.
+// cancelled the transaction because some items exist. If not, it returns nil.
 func alreadyThere(err error) []types.CancellationReason {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) || !slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {

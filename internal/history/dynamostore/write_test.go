@@ -16,8 +16,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// A writer dies between the transaction and the copies, or after some copies. The next writer of the
-// records puts the missing copies and counts each record once.
+// A writer dies between the transaction and the copies, or after some copies. When another writer
+// writes the same records, it puts the missing copies and counts each record once.
 func TestWriterDiesBeforeTheCopies(t *testing.T) {
 	for name, dies := range map[string]dynamotest.Fate{
 		"before": {Before: true}, "after": {After: true}, "refused": {Answer: "AccessDeniedException"},
@@ -96,8 +96,8 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A long call has many batches, and DynamoDB refuses each batch for a short time. After each finished
-// batch the store begins again with the shortest pause and the full number of attempts.
+// A long call consists of many batches, and DynamoDB refuses each batch for a short time. For each
+// new batch the store starts again with the shortest pause and the full number of attempts.
 func TestManyShortRefusalsAreNoOutage(t *testing.T) {
 	batches := 0
 	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
@@ -119,8 +119,8 @@ func TestManyShortRefusalsAreNoOutage(t *testing.T) {
 	}
 }
 
-// A call that is always throttled makes longer and longer pauses. It fails after some seconds or when
-// its context ends.
+// If DynamoDB throttles a call every time, the pauses become longer and longer. The call fails after
+// some seconds, or when its context ends.
 func TestThrottledForEver(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
 		"throttled": {Answer: "ProvisionedThroughputExceededException"}, "unprocessed": {Unprocessed: 25},
@@ -148,7 +148,7 @@ func TestThrottledForEver(t *testing.T) {
 	}
 }
 
-// A later write changes neither an existing record nor its copy in the index by site.
+// A later write with the same ID changes neither the record nor its copy for the site.
 func TestFirstRecordStays(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)
@@ -177,7 +177,7 @@ func TestCutOffAnswersAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// A service that takes 3 s for a call is slow, not down.
+// A service that takes 3 s for a call counts as slow, not as down.
 func TestSlowServiceIsUsed(t *testing.T) {
 	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 		if operation == "TransactWriteItems" {

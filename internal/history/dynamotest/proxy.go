@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// Fate is what the proxy does with a request.
+// Fate describes how the proxy handles a request.
 type Fate struct {
-	// Answer is an error type of DynamoDB, such as ThrottlingException, that the proxy returns instead of forwarding the
-	// request; "" = no error. Reasons are the cancellation reasons of a TransactionCanceledException.
+	// Answer is an error type of DynamoDB, such as ThrottlingException. The proxy returns this error
+	// and does not forward the request; "" = no error. Reasons are the cancellation reasons of a
+	// TransactionCanceledException.
 	Answer  string
 	Reasons []string
 	// Unprocessed is the number of items of a batch that the proxy does not forward. The response lists these items as
@@ -25,7 +26,7 @@ type Fate struct {
 	// Before cuts the connection before the request is forwarded. After cuts it before the response.
 	Before, After bool
 	Torn          bool          // cuts the connection in the middle of the response
-	Delay         time.Duration // how long the proxy waits first
+	Delay         time.Duration // how long the proxy waits before it handles the request
 }
 
 // Proxy is a proxy between a program and an emulator of DynamoDB.
@@ -40,8 +41,8 @@ type Proxy struct {
 	units    map[string]float64
 }
 
-// Through starts a proxy in front of a server. The function judge decides the fate of each request, one request at a
-// time; nil = the proxy forwards all requests. The proxy ends with the test.
+// Through starts a proxy in front of a server. The function judge decides the fate of each request, one
+// request at a time; nil = the proxy forwards all requests. The proxy stops when the test ends.
 func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
 	t.Helper()
 	p := &Proxy{server: s.URL, judge: judge, requests: map[string]int{}, units: map[string]float64{}}
@@ -89,8 +90,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if operation == "BatchWriteItem" && fate.Unprocessed > 0 {
 		body, left = split(body, fate.Unprocessed)
 	}
-	// The proxy does not pass on the client's context, because a real server also continues after its
-	// client has gone.
+	// The proxy does not pass on the client's context, because a real server also continues a request
+	// after its client has disconnected.
 	status, header, answer, err := p.forward(r.Header, askForCapacity(operation, body))
 	if err != nil || fate.After {
 		panic(http.ErrAbortHandler)
@@ -126,7 +127,8 @@ func writeError(w http.ResponseWriter, fate Fate) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// split removes the last n writes of each table from a batch, but leaves at least one write of each table.
+// split removes the last n writes of each table from a batch, but keeps at least one write of each
+// table.
 func split(body []byte, n int) (rest []byte, left map[string][]json.RawMessage) {
 	var batch struct{ RequestItems map[string][]json.RawMessage }
 	if json.Unmarshal(body, &batch) != nil {
@@ -170,8 +172,8 @@ func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []by
 	return response.StatusCode, response.Header, answer, err
 }
 
-// askForCapacity adds the option to a request that makes the emulator report the consumed capacity.
-// The changed request keeps its old signature, because the emulator does not check signatures.
+// askForCapacity adds an option to a request that makes the emulator report the consumed capacity. The
+// changed request keeps its old signature, because the emulator does not check signatures.
 func askForCapacity(operation string, body []byte) []byte {
 	switch operation {
 	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":

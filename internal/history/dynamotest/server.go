@@ -17,11 +17,11 @@ import (
 // missing is the error message on a machine that lacks the emulator.
 const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
 
-// Secret is the secret key that Credentials sets. This text is long and rare, so that a test can
-// search errors for the key.
+// Secret is the secret key that Credentials sets. It is long and rare, so that a test can search errors
+// for it.
 const Secret = "canary-51c0ffee7d"
 
-// Server is a running emulator. It stops with the test.
+// Server is a running emulator. It stops when the test ends.
 type Server struct {
 	URL string
 

@@ -13,7 +13,8 @@ import (
 	"poold/internal/history"
 )
 
-// OpenAudit opens an empty audit and returns one or more replicas over the same data. The replicas end with the test.
+// OpenAudit opens an empty audit and returns one or more replicas over the same data. The replicas are
+// closed when the test ends.
 type OpenAudit func(t testing.TB) []history.Audit
 
 // AuditSuite is the suite for a history.Audit. Each test may run in a separate synctest bubble.
@@ -102,7 +103,7 @@ func (m auditModel) day(day time.Time) map[string]history.KeyFigures {
 	return keys
 }
 
-// auditTwin has an audit and its model.
+// auditTwin consists of an audit and its model.
 type auditTwin struct {
 	audits []history.Audit
 	model  auditModel
@@ -113,7 +114,7 @@ func openedAudit(t testing.TB, open OpenAudit) *auditTwin {
 	return &auditTwin{audits: open(t), model: auditModel{}}
 }
 
-// audit returns the replicas in turn, a different replica at each call.
+// audit returns another replica at each call, in turn.
 func (w *auditTwin) audit() history.Audit {
 	w.turn++
 	return w.audits[w.turn%len(w.audits)]
@@ -158,7 +159,7 @@ func (w *auditTwin) compareDay(t tester, day time.Time) {
 	}
 }
 
-// compareAll compares everything that the audit can return with the model.
+// compareAll compares all results that the audit can return with the model.
 func (w *auditTwin) compareAll(t tester) {
 	t.Helper()
 	keys, days := map[string]bool{}, map[time.Time]bool{}

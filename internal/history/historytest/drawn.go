@@ -14,8 +14,8 @@ import (
 	"poold/internal/history"
 )
 
-// The flag drawnStories sets the number of stories that the function Stories plays. The flag firstStory sets the seed of
-// the first story.
+// The flag history-stories sets the number of stories that the function Stories plays. The flag
+// first-history-story sets the seed of the first story.
 //
 //	go test ./internal/history/redisstore -run Stories -history-stories 500
 var (
@@ -23,11 +23,11 @@ var (
 	firstStory   = flag.Uint64("first-history-story", 1, "seed of the first story")
 )
 
-// Place has the stores with which a story is played. All stores are empty at the start.
+// Place contains the stores of one story. All stores are empty at the start.
 type Place struct {
 	Stores []history.Store // one store for each replica, all over the same data
 	Audits []history.Audit // one audit for each replica, all over the same data
-	Down   func(down bool) // begins an outage if down is true, and ends it otherwise
+	Down   func(down bool) // starts an outage if down is true; ends it if down is false
 	Delete func()          // deletes expired data; nil = the store deletes expired data by itself
 	Bubble bool            // the store uses the clock of a synctest bubble
 }
@@ -47,10 +47,10 @@ func Stories(t *testing.T, n int, play func(t *testing.T, seed uint64)) {
 }
 
 // Play plays a random story. Replicas write records and entries in batches. They also repeat writes,
-// shuffle batches and cut writes off. Some records and entries have already expired when they are
-// written. In an outage of the store each call fails, and the batches are written after the outage.
-// The clock of the replicas steps back and forth, time passes, and expired data is deleted. Each
-// query must return the same result as the model.
+// shuffle batches and interrupt writes. Some records and entries have already expired when they are
+// written. During an outage of the store each call fails, and the replicas write the batches after the
+// outage. The clock of the replicas steps back and forth, time passes, and expired data is deleted.
+// Each query must return the same result as the model.
 func Play(t *testing.T, seed uint64, p Place) {
 	s := &drawn{
 		t: t, place: p, random: rand.New(rand.NewPCG(seed, 0)),
@@ -71,14 +71,14 @@ type drawn struct {
 	random  *rand.Rand
 	records *twin
 	entries *auditTwin
-	lag     time.Duration // how far the clock of the replicas is behind
+	lag     time.Duration // by how much the clock of the replicas is behind
 	named   int           // number of IDs that newID has returned
 	sent    []batch       // written batches, some of which have expired
 	down    bool
 	pending []batch // batches that could not be written because of an outage
 }
 
-// batch has the records of one write to the store and the entries of one write to the audit.
+// batch contains the records of one write to the store and the entries of one write to the audit.
 type batch struct {
 	records []history.Record
 	entries []history.Entry
@@ -87,8 +87,8 @@ type batch struct {
 const (
 	// mostLag limits the field lag, so that no record of the last three days expires.
 	mostLag = 40 * time.Hour
-	// mostWritten limits the number of records in the model. With so few records no store drops a
-	// record.
+	// mostWritten limits the number of records in the model. With so few records no store drops the
+	// oldest records of a list.
 	mostWritten = 50
 )
 
@@ -132,7 +132,7 @@ func (s *drawn) drawTime(limit time.Duration) time.Duration {
 // pick draws one element of a list.
 func pick[T any](s *drawn, of ...T) T { return of[s.random.IntN(len(of))] }
 
-// drawPast draws one of few times that are at least the duration age in the past.
+// drawPast draws one of a few times. Each time is at least age in the past.
 func (s *drawn) drawPast(age time.Duration) time.Time {
 	return time.Now().UTC().Truncate(time.Second).Add(-s.lag - age - time.Duration(s.random.IntN(5))*time.Millisecond)
 }
@@ -164,8 +164,7 @@ func (s *drawn) draw(age time.Duration) (b batch) {
 	return b
 }
 
-// record draws a record. No other record has the same task, because another test covers the records
-// with the same task.
+// record draws a record. No two records have the same task, because another test covers that case.
 func (s *drawn) record(order string, age time.Duration) history.Record {
 	return record(s.drawPast(age), withEnd(pick(s, hows...)), withID(order), func(r *history.Record) {
 		r.Sitekey, r.Target, r.Owner = pick(s, storySites...), pick(s, storyTargets...), pick(s, "a@example.com", "b@example.com")
@@ -190,8 +189,8 @@ func (s *drawn) send(b batch) {
 	s.forget()
 }
 
-// checkFails checks that a call with n items returns an error during an outage, either soon or when
-// its context ends.
+// checkFails checks that a call with n items returns an error during an outage. The call must fail
+// soon, or when its context ends.
 func (s *drawn) checkFails(what string, call func(context.Context) error, n int) {
 	s.t.Helper()
 	if n == 0 {
@@ -233,7 +232,7 @@ func (s *drawn) drawKnown() (history.Record, bool) {
 	return pick(s, all...), true
 }
 
-// cutOff writes a batch with a deadline that may be too early, and then writes the batch again.
+// cutOff writes a batch with a deadline that may be too short, and then writes the batch again.
 func (s *drawn) cutOff() {
 	if s.down {
 		return
@@ -321,7 +320,8 @@ func (s *drawn) readRandom() {
 	}
 }
 
-// compare compares everything that the store can return with the model, except the figures of earlier days.
+// compare compares all results that the store can return with the model, except the figures of earlier
+// days.
 func (s *drawn) compare() {
 	pages := history.Query{Limit: 7}
 	for _, sitekey := range storySites {

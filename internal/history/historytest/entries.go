@@ -34,7 +34,7 @@ func testEntriesComeBackWhole(t *testing.T, open OpenAudit) {
 	w.compareAll(t)
 }
 
-// normalize replaces each run of bytes that a store may replace by a single U+FFFD.
+// normalize returns the text with a single U+FFFD for each run of bytes that a store may replace.
 func normalize(text string) string {
 	valid := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	for strings.Contains(valid, "\uFFFD\uFFFD") {
@@ -113,7 +113,7 @@ func testRepeatedEntriesCountOnce(t *testing.T, open OpenAudit) {
 	w.compareAll(t)
 }
 
-// entriesOfFewKeys returns entries of two days and few keys, so that all entries add to the same few
+// entriesOfFewKeys returns entries of two days and a few keys, so that all entries add to the same few
 // figures.
 func entriesOfFewKeys(n int) []history.Entry {
 	entries := make([]history.Entry, n)
@@ -146,7 +146,7 @@ func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
 	w.compareAll(t)
 }
 
-// A write that is cut off and then repeated counts each entry of the batch once.
+// A write that is interrupted and then repeated counts each entry of the batch once.
 func testCutOffWritesOfEntries(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for range 15 {
@@ -202,7 +202,7 @@ func openWithEntries(t *testing.T, open OpenAudit) *auditTwin {
 }
 
 // A reader gets the entries of a key page by page, newest first and without gaps. Pages may have any
-// length and may start at any position. The entries have times with From <= At < To. From and To may
+// length and may start at any position. A query selects entries with From <= At < To. From and To may
 // contain fractions of a millisecond.
 func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	w := openWithEntries(t, open)
@@ -240,8 +240,8 @@ func testEntriesOfAllowedTargets(t *testing.T, open OpenAudit) {
 	}
 }
 
-// Entries may be written while a reader reads page after page. The reader still gets exactly once
-// each entry that existed at the start.
+// New entries may be written while a reader reads page after page. The reader still gets each entry
+// that existed at the start exactly once.
 func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
 	w := openWithEntries(t, open)
 	q := history.Query{Limit: 6}
@@ -253,7 +253,7 @@ func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
 	w.key("key").comparePages(t, q)
 }
 
-// The figures of a day are the sums over the day's entries, by key. A day ends at midnight UTC.
+// The figures of a day are the sums over the day's entries, for each key. A day ends at midnight UTC.
 func testADayByKey(t *testing.T, open OpenAudit) {
 	w, midnight := openedAudit(t, open), dayOf(noon())
 	entries := entriesOfFewKeys(200)

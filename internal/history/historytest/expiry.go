@@ -7,12 +7,12 @@ import (
 	"poold/internal/history"
 )
 
-// OpenKeeping opens an empty store that keeps records for the duration keep and entries of the audit for the duration
-// keepAudit. The store and the audit end with the test.
+// OpenKeeping opens an empty store that keeps records for the duration keep and audit entries for the
+// duration keepAudit. The store and the audit are closed when the test ends.
 type OpenKeeping func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit)
 
-// TestKeepingTimes checks the separate times to keep records and entries of the audit. A store
-// returns each record or entry until its time to keep has passed, and not afterwards.
+// TestKeepingTimes checks that records and audit entries have separate retention times. A store returns
+// each record or entry until its retention time has passed, and not afterwards.
 func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	const short, long = 10 * time.Hour, 100 * time.Hour
 	for name, times := range map[string]struct{ keep, keepAudit time.Duration }{
@@ -22,8 +22,8 @@ func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	}
 }
 
-// testKeepingTimes writes records and entries of two ages. The younger ages are within both times to
-// keep. The older ages are within only one of these times.
+// testKeepingTimes writes records and entries of two ages. The younger age is within both retention
+// times. The older age is within only one of them.
 func testKeepingTimes(t *testing.T, open OpenKeeping, keep, keepAudit time.Duration) {
 	store, audit := open(t, keep, keepAudit)
 	now := time.Now().UTC().Truncate(time.Millisecond)

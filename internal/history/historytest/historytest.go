@@ -1,4 +1,5 @@
-// Package historytest has the suites that every history.Store and history.Audit must pass. Only tests import it.
+// Package historytest contains the suites that every history.Store and history.Audit must pass. Only
+// tests import it.
 //
 // A test opens empty stores, writes the same records to the stores and to a model, and compares the
 // results. A test stays within the limits of every store: it uses records of the last days, at most
@@ -16,8 +17,8 @@ import (
 	"poold/internal/history"
 )
 
-// Open opens an empty store and returns one or more replicas over the same data. The replicas end
-// with the test. A property test opens a hundred stores, one after another.
+// Open opens an empty store and returns one or more replicas over the same data. The replicas are
+// closed when the test ends. A property test opens a hundred stores, one after another.
 type Open func(t testing.TB) []history.Store
 
 // Suite is the suite for a history.Store. Each test may run in a separate synctest bubble.

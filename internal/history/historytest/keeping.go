@@ -12,7 +12,7 @@ import (
 	"poold/internal/history"
 )
 
-// hostile contains texts that a faulty store could change.
+// hostile contains texts that a faulty store could alter.
 var hostile = map[string]string{
 	"percent":    "50%_off%2F%00",
 	"paths":      "/../a?b=c&d#e",
@@ -85,8 +85,8 @@ func testEmptyBatch(t *testing.T, open Open) {
 	w.compareDay(t, noon())
 }
 
-// recordsOfFewTargets returns records of two days, few targets and few types, so that all records add
-// to the same few figures.
+// recordsOfFewTargets returns records of two days, a few targets and a few types, so that all records
+// add to the same few figures.
 func recordsOfFewTargets(n int) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {
@@ -127,7 +127,7 @@ func testManyWriteAtOnce(t *testing.T, open Open) {
 	w.compareAll(t)
 }
 
-// A write that is cut off and then repeated counts each record of the batch once.
+// A write that is interrupted and then repeated counts each record of the batch once.
 func testCutOffWrites(t *testing.T, open Open) {
 	w := newTwin(t, open)
 	for i := range 25 {

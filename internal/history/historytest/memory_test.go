@@ -12,7 +12,7 @@ import (
 	"poold/internal/history"
 )
 
-// memory is the model behind a history.Store and a history.Audit.
+// memory is a history.Store and a history.Audit over the models.
 type memory struct {
 	keep, keepAudit time.Duration // 0 = for ever
 
@@ -26,8 +26,8 @@ func newMemory(keep, keepAudit time.Duration) *memory {
 	return &memory{keep: keep, keepAudit: keepAudit, records: model{}, entries: auditModel{}}
 }
 
-// use locks the store for a call, drops expired data, and returns why the call fails. The caller
-// unlocks the store.
+// use locks the store for a call, drops expired data, and returns an error if the call must
+// fail. The caller unlocks the store.
 func (s *memory) use(ctx context.Context) error {
 	s.mu.Lock()
 	if s.keep > 0 {
@@ -40,7 +40,8 @@ func (s *memory) use(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// setDown starts or ends an outage. A write during the outage keeps half of its batch.
+// setDown starts or ends an outage. A write during the outage writes half of its batch and
+// fails.
 func (s *memory) setDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

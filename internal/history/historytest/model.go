@@ -24,7 +24,7 @@ func (m model) write(batch []history.Record) {
 	}
 }
 
-// forget drops the records that ended before the argument oldest.
+// forget drops the records that ended before oldest.
 func (m model) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, r history.Record) bool { return r.Ended.Before(oldest) })
 }
@@ -89,7 +89,7 @@ func testRandomCalls(t *testing.T, open Open) {
 	})
 }
 
-// run is one run of a property test. Its method end releases the resources of the run.
+// run is one run of a property test. Its method end calls the registered functions.
 type run struct {
 	testing.TB
 	ends []func()
@@ -105,12 +105,12 @@ func (r *run) end() {
 	}
 }
 
-// mostRecords is the maximum number of records in a story. With so few records no store drops a
-// record.
+// mostRecords is the maximum number of records in a story. With so few records no store drops the
+// oldest records of a list.
 const mostRecords = 50
 
 // story is a random sequence of calls with times around midnight. Each field of a record has only a
-// few possible values, so that many records have equal fields.
+// few possible values, so many records have equal fields.
 type story struct {
 	base time.Time
 	w    *twin
@@ -152,7 +152,8 @@ func (s story) ended(rt *rapid.T) time.Time {
 	return s.base.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
 }
 
-// query draws a query. The query may start after any record, selected or not.
+// query draws a query. The query may start after any record, even after a record that it does not
+// select.
 func (s story) query(rt *rapid.T) history.Query {
 	q := history.Query{Limit: rapid.IntRange(1, 10).Draw(rt, "limit")}
 	if rapid.Bool().Draw(rt, "from some time on") {
@@ -171,7 +172,7 @@ func (s story) query(rt *rapid.T) history.Query {
 	return q
 }
 
-// id draws the ID of a record that was written.
+// id draws the ID of a written record.
 func (s story) id(rt *rapid.T) string {
 	ids := make([]string, 0, len(s.w.model))
 	for id := range s.w.model {

@@ -70,8 +70,9 @@ func testTheLongestPage(t *testing.T, open Open) {
 	solved.comparePages(t, history.Query{Limit: history.MostLimit - 1})
 }
 
-// Records may be written while a reader reads page after page. The reader still gets exactly once
-// each record that existed at the start. It also gets records that are written late with an old time.
+// New records may be written while a reader reads page after page. The reader still gets each record
+// that existed at the start exactly once. It also gets records that are written late but ended earlier
+// than the reader's position.
 func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	w, lists := lists(t, open)
 	for _, l := range lists {
@@ -139,7 +140,7 @@ func testUnknownSolve(t *testing.T, open Open) {
 }
 
 // Task finds a record by its provider's task ID, which may be any text. If two services use the same
-// ID, Task returns the record that ended last and was written last. A task ID in the form of an
+// ID, Task returns the record that both ended last and was written last. A task ID in the form of an
 // order's ID does not replace that order's record.
 func testLookupByTask(t *testing.T, open Open) {
 	w := newTwin(t, open)

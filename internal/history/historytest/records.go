@@ -14,9 +14,9 @@ var hows = []history.How{history.Solved, history.Discarded, history.Failed, hist
 // noon returns yesterday's noon in UTC. Each store keeps the records of yesterday.
 func noon() time.Time { return dayOf(time.Now()).Add(-12 * time.Hour) }
 
-// record returns a record that ended at a time and applies the functions to it. Its sitekey and its
-// target are unique unless a function changes them. If a function sets the ID, it sets only the first
-// part, and record appends the identity.
+// record returns a record that ended at the given time, and applies the functions to it. Its sitekey
+// and its target are unique unless a function changes them. The ID that a function sets is only the
+// first part; record appends the identity.
 func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	r := history.Record{
 		Target: "target-" + strings.ToLower(rand.Text()), Owner: "owner@example.com",
@@ -45,8 +45,8 @@ func withID(order string) func(*history.Record) {
 	return func(r *history.Record) { r.ID = order }
 }
 
-// withEnd returns a function that sets how a record's order ended, and the fields that depend on the
-// end.
+// withEnd returns a function that sets how a record's order ended, and the fields that depend on
+// this.
 func withEnd(how history.How) func(*history.Record) {
 	return func(r *history.Record) {
 		r.How = how

@@ -12,8 +12,8 @@ import (
 	"poold/internal/history"
 )
 
-// twin has a store and its model. A twin writes to both, and compares each result of the store with
-// the model.
+// twin consists of a store and its model. A twin writes to both, and compares each result of the
+// store with the model.
 type twin struct {
 	stores []history.Store
 	model  model
@@ -22,7 +22,7 @@ type twin struct {
 
 func newTwin(t testing.TB, open Open) *twin { return &twin{stores: open(t), model: model{}} }
 
-// store returns the replicas in turn, a different replica at each call.
+// store returns another replica at each call, in turn.
 func (w *twin) store() history.Store {
 	w.turn++
 	return w.stores[w.turn%len(w.stores)]
@@ -39,7 +39,7 @@ func (w *twin) write(t tester, records ...history.Record) {
 	}
 }
 
-// list reads a list of the store in pages, and the same list of the model.
+// list reads a list from the store in pages, and the same list from the model.
 type list[T comparable] struct {
 	name     string
 	read     func(t tester, q history.Query) (found []T, more bool, err error)
@@ -78,7 +78,7 @@ func (w *twin) tasks(status history.Status) list[history.Record] {
 }
 
 // comparePage compares one page with the model. It returns the page and the position of the last item
-// on the page. The position is zero if the page is empty.
+// on the page. For an empty page, the position is zero.
 func (l list[T]) comparePage(t tester, q history.Query) (got []T, last history.Position, more bool) {
 	t.Helper()
 	got, more, err := l.read(t, q)
@@ -113,8 +113,8 @@ func (l list[T]) comparePages(t tester, q history.Query) (n int) {
 	}
 }
 
-// writeAtOnce writes the parts concurrently. Another replica writes each part, in batches of one of
-// the sizes.
+// writeAtOnce writes the parts concurrently. A different replica writes each part, in batches of one
+// of the sizes.
 func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() func(context.Context, []T) error) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -148,7 +148,7 @@ func (w *twin) compareDay(t tester, day time.Time) {
 	}
 }
 
-// compareSolve compares the record with the given ID with the model.
+// compareSolve compares the record with the given ID in the store with the model.
 func (w *twin) compareSolve(t tester, id string) {
 	t.Helper()
 	got, found, err := w.store().Solve(t.Context(), id)
@@ -158,8 +158,8 @@ func (w *twin) compareSolve(t tester, id string) {
 	}
 }
 
-// compareTask compares the record of a task with the model. If several records have the task, the
-// store may return any of these records.
+// compareTask compares the record of a task with the model. If several records have the same task,
+// the store may return any of these records.
 func (w *twin) compareTask(t tester, task string) {
 	t.Helper()
 	got, found, err := w.store().Task(t.Context(), task)
@@ -169,7 +169,7 @@ func (w *twin) compareTask(t tester, task string) {
 	}
 }
 
-// compareAll compares everything that the store can return with the model.
+// compareAll compares all results that the store can return with the model.
 func (w *twin) compareAll(t tester) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}
@@ -193,8 +193,8 @@ func (w *twin) compareAll(t tester) {
 	w.tasks(history.StatusError).comparePage(t, whole)
 }
 
-// checkDown fails the test unless err is an error. It also fails the test unless err is a
-// history.ErrDown exactly if the argument want is true.
+// checkDown fails the test if err is nil. It also fails the test if want is true and err is no
+// history.ErrDown, or if want is false and err is a history.ErrDown.
 func checkDown(t tester, what string, err error, want bool) {
 	t.Helper()
 	if err == nil || errors.Is(err, history.ErrDown) != want {
@@ -202,7 +202,8 @@ func checkDown(t tester, what string, err error, want bool) {
 	}
 }
 
-// endedContexts returns a canceled context and a context whose deadline has passed, by their errors.
+// endedContexts returns a cancelled context and a context whose deadline has passed. The keys are the
+// errors of the contexts.
 func endedContexts(t testing.TB) map[error]context.Context {
 	t.Helper()
 	cancelled, cancel := context.WithCancel(t.Context())

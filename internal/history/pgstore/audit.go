@@ -49,8 +49,8 @@ func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.K
 	return keys, nil
 }
 
-// The SQL statements of forgetAudit. There are few API keys. So forgetEntries finds each key with one
-// step in the index of the primary key, and then finds the oldest entries of the key.
+// The SQL statements of forgetAudit. There are few API keys. Therefore forgetEntries first finds each
+// key with one step in the index of the primary key, and then finds the oldest entries of the key.
 const (
 	forgetEntries = `with recursive names as (
 			(select key from captcha_audit order by key limit 1)

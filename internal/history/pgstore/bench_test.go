@@ -13,8 +13,8 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// BenchmarkWrite reports how many records a second one writer and four writers insert in batches of
-// 100. It also reports the bytes of a record, including its part of the indexes.
+// BenchmarkWrite reports how many records per second one writer and four writers insert in batches
+// of 100. It also reports the size of a record in bytes, including its part of the indexes.
 func BenchmarkWrite(b *testing.B) {
 	for _, writers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -27,7 +27,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteEntries reports the same values for entries of the audit and one writer.
+// BenchmarkWriteEntries reports the same values for audit entries and one writer.
 func BenchmarkWriteEntries(b *testing.B) {
 	benchmark(b, 1, "captcha_audit", (*Store).WriteEntries, func(n int) history.Entry {
 		return history.Entry{

@@ -79,8 +79,8 @@ func cleanText(column, text string) string {
 // mostIndexed limits the bytes of a text in an index, because PostgreSQL limits a row of an index to 2.7 kB.
 const mostIndexed = 500
 
-// storable replaces the bytes of a text that the server refuses. Without this a record with such a
-// text would block all later records.
+// storable replaces those bytes of a text that the server refuses. Without this, a record with such
+// bytes would block all later records.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -16,10 +16,10 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// openFilled returns a store with 50,000 records of 40 days, their figures, and as many entries.
-// Every other record is of the site "large". Its target is "before" until 15 days ago and "now" since
-// then, and some of its records are of the target "rare". All other records are of 1,000 sites, each
-// with its own target. One record in 13 is an error.
+// openFilled returns a store with 50,000 records of 40 days, their figures, and 50,000 entries. Every
+// second record is of the site "large". The target of these records is "before" in the first 25 days
+// and "now" in the last 15 days, but some of them are of the target "rare". The other records are of
+// 1,000 sites, and each site has its own target. One record in 13 is an error.
 func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)
@@ -48,7 +48,7 @@ func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 	return s
 }
 
-// statement is a statement for the server. It may follow the statement unsorted.
+// statement is a statement for the server. The statement unsorted may precede it.
 type statement struct {
 	sql     string
 	args    []any
@@ -79,7 +79,7 @@ func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	return text, pages
 }
 
-// Each query uses its index. It reads only a few pages more than its result has.
+// Each query uses its index. It reads only a few pages more than its result occupies.
 func testIndexes(t *testing.T, server *postgrestest.Server) {
 	s := openFilled(t, server)
 	now, days := time.Now(), 24*time.Hour

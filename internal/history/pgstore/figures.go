@@ -11,7 +11,7 @@ import (
 	"poold/internal/postgres"
 )
 
-// days is the table with the figures of UTC days.
+// days is a table with the figures of UTC days.
 type days struct {
 	name   string
 	key    string   // columns of the primary key after the column day
@@ -31,8 +31,8 @@ func figureNames(counts []history.Count) []string {
 	return names
 }
 
-// figuresRow returns a row by the names of its columns. The argument key has the columns of the
-// primary key. The argument counts has the figures.
+// figuresRow returns a row by the names of its columns. The argument key contains the columns of the
+// primary key, and counts contains the figures.
 func figuresRow(key map[string]any, counts []history.Count) map[string]any {
 	row := maps.Clone(key)
 	for _, c := range counts {
@@ -60,7 +60,7 @@ func (d days) add(ctx context.Context, tx postgres.Tx, rows []map[string]any) er
 }
 
 // read reads the figures of a day, unless they have expired. It scans each row into the pointers in
-// the arguments key and counts, and then calls the function row.
+// key and counts, and then calls the function row.
 func (d days) read(ctx context.Context, s *Store, day time.Time, keep time.Duration, key []any, counts []history.Count, row func()) error {
 	for _, c := range counts {
 		key = append(key, c.N)

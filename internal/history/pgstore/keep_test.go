@@ -68,11 +68,11 @@ func read(t *testing.T, s *Store, sitekey string) []history.Record {
 }
 
 // Records older than Options.Keep are neither returned nor written again. They are deleted in small
-// batches, and the audit stays. The figures of the first kept day also stay.
+// batches, while the audit stays. The figures of the first kept day also stay.
 func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
-	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // first kept day; the time to keep begins at noon of this day
+	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // first kept day; the retention time begins at noon of this day
 	noon := first.Add(12 * time.Hour)
 	old, _ := openStore(t, address, postgrestest.Patience, 90*24*time.Hour)
 	s, _ := openStore(t, address, postgrestest.Patience, now.Sub(noon))
@@ -96,8 +96,8 @@ func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 	mustWrite(t, s, records...)
 	check(s, 2, 3)
 	check(old, 5, 5)
-	// The statement adds more old records, some of them errors, with figures of many days. A trigger
-	// notes each deletion.
+	// The statement adds more old records, some of them errors, and figures of many days. A trigger
+	// records each deletion.
 	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how, status,
 				code, placed, submitted, ended, solved, polls, callback, price)
 			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
@@ -133,7 +133,7 @@ func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 
 // Entries older than Options.KeepAudit are neither returned nor written again. They are deleted in
 // small batches, for each key. The figures of the first kept day stay. The records and their figures
-// also stay, because they have another time to keep.
+// also stay, because they have another retention time.
 func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
@@ -203,13 +203,13 @@ func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 	check(old, 2, 3)
 }
 
-// For a record with invalid UTF-8, or with texts too long for an index, the store writes the part
-// that the server accepts. This record does not block other records, and a query for such a text
+// If a record contains invalid UTF-8, or texts too long for an index, the store writes the part that
+// the server accepts. Such a record does not block other records, and a query for such a text
 // returns no error.
 func testInvalidTexts(t *testing.T, server *postgrestest.Server) {
 	s, _ := openStore(t, server.Database(t), postgrestest.Patience, 0)
 	long := ""
-	for n := range 20_000 { // the text must not be compressible
+	for n := range 20_000 { // PostgreSQL must not be able to compress the text
 		long += string(rune('!' + n*n%7919%90))
 	}
 	good := record("good", time.Now())

@@ -20,7 +20,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// makeRecords returns n records of the last hours for few targets.
+// makeRecords returns n records of the last hours for a few targets.
 func makeRecords(n int) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {
@@ -139,9 +139,9 @@ func callAll(t *testing.T, s *Store, batch []history.Record) []error {
 	return []error{s.Write(t.Context(), batch), site, tasks, day, solve, entries, keys, note}
 }
 
-// In an outage each call fails soon with a history.ErrDown that gives the reason. No error and no log
-// line contains a part of the address. After the recovery all calls succeed, and the earlier records
-// are complete.
+// During an outage each call fails soon with a history.ErrDown that gives the reason. No error and no
+// log line contains a part of the address. After the recovery all calls succeed, and the records
+// written before the outage are complete.
 func testOutages(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	s, logs := openStore(t, address, 0, 0)

@@ -55,9 +55,9 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.db.Run(ctx, "", nil)
 }
 
-// The SQL statements of the method forget. They skip rows that another transaction has locked. A
-// later call deletes these rows. The order by time makes the server use an index. Otherwise the
-// server may read the whole table.
+// The SQL statements of the method forget. They skip rows that another transaction has locked, and a
+// later call deletes these rows. The order by time makes the server use an index. Without this order,
+// the server may read the whole table.
 const (
 	forgetSolves = `delete from captcha_solves where id in (select id from captcha_solves
 		where status = $3 and ended < now() - $1::interval order by ended limit $2 for update skip locked)`
@@ -99,8 +99,8 @@ func (e downError) Is(target error) bool { return target == history.ErrDown }
 func (e downError) Unwrap() error { return e.error }
 
 // wrapError adds the name of the operation to an error. It makes the error a history.ErrDown, unless
-// the context of the caller ended or the content cannot be written. The error text quotes nothing
-// from the server, because the errors of package postgres do not.
+// the caller's context has ended or the content cannot be written. The error text quotes nothing from
+// the server, because the errors of package postgres do not.
 func wrapError(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // openStore returns the store of one daemon until the test ends. If the server responds, openStore
-// makes the schema. It deletes nothing.
+// creates the schema. It does not run the deletion of expired rows.
 func openStore(t testing.TB, address string, limit, keep time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
@@ -53,7 +53,8 @@ func testRecords(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Records are sorted by the bytes of their IDs, even if the database sorts texts by a language.
+// Records are sorted by the bytes of their IDs, even if the database sorts texts by the rules of a
+// language.
 func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
@@ -78,7 +79,7 @@ func TestDefaultOptions(t *testing.T) {
 	}
 }
 
-// Records and entries are kept for separate times.
+// Records and audit entries have separate retention times.
 func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
 	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
 		s, _ := openStore(t, server.Database(t), postgrestest.Patience, keep)
@@ -87,8 +88,9 @@ func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// A record with a time that JSON cannot express is refused for its content. An ErrDown would be
-// retried and would block all later records. Nothing of the batch with this record is written.
+// A write of a record whose time JSON cannot express fails because of the content, not with an
+// ErrDown. The sender would retry after an ErrDown, and the record would block all later records.
+// No record of the batch is written.
 func testInvalidTimes(t *testing.T, server *postgrestest.Server) {
 	s, _ := openStore(t, server.Database(t), postgrestest.Patience, 0)
 	good, bad := record("good", time.Now()), record("bad", time.Now().AddDate(9000, 0, 0))
@@ -109,7 +111,7 @@ func testInvalidTimes(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Two replicas play random stories. An outage ends their connections.
+// Two replicas play random stories. An outage breaks their connections.
 func testStories(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	var place historytest.Place
@@ -130,7 +132,7 @@ func testStories(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// empty deletes all rows. For the few rows of a test this is faster than truncate.
+// deleteRows deletes all rows. For the few rows of a test this is faster than truncate.
 func deleteRows(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {

@@ -14,7 +14,7 @@ import (
 type table[R any] struct {
 	name    string
 	key     string // columns of the primary key, in the order of the key
-	at      string // column with the time at which the age of a row is 0
+	at      string // column with the time from which the age of a row counts
 	columns func(*R) []history.Column
 }
 
@@ -25,7 +25,7 @@ var (
 
 func (t table[R]) columnList() string { return strings.Join(names(t.columns(new(R))), ", ") }
 
-// insert inserts the rows that the table lacks, except rows older than the argument keep. It returns
+// insert inserts the rows that the table lacks, except rows older than the duration keep. It returns
 // the inserted rows.
 func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep time.Duration) ([]R, error) {
 	members := make([]map[string]any, len(rows))
@@ -51,7 +51,7 @@ func (t table[R]) scan(ctx context.Context, tx postgres.Tx, sql string, args ...
 }
 
 // unsorted is an SQL statement that makes the server read the first rows in the order of an index.
-// Without unsorted, a server that expects few rows may read all rows of a target and sort them.
+// Without this statement, a server that expects few rows may read all rows of a target and sort them.
 const unsorted = "set local enable_bitmapscan = off"
 
 // read executes a query that selects the first rows in the order of an index, and returns these rows.
@@ -81,9 +81,8 @@ const mostPages = 20_000
 var latestTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // query returns the SQL statement that reads a page, newest first, and one more row. The statement
-// selects the rows whose column `by` has the given value and that have not expired. The table has an
-// index on this column, the time and the ID. Another index is on this column, the target, the time
-// and the ID.
+// selects the unexpired rows whose column `by` has the given value. The table has an index on this
+// column, the time and the ID. It has another index on this column, the target, the time and the ID.
 func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (sql string, args []any) {
 	// A row's time is before q.To if and only if the row's position is before (q.To, "").
 	end := history.Position{Ended: latestTime}
@@ -106,7 +105,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// For so many targets the query reads the rows of all targets until the page is full.
+		// For this many targets, the query reads the rows of all targets until the page is full.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

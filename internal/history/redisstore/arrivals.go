@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// arrivalsKept is how long Redis keeps the arrivals of a UTC hour after the last write. The last 24
-	// hours are then complete.
+	// arrivalsKept is how long Redis keeps the arrivals of a UTC hour after the last write to this
+	// hour. It is longer than 24 hours, so that the last 24 hours are complete.
 	arrivalsKept = 25 * time.Hour
-	// arrivalsBatch limits the minutes that one exchange writes.
+	// arrivalsBatch limits the minutes that are written in one round trip to Redis.
 	arrivalsBatch = 200
 )
 
@@ -56,8 +56,8 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 	return err
 }
 
-// Read returns the minutes of a target from all replicas. The first minutes are those of the UTC hour
-// that contains the time from. The last minutes are those of the UTC hour that contains the time to.
+// Read returns the minutes of a target from all replicas. It reads whole UTC hours, from the hour that
+// contains the time from to the hour that contains the time to.
 func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
 	var all []history.StoredMinute
 	for hour := from.UTC().Truncate(time.Hour); !hour.After(to); hour = hour.Add(time.Hour) {

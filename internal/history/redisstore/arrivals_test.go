@@ -14,14 +14,14 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// TestArrivalsAreKept runs on every kind of server.
+// TestArrivalsAreKept runs on every kind of Redis server.
 func TestArrivalsAreKept(t *testing.T) {
 	const name = "ArrivalsAreKept"
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){name: testArrivalsAreKept}, []string{name})
 }
 
-// A rewritten minute replaces the minute of the same replica, and does not replace the minute of
-// another replica. Each hour expires after 25 hours.
+// When a replica writes a minute again, the new value replaces only the minute of the same
+// replica. Each hour expires after 25 hours.
 func testArrivalsAreKept(t *testing.T, p redistest.Place) {
 	prefix := "test-" + t.Name()
 	first, second := openDB(t, p, prefix), openDB(t, p, prefix)

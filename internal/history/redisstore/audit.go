@@ -7,11 +7,11 @@ import (
 	"poold/internal/history"
 )
 
-// mostEntries limits the audit entries of a caller's key. The oldest entries are removed.
+// mostEntries limits the audit entries of a caller's key. Older entries are removed.
 const mostEntries = 10_000
 
-// WriteEntries implements history.Audit. It ignores an entry that already exists with the same text.
-// It also ignores an entry that is older than Options.KeepAudit.
+// WriteEntries implements history.Audit. It ignores an entry that already exists with the same text,
+// and an entry that is older than Options.KeepAudit.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -21,8 +21,8 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	args := []any{s.o.KeepAudit.Milliseconds(), mostEntries}
 	for _, e := range batch {
 		keys = append(keys, k.audit+hashed(e.Key), k.usage+dateOf(e.At))
-		// A space sorts before all characters of IDs, so that entries of the same millisecond are in the order of their
-		// IDs.
+		// A space sorts before all characters of IDs. Entries of the same millisecond are therefore in
+		// the order of their IDs.
 		args = append(args, e.At.UnixMilli(), e.ID+" "+encode(e.Columns()[3:]))
 		f := e.Figures()
 		args = appendFigures(args, f.Counts(), []string{e.Key})
@@ -31,7 +31,8 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	return storeError(ctx, err)
 }
 
-// Entries implements history.Audit. It finds the newest 10,000 entries of each key.
+// Entries implements history.Audit. It returns only entries that are among the newest 10,000 of the
+// key.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
 	from, to := laterStart(q.From, s.o.KeepAudit), q.To
 	if behind := q.Before.Ended.Add(time.Millisecond); !q.Before.Ended.IsZero() && (to.IsZero() || behind.Before(to)) {

@@ -33,8 +33,8 @@ func openMeasured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	}
 }
 
-// BenchmarkWrite reports how many records a second are written in batches of 100. It also reports the
-// bytes of a record in Redis when the lists of the record's site and status are full.
+// BenchmarkWrite reports how many records are written per second in batches of 100. It also reports
+// the size of a record in Redis when the lists of its site and status are full.
 func BenchmarkWrite(b *testing.B) {
 	store, used := openMeasured(b)
 	written := 0
@@ -68,9 +68,9 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(before)/2000, "B/record-first-2000")
 }
 
-// BenchmarkWriteEntries reports how many entries of the audit a second are written in batches of 100.
-// It also reports the bytes of an entry in Redis. A key keeps 10,000 entries, so the benchmark uses
-// one key for every 5,000 entries.
+// BenchmarkWriteEntries reports how many audit entries are written per second in batches of 100. It
+// also reports the size of an entry in Redis. A key keeps 10,000 entries, so the benchmark uses one
+// key for every 5,000 entries.
 func BenchmarkWriteEntries(b *testing.B) {
 	store, used := openMeasured(b)
 	before, written := used(), 0

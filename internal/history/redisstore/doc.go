@@ -1,12 +1,12 @@
-// Package redisstore keeps the history in the daemon's own Redis, for some days. It has the newest 50
+// Package redisstore keeps the history in the daemon's own Redis, for some days. It keeps the newest 50
 // records of each site, the newest 1,000 records of each status, and the figures of each day. A mark
 // for each order prevents that the order is counted twice. All these keys are in one slot.
 //
-// The audit has the newest 10,000 entries of each caller's key, and the figures of each day by key.
-// Entries have no mark. If an entry is written again after 10,000 newer entries of its key, it counts
-// again.
+// The audit keeps the newest 10,000 entries of each caller's key, and the figures of each day by key.
+// Entries have no mark. If an entry is written again after 10,000 newer entries of its key, it is
+// counted again.
 //
-// Arrivals keeps the times of requests for a day, even if another store has the records.
+// Arrivals keeps the times of requests for a day, even if the records are in another store.
 //
 // # Keys
 //

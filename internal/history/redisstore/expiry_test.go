@@ -18,7 +18,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Records and entries are kept for separate times.
+// Records and audit entries have separate retention times.
 func TestKeepingTimes(t *testing.T) {
 	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
 	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
@@ -28,7 +28,7 @@ func TestKeepingTimes(t *testing.T) {
 	})
 }
 
-// expiring is a Redis whose keys all expire.
+// expiring is a Redis in which every key expires.
 type expiring struct {
 	t   *testing.T
 	db  *redisdb.DB
@@ -36,8 +36,8 @@ type expiring struct {
 	now time.Time
 }
 
-// write writes two records of each end, two entries of each action, and arrivals. The records and
-// entries are of two days.
+// write writes two records for each kind of end, two entries for each action, and arrivals. The
+// records and entries are from two days.
 func (e expiring) write(round int) {
 	e.t.Helper()
 	now := e.now
@@ -80,9 +80,9 @@ func (e expiring) remainingLives() map[string]time.Duration {
 	return lives
 }
 
-// Each key of a write expires after the time to keep of its kind. A later write to a key renews the
-// life of the key. A write does not renew the mark of a record, because the mark only has to outlive
-// the record.
+// Each key expires after the retention time of its kind, counted from the last write to the key.
+// Only the mark of a record is not renewed by a write, because the mark only has to outlive the
+// record.
 func TestEachKeyExpires(t *testing.T) {
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: "redis://" + redistest.Server(t), Prefix: "p", Log: slog.New(slog.DiscardHandler),
@@ -112,7 +112,7 @@ func TestEachKeyExpires(t *testing.T) {
 			if want := kinds[kind].keep; left > want || left < want-time.Minute {
 				t.Errorf("round %d: %s expires in %v, want %v", round, key, left, want)
 			}
-			if err := db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil { // as if the key was old
+			if err := db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil { // as if the key were old
 				t.Fatal(err)
 			}
 		}
@@ -155,14 +155,14 @@ func TestDefaultTimesToKeep(t *testing.T) {
 	}
 }
 
-// The lists keep their newest members: 50 records of a site, 1,000 records of a status, and 10,000
+// Each list keeps its newest members: 50 records of a site, 1,000 records of a status, and 10,000
 // entries of a key.
 func TestListsKeepTheNewest(t *testing.T) {
 	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
 	s := redisstore.New(openDB(t, place, "p"), redisstore.Options{})
 	began := time.Now().UTC().Truncate(time.Second).Add(-time.Hour)
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site"}.ID()
-	for batch := range 101 { // the newest record is the last one
+	for batch := range 101 { // the last record is the newest one
 		var records []history.Record
 		var entries []history.Entry
 		for i := range 100 {

@@ -42,7 +42,7 @@ func store(t *testing.T) storedHistory {
 
 type call = func(ctx context.Context, s storedHistory) error
 
-// The methods of the stores that write and that read.
+// These variables contain the calls that write and the calls that read.
 var (
 	writes = map[string]call{
 		"Write": func(ctx context.Context, s storedHistory) error { return s.Write(ctx, []history.Record{s.record}) },
@@ -89,8 +89,8 @@ var (
 	}
 )
 
-// If Redis refuses any command of a call, the call fails. A call of the history fails with
-// history.ErrDown, and a call of the arrivals with redisdb.ErrDown. A refused write changes nothing.
+// If Redis refuses any command of a call, the call fails: calls of the history with history.ErrDown,
+// calls of the arrivals with redisdb.ErrDown. A refused write changes nothing.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	calls := maps.Clone(reads)
 	maps.Copy(calls, writes)
@@ -116,8 +116,8 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	}
 }
 
-// If a stored value cannot be read, each call that needs this value returns an error, which does not
-// report an outage.
+// If a stored value cannot be read, each call that needs this value returns an error. This error
+// does not count as an outage.
 func TestUnreadableValuesAreErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  string // a part of the names of the spoiled keys

@@ -15,7 +15,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// withStore runs a test in a bubble with a store that has two different times to keep.
+// withStore runs a test in a bubble with a store whose two retention times differ.
 func withStore(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func solvedRecord(sitekey string, n int) history.Record {
 	}
 }
 
-// countMembers returns the number of members of the keys whose names contain the argument part.
+// countMembers returns the number of members of the keys whose names contain the text part.
 func countMembers(t *testing.T, redis *redistest.Bubble, part string) (n int) {
 	t.Helper()
 	for _, key := range redis.Keys() {
@@ -49,8 +49,8 @@ func countMembers(t *testing.T, redis *redistest.Bubble, part string) (n int) {
 	return n
 }
 
-// Each key of the history lives as long as its newest value is kept. A write removes older values
-// from the lists.
+// Each key of the history lives as long as its newest value must be kept. A write removes older
+// values from the lists.
 func TestHistoryIsKeptForItsTime(t *testing.T) {
 	withStore(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
 		write := func(n int) {
@@ -77,7 +77,8 @@ func TestHistoryIsKeptForItsTime(t *testing.T) {
 			if strings.HasPrefix(key, "kept:audit:") || strings.HasPrefix(key, "kept:usage:") {
 				want = 24 * time.Hour
 			}
-			// The marks, aliases and days of the first two writes are older than the last write.
+			// The marks, aliases and days of the first two writes were not renewed by the last
+			// write.
 			if life == want {
 				newest++
 			} else if life <= 0 || life > want {

@@ -14,7 +14,8 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// keys has the prefixes of the keys, which are all in one slot. The package comment lists the keys.
+// keys contains the prefixes of the keys, which are all in one slot. The package comment lists the
+// keys.
 type keys struct{ mark, alias, site, status, day, audit, usage string }
 
 func keysOf(db *redisdb.DB) keys {

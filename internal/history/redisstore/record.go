@@ -27,7 +27,8 @@ func appendFigures(args []any, counts []history.Count, owners ...[]string) []any
 	return args
 }
 
-// add adds n to the figure that has this name. It ignores unknown names, which other versions write.
+// add adds n to the figure with this name. It ignores unknown names, which other versions of poold
+// write.
 func add(counts []history.Count, name string, n int64) {
 	for _, c := range counts {
 		if c.Name == name {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// mostOfSite and mostOfStatus limit the records of a site and of a status. The oldest records are
+	// mostOfSite and mostOfStatus limit the records of a site and of a status. Older records are
 	// removed.
 	mostOfSite   = 50
 	mostOfStatus = 1000
 	week         = 7 * 24 * time.Hour
 )
 
-// Options says how long the store keeps data.
+// Options sets how long the store keeps data.
 type Options struct {
 	Keep      time.Duration // how long records and the figures of days are kept; 0 = 7 days
 	KeepAudit time.Duration // how long audit entries and their figures are kept; 0 = 7 days
@@ -72,12 +72,13 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	return storeError(ctx, err)
 }
 
-// Site implements history.Store. It finds the newest 50 records of a site.
+// Site implements history.Store. It returns only records that are among the newest 50 of the site.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
 	return s.page(ctx, keysOf(s.db).site+hashed(sitekey), q)
 }
 
-// Tasks implements history.Store. It finds the newest 1,000 records of a status.
+// Tasks implements history.Store. It returns only records that are among the newest 1,000 of the
+// status.
 func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("history: no record has the status %q", status)
@@ -100,8 +101,8 @@ func decodeRecord(l line) (history.Record, error) {
 	return r, err
 }
 
-// laterStart returns the later of two times: the argument from, and the present time on this process'
-// clock minus the duration keep.
+// laterStart returns the later of two times: from, and now on this process' clock minus the duration
+// keep.
 func laterStart(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest
@@ -116,10 +117,10 @@ type line struct {
 	text string
 }
 
-// lines returns the lines of a list whose times are in [from, to), newest first. Zero times do not
-// limit the range. The argument maximum limits the number of lines; 0 = no limit. Lines of the same
-// millisecond are in descending order of their IDs. The argument separator is the text between the ID
-// and the rest of a line.
+// lines returns the lines of a list whose times are in [from, to), newest first. A zero time means no
+// limit. The argument maximum limits the number of lines; 0 = no limit. Lines of the same millisecond
+// are in descending order of their IDs. The argument separator is the text between the ID and the
+// rest of a line.
 func (s *Store) lines(ctx context.Context, key string, from, to time.Time, maximum int, separator string) ([]line, error) {
 	first, last := "-inf", "+inf"
 	if !from.IsZero() {
@@ -225,7 +226,7 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	if err != nil {
 		return history.Record{}, false, errors.New("history: the mark of a record in Redis has no time")
 	}
-	if time.UnixMilli(ended).Before(laterStart(time.Time{}, s.o.Keep)) { // the expired record is still in the list of its site
+	if time.UnixMilli(ended).Before(laterStart(time.Time{}, s.o.Keep)) { // an expired record is still in the list of its site
 		return history.Record{}, false, nil
 	}
 	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")

@@ -85,7 +85,7 @@ func stores(t testing.TB, p redistest.Place) (s [2]*redisstore.Store) {
 	return s
 }
 
-// Random stories run on the embedded server, and they move its clock.
+// Random stories pass on the embedded server. The stories also move the server's clock.
 func TestStories(t *testing.T) {
 	historytest.Stories(t, 5, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

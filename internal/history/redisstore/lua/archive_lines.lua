@@ -21,7 +21,8 @@ for i = 0, #KEYS - 1, ITSKEYS.size do
   local moment = ARGV[at + LINE.at]
   local figures = at + LINE.size
   local behind = figures + 2 * tonumber(ARGV[at + LINE.figures])
-  -- Older lines would be removed below, so a retry would count them again.
+  -- Lines before the time `oldest` are removed below, so a retry would count them
+  -- again.
   if tonumber(moment) >= oldest and redis.call('ZADD', list, 'NX', moment, ARGV[at + LINE.line]) == 1 then
     new = new + 1
     for n = figures + 1, behind, 2 do

@@ -16,7 +16,7 @@
 //
 // Three packages implement Store and Audit, and pass the suites of historytest:
 //
-// redisstore   the daemon's Redis; keeps the history for some days
+//	redisstore   the daemon's Redis; keeps the history for some days
 //	pgstore      PostgreSQL
 //	dynamostore  DynamoDB
 package history

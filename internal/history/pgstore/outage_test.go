@@ -109,7 +109,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 			slices.Reverse(mine)
 		}
 		writers.Go(func() {
-			for over := false; !over; { // the loop writes once more after the last broken connection
+			for over := false; !over; { // after the last broken connection, the loop writes once more
 				select {
 				case <-enough:
 					over = true

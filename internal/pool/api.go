@@ -68,13 +68,13 @@ type Token struct {
 	Dies      time.Time     // the end of the token's life; the margin is not subtracted
 	TTL       time.Duration // time from the hand-out to Dies
 	Source    Source
-	Joined    bool // another caller, which waited with the same Idempotency-Key, got the token first
+	Joined    bool // whether another caller, which waited with the same Idempotency-Key, got the token first
 
 	// The method Return needs the following fields.
 	identity captcha.ID
 	margin   time.Duration
 	element  string // the token's list element in Redis
-	handout  string // identifies this hand-out, so that it is returned at most once; "" = never returned
+	handout  string // identifies this hand-out, so that the token is returned at most once; "" = it is never returned
 }
 
 // Request asks for one token.
@@ -100,7 +100,8 @@ type Request struct {
 	Rate    int
 	RatePer time.Duration
 	// EndOnFailure ends the wait with a *FailedError if an order failed and too few orders and tokens
-	// are left for this caller; see Failure.Answer. Otherwise the caller waits for the next order.
+	// are left for this caller; see Failure.Answer. Without EndOnFailure, the caller waits for the
+	// next order.
 	EndOnFailure bool
 }
 
@@ -137,7 +138,7 @@ type Window struct {
 	Left   time.Duration // time until the window ends
 }
 
-// WindowLimit limits the windows of an identity that one caller may have. The zero value sets no
+// WindowLimit limits how many windows of one identity a caller may have. The zero value sets no
 // limit.
 type WindowLimit struct {
 	Caller string
@@ -157,8 +158,8 @@ type Stock struct {
 	NextEnd   time.Duration   // time until the first deadline of an order; 0 = no order
 	Unknown   int             // orders that the provider may or may not have accepted
 	Bought    int             // orders that count as bought, including the orders in Unknown
-	HourUsed  int             // solves in the target's budget of the last 60 min; 0 without a budget
-	DayUsed   int             // solves in the target's budget of the last 24 h; 0 without a budget
+	HourUsed  int             // solves of the last 60 min in the target's budget; 0 without a budget
+	DayUsed   int             // solves of the last 24 h in the target's budget; 0 without a budget
 	OrderAges []time.Duration // ages of the orders in flight, oldest first
 	Leads     []time.Duration // the last 48 lead times, newest first
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
@@ -178,18 +179,17 @@ type Stock struct {
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
-//
-// The stats hash names a counter by its field in lower case. The status document names a counter by
-// the tag of its field.
+//In the stats hash, a counter has the name of its field in lower case. In the status document, it
+//has the JSON name in the field's tag.
 type Figures struct {
 	// Requests is the sum of Hits, Waited and Misses. For a target, Requests also counts callers that
-	// hung up while they waited; for a guest, Requests also counts refused requests. Callers that
-	// share a wait at one replica and an Idempotency-Key count once.
+	// hung up while they waited; for a guest, Requests also counts refused requests. Callers that wait
+	// at one replica with the same Idempotency-Key count once.
 	Requests  int64 `json:"requests"`
 	Hits      int64 `json:"hits"`      // callers that got a token at once
 	Waited    int64 `json:"waited"`    // callers that got a token that landed while they waited
 	Misses    int64 `json:"misses"`    // callers that got no token
-	Refused   int64 `json:"-"`         // requests for guests for which no token could come
+	Refused   int64 `json:"-"`         // requests for guests that were refused, because no token could come
 	Replays   int64 `json:"-"`         // tokens repeated for an Idempotency-Key; not part of Requests
 	Bought    int64 `json:"bought"`    // orders that the provider accepted or may have accepted
 	Solved    int64 `json:"solved"`    // tokens that landed

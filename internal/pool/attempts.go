@@ -40,8 +40,8 @@ func attemptsKept(a Attempt, guest bool) time.Duration {
 // then allows one order in 5 s. While the provider rejects the parameters, the interval grows from a
 // minute to an hour.
 type Attempts struct {
-	Refused  int           // submits that the provider refused, in a row
-	Failed   int           // accepted orders that brought no token, in a row
+	Refused  int           // submits that the provider refused
+	Failed   int           // accepted orders that brought no token
 	Hopeless bool          // whether the provider rejects the parameters
 	Reason   string        // reason of the last failure
 	Bounded  time.Duration // how long the identity has been bounded; 0 = it is not bounded

@@ -67,9 +67,9 @@ func (n *notifier) wakeWaiters(id captcha.ID) {
 	n.changed(id)
 }
 
-// listen handles the messages of the channel until ctx ends. A message is a changed identity, the key
-// of a claim, or an ended order. A lost message causes only a delay, because queues and claims also
-// poll.
+// listen handles the messages of the channel until ctx ends. A message names a changed identity,
+// the key of a claim, or an ended order. A lost message causes only a delay, because queues and
+// claims also poll.
 func (n *notifier) listen(ctx context.Context) {
 	n.db.Listen(ctx, func(message string) {
 		id, rest, _ := strings.Cut(message, " ")

@@ -16,8 +16,8 @@ import (
 // endedKept is how long Redis keeps the end of an order unless Forget removes the end earlier.
 const endedKept = 7 * 24 * time.Hour
 
-// Endings reads and removes the ends of orders. For the history, the script that ends an order stores
-// an entry about the end beside the stock.
+// Endings reads and removes the ends of orders. The script that ends an order also stores an entry
+// about the end, which the history reads.
 type Endings struct{ *client }
 
 // The values of EndedOrder.How.
@@ -234,17 +234,18 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 const sweepBatch = 500
 
 const (
-	// placedEvery is the minimum interval at which one process writes one identity to the list of
-	// placed identities.
+	// placedEvery is the minimum interval between two writes of one identity to the list of placed
+	// identities by one process.
 	placedEvery = 10 * time.Minute
-	// placedKept is how long an identity stays on the list after the deadline of its order. The time
-	// covers a script that ends the order late, and placedEvery.
+	// placedKept is how long an identity stays on the list after the deadline of its order. placedKept
+	// exceeds placedEvery, because listPlaced may skip the write for a later order. The rest of the
+	// time is for scripts that end an order late.
 	placedKept = 2 * time.Hour
 )
 
 // listPlaced adds an identity to the list of placed identities, so that Sweep finds the ends of the
-// identity's orders even if no replica settles them. For each identity listPlaced costs one exchange
-// with Redis in each placedEvery.
+// identity's orders even if no replica settles them. For each identity, listPlaced makes at most
+// one exchange with Redis per placedEvery.
 func (s *Orders) listPlaced(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil

@@ -32,8 +32,8 @@ func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
 
-// add adds a value to the counter with this name in the stats hash. Unknown names may come from other
-// versions and are ignored.
+// add adds a value to the counter that has this name in the stats hash. Unknown names may come from
+// other versions of poold and are ignored.
 func (f *Figures) add(name, value string) {
 	if field, known := counters[name]; known {
 		count, _ := strconv.ParseInt(value, 10, 64)
@@ -47,8 +47,8 @@ type Day struct {
 	Figures Figures
 }
 
-// Days returns the figures of those of the last seven days that have events, newest day first. Events
-// before the first known day belong to no day.
+// Days returns the figures of the last seven days, newest day first, without the days that have no
+// events. Events before the first known day belong to no day.
 func (s *Stock) Days(today time.Time) []Day {
 	last := today.Unix() / (24 * 60 * 60)
 	list := []Day{}
@@ -107,8 +107,8 @@ var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "so
 type Period struct {
 	At      time.Time // start of the period
 	Figures Figures
-	// Fresh is the lowest number of fresh tokens at the looks that noted the counters, and Want the
-	// wanted number at the last of them; -1 = unknown.
+	// Fresh and Want come from the looks that added counts to the period. Fresh is the lowest number
+	// of fresh tokens at these looks, and Want is the wanted number at the last one; -1 = unknown.
 	Fresh, Want int
 }
 
@@ -130,7 +130,7 @@ func (s *Tokens) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]P
 	start := now.Truncate(time.Hour).Add(-24 * time.Hour)
 	list := periods(byHour.Val(), time.Hour, start)
 	if minutes := periods(byMinute.Val(), time.Minute, start.Add(time.Hour-1)); len(minutes) > 0 {
-		list = addMinute(list, minutes[len(minutes)-1]) // look.lua adds the newest minute later
+		list = addMinute(list, minutes[len(minutes)-1]) // look.lua adds the newest minute to its hour at a later look
 	}
 	return list, nil
 }
@@ -146,8 +146,8 @@ func addMinute(list []Period, minute Period) []Period {
 	return append(list, minute)
 }
 
-// periods parses the part after the first | of a text that look.lua stores, which is for look.lua
-// only. It returns the periods with counts that begin after start, oldest first.
+// periods parses a text that look.lua stores, without the part before the first |, which only
+// look.lua uses. It returns the periods with counts that begin after start, oldest first.
 func periods(text string, unit time.Duration, start time.Time) []Period {
 	list := []Period{}
 	_, lines, _ := strings.Cut(text, "|")

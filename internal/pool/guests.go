@@ -19,9 +19,9 @@ const (
 	guestUnused = time.Minute
 	// guestBatch is the maximum number of guests in one exchange.
 	guestBatch = 128
-	// surveyTries is the maximum number of attempts of one Survey. An attempt fails if a guest
-	// retires meanwhile. During the last attempt no replica adds figures to the common row, for at
-	// most surveyHold.
+	// surveyTries is the maximum number of attempts of one Survey. An attempt fails if a guest retires
+	// meanwhile. During the last attempt, but for at most surveyHold, no replica adds figures to the
+	// common row.
 	surveyTries = 4
 	surveyHold  = 10 * time.Second
 )
@@ -29,9 +29,9 @@ const (
 // errRestless means that a guest retired during each attempt of a survey.
 var errRestless = errors.New("pool: guests retired during every try of a survey; ask again")
 
-// Guests keeps the identities without a target that callers request. All replicas share them. After
-// the last token and order of a guest have ended, its figures are added to the common row of all
-// guests. Guests is safe for concurrent use.
+// Guests keeps the identities that callers request and that have no target. All replicas share
+// them. After the last token and order of a guest have ended, its figures are added to the common
+// row of all guests. Guests is safe for concurrent use.
 type Guests struct {
 	*client
 
@@ -69,8 +69,9 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	return nil
 }
 
-// Count counts requests for guests that do not call Take: refused requests, and replays to callers
-// that joined another caller's wait. After an error, the requests may or may not be counted.
+// Count counts requests for guests for which Take is not called: refused requests, and replays to
+// callers that joined another caller's wait. After an error, the requests may or may not be
+// counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
 	k.mark += rand.Text()

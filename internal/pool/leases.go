@@ -11,9 +11,9 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Adopt makes this replica the owner of those of the given orders whose leases have expired. The
-// result gone has the orders that no longer exist. If the journal line of an order is unreadable,
-// Adopt fails and still returns the other orders.
+// Adopt makes this replica the owner of each given order whose lease has expired. The result gone
+// has the orders that no longer exist. If the journal line of an order is unreadable, Adopt fails
+// and still returns the other orders.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
 	for i, order := range orders {

@@ -63,7 +63,8 @@ func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Durati
 func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
-		// The call is skipped, because a node that hangs would delay the replies of the other nodes.
+		// If the node of an identity hangs, its call is skipped, because the call would delay the replies
+		// of the other nodes.
 		stocks[i].Err = s.db.Away(ctx, string(q.ID))
 	}
 	answers := make([]*redisdb.Answer, len(queries))

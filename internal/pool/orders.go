@@ -248,9 +248,9 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	return EndResult(reply), nil
 }
 
-// Remembers reports whether Redis knows that an order has ended, at any replica. The end of an order
-// with a token is known as long as Report accepts reports on the token. Any other end is known for a
-// minute.
+// Remembers reports whether Redis knows that an order has ended. Any replica may have ended the
+// order. The end of an order with a token is known as long as Report accepts reports on the token.
+// Any other end is known for a minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()
 	return n == 1, err

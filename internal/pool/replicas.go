@@ -15,7 +15,8 @@ import (
 // sharedFor is how long Redis keeps a shared status.
 const sharedFor = time.Hour
 
-// Replicas stores the list of live replicas, and the status of each identity that they share.
+// Replicas stores the list of live replicas, and the status of each identity, which all replicas
+// share.
 type Replicas struct{ *client }
 
 // Heartbeat registers this replica as alive for the given time. The results are the name of this

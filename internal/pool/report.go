@@ -18,8 +18,8 @@ type Sale struct {
 	Age      time.Duration // time since the earliest possible time of the solve
 }
 
-// TokenID returns the ID of an order's token for one of the callers that share the token. The callers
-// can make one report together.
+// TokenID returns the ID of an order's token for one of the callers that share the token. All these
+// callers together can make one report.
 func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, error) {
 	signer, err := s.secret.Signer(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, err
 	return signer.ID(order, caller), nil
 }
 
-// Sold describes a token that was handed out. Sold fails with ErrUnknownToken if the caller did not
-// get the token, or if the token died more than 15 min ago.
+// Sold checks that the caller can report on a token. Sold fails with ErrUnknownToken if the caller
+// did not get the token, or if the token died more than 15 min ago.
 func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {

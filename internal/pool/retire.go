@@ -24,8 +24,8 @@ const (
 	// keyLife, which is the life of these figures.
 	nonceApart = keyLife + 24*time.Hour
 	// leftFor is how long an identity counts as handed over to a target, even if a replica with an
-	// older pools.yaml uses the identity as a guest. This time exceeds the time that such a use stays
-	// on the list.
+	// older pools.yaml uses the identity as a guest. This time exceeds the time for which such a use
+	// keeps the identity on the list of guests.
 	leftFor = 15 * time.Minute
 	// leaveBatch is the maximum number of identities that one exchange looks up in the list of
 	// guests.
@@ -89,7 +89,7 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// advance makes the steps of retiring or handing over guests that are possible now.
+// advance takes all steps of retiring and handing over guests that are possible now.
 func (g *Guests) advance(ctx context.Context, due []*dueGuest) error {
 	return errors.Join(g.setApart(ctx, due), g.addToRow(ctx, due), g.deleteAdded(ctx, due), g.release(ctx, due))
 }

@@ -42,7 +42,7 @@ type returns struct {
 	closing <-chan struct{}
 
 	mu      sync.Mutex
-	pending map[captcha.ID][]pendingReturn // tokens that are not in Redis yet; one goroutine for each identity
+	pending map[captcha.ID][]pendingReturn // tokens that are not back in Redis yet; each of these identities has one goroutine
 }
 
 type pendingReturn struct {
@@ -58,11 +58,12 @@ func (r *returns) add(t Token) error {
 		r.mu.Unlock()
 		return errFullReturns
 	}
-	// The TTL began at the hand-out, so the token is certainly dead after the TTL from now.
+	// The TTL began at the hand-out, so the token is certainly dead when the TTL has passed again from
+	// now.
 	r.pending[id] = append(waiting, pendingReturn{token: t, until: time.Now().Add(t.TTL)})
 	r.mu.Unlock()
 	if !working && !r.spawn(func() { r.putBackAll(id) }) {
-		r.putBackAll(id) // after Close, putBackAll tries once for each token
+		r.putBackAll(id) // after Close, putBackAll stops at the first error
 	}
 	return nil
 }

@@ -26,9 +26,9 @@ type Options struct {
 	Log            *slog.Logger
 	// OnChange is called after a change of an identity at this replica: a take, a new pending caller,
 	// the end of an order, a return. OnChange is also called for each message of the channel. A
-	// message is an identity that changed at another replica (a landing while callers wait, a pause,
-	// a window), or the key of a claim that ended or was released (see redisclaims). OnChange must
-	// not block; it may be nil.
+	// message names an identity that changed at another replica (a landing while callers wait, a
+	// pause, a window), or the key of a claim that ended or was released (see redisclaims). OnChange
+	// must not block; it may be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica. The argument how is Solved,
 	// RepeatedText or Failure.Message. OnEnded must not block; it may be nil.
@@ -40,8 +40,9 @@ type Options struct {
 	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
 	// simulate hours set a longer interval.
 	Probe time.Duration
-	// Endings limits the stored ends of orders per identity, until Endings.Forget removes them; 0 =
-	// none are stored. An end takes 600 bytes. Figures.Unrecorded counts the ends beyond the limit.
+	// Endings limits how many ends of orders Redis stores per identity; 0 = none. The method
+	// Endings.Forget removes ends. An end takes 600 bytes. Figures.Unrecorded counts the ends beyond
+	// the limit.
 	Endings int
 	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -54,8 +54,8 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	var rate, maxWaiting int
 	for _, group := range [][]*waiter{c.immediate, c.waiters} {
 		for _, w := range group {
-			// The callers' values differ only around a reload. The longest margin is safe. Any
-			// caller's rate and maxWaiting are safe.
+			// The callers' values differ only for a moment after a reload of pools.yaml. The longest margin
+			// is safe for all callers. Any caller's rate and maxWaiting are good enough.
 			margin = max(margin, w.margin)
 			rate, ratePer, maxWaiting = w.rate, w.ratePer, w.maxWaiting
 		}

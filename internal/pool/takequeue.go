@@ -14,8 +14,8 @@ const (
 	// mostImmediate and mostWaiters limit the work of one script call.
 	mostImmediate = 128
 	mostWaiters   = 500
-	// pollEvery is the interval of the calls of take.lua for pending callers if no wake-up comes. The
-	// calls also refresh the callers' tickets, which expire after 2 s.
+	// pollEvery is the interval at which a queue calls take.lua for its pending callers if no wake-up
+	// comes. The calls also refresh the callers' tickets, which expire after 2 s.
 	pollEvery = 500 * time.Millisecond
 	// receiptLife is how long a take can be retried.
 	receiptLife = 10 * time.Minute

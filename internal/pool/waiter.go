@@ -17,7 +17,7 @@ type waiter struct {
 	rate         int
 	ratePer      int64  // ms
 	ticket       string // name of the ticket; "" = the waiter never gets one
-	holder       string // this replica's holder of a ticket that several replicas share; "" = none
+	holder       string // names this replica as a holder of a ticket that several replicas share; "" = no such ticket
 	once         string // Redis key of the Idempotency-Key; "" = no Idempotency-Key
 
 	// The serve loop owns came, which is the time of the caller's arrival. The zero time means that
@@ -33,7 +33,7 @@ type waiter struct {
 	parked    bool       // whether takeQueue.parked contains the waiter
 	done      bool       // whether the waiter was answered or all its callers left
 	outcome   int        // outcome of the request if all callers left
-	limited   error      // the *RateError because of which the waiter gets no token; nil = none
+	limited   error      // the *RateError if only the rate keeps a token from the waiter; nil = another reason
 }
 
 // listener receives the answer of one caller; its capacity is 1.

@@ -13,7 +13,7 @@ const (
 	// mostWindows is the maximum number of running and future windows of an identity.
 	mostWindows = 100
 	// windowSlack is the maximum difference between the times of two calls that mean the same window.
-	// windowSlack covers the way to Redis, and a retry after a lost reply.
+	// windowSlack allows for the way to Redis and for a retry after a lost reply.
 	windowSlack = 2 * redisdb.CallTimeout
 )
 

@@ -20,8 +20,8 @@ for i = ARGV.size + 1, #ARGV do
   local e = entry_of(order)
   local deadline = redis.call('ZSCORE', KEYS.orders, order)
   local lease = tonumber(redis.call('ZSCORE', KEYS.leases, order) or 0)
-  -- A lease that ends too late was written before Redis' clock was set back. A live owner would have
-  -- renewed it since.
+  -- A lease whose end is too far in the future was written before Redis' clock was set back. A live
+  -- owner would have renewed it since.
   local stale = lease > now + tonumber(ARGV.lease_ms) + clocks
   if not e or not deadline then
     gone[#gone + 1] = order

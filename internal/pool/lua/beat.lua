@@ -8,8 +8,8 @@ local now = now_ms()
 expect('ZCARD', KEYS.replicas)
 redis.call('ZADD', KEYS.replicas, ms(now + ARGV.life_ms), ARGV.replica)
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '-inf', ms(now))
--- An entry with too late an end was written before Redis' clock was set back. The next heartbeat of a
--- live replica adds the entry again.
+-- An entry whose end is too far in the future was written before Redis' clock was set back. The
+-- next heartbeat of a live replica adds the entry again.
 local longest = 60000
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '(' .. ms(now + longest + clocks), '+inf')
 redis.call('PEXPIRE', KEYS.replicas, ARGV.life_ms)

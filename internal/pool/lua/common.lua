@@ -53,8 +53,8 @@ local function death_of(element)
     and tonumber(string.sub(element, 1, 13))
 end
 
--- set_aside counts a value of another program. Unless Redis is out of memory, it also keeps the value
--- among the latest 20 for the operator.
+-- set_aside counts a value of another program. It also keeps the latest 20 such values for the
+-- operator, unless Redis is out of memory.
 local function set_aside(junk, stats, value)
   redis.pcall('LPUSH', junk, value)
   redis.pcall('LTRIM', junk, 0, 19)

@@ -6,7 +6,7 @@
 --        not_after: Unix ms
 --        known_ms: life of the nonce, longer than the life of the figures
 -- Reply  1 the figures were added, 0 an earlier call added them, -1 the call came too late, -2 a
---        survey forbids it now
+--        survey forbids additions now
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 if redis.call('ZSCORE', KEYS.added, ARGV.name) then

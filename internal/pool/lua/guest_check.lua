@@ -5,7 +5,7 @@
 -- ARGV   survey, then nonces of figures;
 --        survey: random name of the survey
 -- Reply  {folds added};
---        folds: how often any figures were added to the row since it exists
+--        folds: how often figures were added to the row since the row was created
 --        added: for each nonce 1 if its figures were added, else 0
 -- Errors WRONGTYPE, after the hold was released
 if redis.call('GET', KEYS.hold) == ARGV.survey then

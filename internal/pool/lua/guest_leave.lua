@@ -1,6 +1,6 @@
--- Hands a guest over to the target that has its identity now. The guest's figures are set apart under
--- a nonce, for the row of all guests, and the target's figures start. The guest's tokens and bought
--- orders count as discarded for the guests, and as bought for the target.
+-- Hands a guest over to the target that has its identity now. The guest's figures are set apart
+-- under a nonce, for the row of all guests. Then the figures of the target begin. The guest's
+-- tokens and bought orders count as discarded for the guests, and as bought for the target.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended

@@ -35,8 +35,8 @@ local function numbers(text)
 end
 
 -- add_period adds counts to a period in a text of the form "|period counts|…", the newest period
--- first, and returns the text with at most the last `most` periods. The last two counts are the lowest
--- number of fresh tokens, and the wanted number, -1 = unchanged.
+-- first, and returns the text with at most the last `most` periods. The last two counts are the
+-- lowest number of fresh tokens and the wanted number (-1 = unchanged).
 local function add_period(text, period, counts, most)
   local last, newest, rest = string.match(text, '^|(%d+) ([^|]*)(.*)$')
   local fresh, want, had = #counts - 1, #counts, numbers(newest or '')
@@ -58,13 +58,13 @@ local function add_period(text, period, counts, most)
   return '|' .. ms(period) .. ' ' .. table.concat(sum, ' ') .. rest
 end
 
--- end_minute adds the newest minute of the last hour to its hour in the last day, unless it is the
--- minute of this look.
+-- end_minute adds the counts of the newest stored minute to their hour in the text of the last day,
+-- unless that minute is the minute of this look.
 local function end_minute(rest, minute)
   local last, counts = string.match(rest, '^|(%d+) ([^|]*)')
   counts = numbers(counts or '')
   if #counts < 8 or tonumber(last) == minute then
-    return -- fewer counts come from an older version
+    return -- a line with fewer counts comes from an older version of poold
   end
   local hours = redis.pcall('GET', KEYS.hours)
   hours = add_period(type(hours) == 'string' and hours or '', math.floor(tonumber(last) / 60), counts, 24)

@@ -33,8 +33,8 @@ if ARGV.owner ~= '' and e.owner ~= ARGV.owner then
 end
 remove(order)
 local now = now_ms()
--- The birth is the time of the placing in the journal plus birth_ms. An argument with the token's age
--- would be wrong if Redis hangs during this call.
+-- The birth is the time of the placing in the journal plus birth_ms. If the argument were the
+-- token's age, the birth would be too late whenever Redis hangs during this call.
 local born = math.min(now, e.placed + tonumber(ARGV.birth_ms))
 local lifetime = tonumber(ARGV.lifetime_ms)
 local dead = born + lifetime

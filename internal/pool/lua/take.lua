@@ -1,5 +1,5 @@
--- Hands out tokens to callers of one replica. First come the waiters, in the order of their tickets
--- in the queue. Then come the immediate callers, which accept any token and never queue.
+-- Hands out tokens to callers of one replica. The script serves the waiters first, in the order of
+-- their tickets. Then it serves the immediate callers, which accept any token and never queue.
 --
 -- KEYS   tokens tickets seen stats receipt rate junk failures, then one for each Idempotency-Key
 -- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,

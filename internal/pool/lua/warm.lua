@@ -50,7 +50,7 @@ for _, w in ipairs(windows) do
 end
 
 -- Windows of callers with a limit count against the limit of the identity only for such callers. So
--- they never prevent a window of a caller without a limit.
+-- such windows never prevent a window of a caller without a limit.
 local caller, maker = ARGV.caller, pairs_of(redis.call('HGETALL', KEYS.warmers))
 local own, limited, makers = 0, 0, {}
 for _, member in ipairs(kept) do

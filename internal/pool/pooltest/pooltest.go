@@ -1,5 +1,5 @@
-// Package pooltest opens a store that has the methods of all parts in one type. Tests of package
-// pool's users import it.
+// Package pooltest opens a store that has the methods of all parts in one type. The tests of
+// packages that use package pool import it.
 package pooltest
 
 import (

@@ -179,8 +179,9 @@ type Stock struct {
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
-//In the stats hash, a counter has the name of its field in lower case. In the status document, it
-//has the JSON name in the field's tag.
+//
+// In the stats hash, a counter has the name of its field in lower case. In the status document, it
+// has the JSON name in the field's tag.
 type Figures struct {
 	// Requests is the sum of Hits, Waited and Misses. For a target, Requests also counts callers that
 	// hung up while they waited; for a guest, Requests also counts refused requests. Callers that wait

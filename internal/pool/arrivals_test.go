@@ -33,16 +33,16 @@ func (r *requests) of(id captcha.ID) []time.Time {
 	return slices.Clone(r.came[id])
 }
 
-// OnRequest is called for each request that Redis counts, whatever the result of the request. The
-// call has the time of arrival and comes before the wait ends.
+// OnRequest is called for each request that Redis counts, whatever the result of the request.
+// OnRequest gets the time of the request's arrival, and is called before the wait ends.
 func testOnRequestReportsEachRequest(t *testing.T, o Options) {
 	var told requests
 	o.OnRequest = told.note
 	s, id, limited := open(t, o), identity("told"), identity("limited")
 	check := func(what string, id captcha.ID, want int64) {
 		t.Helper()
-		// OnRequest is called shortly after the reply, and a caller that hangs up does not wait for
-		// this call.
+		// OnRequest is called shortly after the reply, and a caller that hangs up does not wait for the
+		// call of OnRequest.
 		testkit.Within(t, 20*time.Second, what+": all to be told", func() bool { return int64(len(told.of(id))) >= want })
 		if counted, n := look(t, s, id).Figures.Requests, int64(len(told.of(id))); counted != want || n != want {
 			t.Errorf("%s: Redis has counted %d, and %d were told; want %d", what, counted, n, want)

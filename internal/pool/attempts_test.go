@@ -35,7 +35,7 @@ func endOrder(t *testing.T, s *replica, order Ref, a Attempt) {
 	}
 }
 
-// solve lands a token for an order. The order is placed even if the identity is bounded.
+// solve places an order and settles it with a token. The test fails if Place refuses the order.
 func solve(t *testing.T, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	placing, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1000, TTL: time.Minute})
@@ -47,7 +47,7 @@ func solve(t *testing.T, s *replica, id captcha.ID, order string) {
 	}
 }
 
-// Three refusals in a row bound an identity over all replicas. A solve ends the bound.
+// After three refusals in a row, an identity is bounded at all replicas. A solve ends the bound.
 func testAttemptsAreBounded(t *testing.T, o Options) {
 	o.Prefix = "attempts"
 	one, two, id, n := open(t, o), open(t, o), identity("refused"), 0
@@ -74,8 +74,8 @@ func testAttemptsAreBounded(t *testing.T, o Options) {
 	}
 }
 
-// At most 15 orders are placed before a bound and in its first minute together. Afterwards one order
-// is placed in 5 s.
+// At most 15 orders are placed before a bound and in its first minute together. Afterwards one
+// order is placed every 5 s.
 func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		n, placed := 0, []time.Duration{}
@@ -122,7 +122,7 @@ func TestBurstsReplaceProbes(t *testing.T) {
 }
 
 // Rejected parameters are probed after 1, 2, 4 … 60 minutes, and are remembered meanwhile. The
-// rejection of a guest is soon forgotten.
+// rejection of a guest's parameters is forgotten after two minutes.
 func TestRejectedParametersAreProbed(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

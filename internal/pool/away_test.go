@@ -108,7 +108,8 @@ func newReplica(t testing.TB) *replica {
 	return r
 }
 
-// restart replaces the store by a new store without any memory. Afterwards the guest is due.
+// restart replaces the store with a new store that has no cached state. Afterwards the guest is due
+// for a check.
 func (r *replica) restart(t testing.TB) {
 	t.Helper()
 	time.Sleep(2 * time.Minute)
@@ -212,8 +213,9 @@ func TestEveryMethodIsCalled(t *testing.T) {
 	}
 }
 
-// If Redis refuses any command of a call, the call fails with ErrDown. If Redis refuses all commands,
-// the call changes nothing. Only a refused announcement is no error, because replicas also poll.
+// If Redis refuses any command of a call, the call fails with ErrDown. If Redis refuses all
+// commands, the call changes nothing. The exception is PUBLISH: a refused announcement is not an
+// error, because replicas also poll.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,8 @@ func fill(b *testing.B, s *replica, list string, n int) {
 	}
 }
 
-// BenchmarkTakeAtLowLoad compares the take of a single caller with a bare LPOP through the same
-// client, in turns. The benchmark reports both medians.
+// BenchmarkTakeAtLowLoad compares the takes of a single caller with bare LPOP commands through the
+// same client. Takes and LPOPs alternate. The benchmark reports both medians.
 func BenchmarkTakeAtLowLoad(b *testing.B) {
 	s, id := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"}), captcha.ID("bench")
 	fill(b, s, s.keys(id).tokens, b.N)
@@ -103,8 +103,8 @@ func median(d []time.Duration) float64 {
 }
 
 // BenchmarkGuests measures the whole life of b.N guests in the store: request, order, landing, take
-// and retirement. The benchmark reports how many keys and bytes remain in Redis, and how many bytes
-// in this process. Tokens live for a second here.
+// and retirement. The benchmark reports how many keys remain in Redis, and how many bytes of heap
+// remain in this process. The tokens live for one second.
 func BenchmarkGuests(b *testing.B) {
 	addr := redistest.Server(b)
 	s := open(b, Options{Addresses: "redis://" + addr, Prefix: "bench"})
@@ -130,7 +130,7 @@ func BenchmarkGuests(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			makeDue(b, s, id) // as after guestUnused
+			makeDue(b, s, id) // as if guestUnused had passed
 			if next.Load()%guestBatch == 0 {
 				if _, err := s.Guests.Retire(b.Context(), noTargets); err != nil {
 					b.Error(err)
@@ -140,7 +140,7 @@ func BenchmarkGuests(b *testing.B) {
 	})
 	b.StopTimer()
 	for listed(b, s) > 0 {
-		time.Sleep(time.Second) // until untaken tokens are dead and claims have expired
+		time.Sleep(time.Second) // until the tokens that were not taken are dead and the leases of guests have expired
 		for _, id := range s.db.Slow.ZRange(b.Context(), s.guests().guests, 0, -1).Val() {
 			makeDue(b, s, captcha.ID(id))
 		}
@@ -184,7 +184,7 @@ func BenchmarkLandings(b *testing.B) {
 				if how, err := s.Settle(b.Context(), Landing{Ref: ref, Provider: "p", Value: ref.Order, Lifetime: time.Second}); err != nil || how != Ended {
 					b.Fatal(how, err)
 				}
-				if i%100 == 99 { // as the history removes them
+				if i%100 == 99 { // removes the ends, as the history does
 					for n := range 100 {
 						s.db.Slow.Del(b.Context(), s.keys(identity(fmt.Sprint("landings ", n))).ended)
 					}
@@ -194,9 +194,9 @@ func BenchmarkLandings(b *testing.B) {
 	}
 }
 
-// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a status does. The benchmark compares a
-// survey without the last hour, a survey of idle identities, and a survey of identities with events
-// in each minute. The benchmark reports the time per identity.
+// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a request for the status does. The
+// benchmark compares a survey without the last hour, a survey of idle identities, and a survey of
+// identities with events in each minute. The benchmark reports the time per identity.
 func BenchmarkSurveyWithTheHour(b *testing.B) {
 	const identities, part = 10_000, 50
 	for name, c := range map[string]struct{ told, busy bool }{"not-told": {}, "rest": {told: true}, "busy": {told: true, busy: true}} {

@@ -47,7 +47,7 @@ func testBudgetsSlide(t *testing.T, o Options) {
 			t.Fatalf("within the budget: %+v", got)
 		}
 	}
-	// A retry of the same order costs nothing more.
+	// A retry of the same order is not counted again.
 	order.Ref = Ref{id, "o3"}
 	placeOrder(t, s, order)
 	about(put(), time.Hour)
@@ -71,7 +71,7 @@ func testBudgetsSlide(t *testing.T, o Options) {
 		}
 	}
 	about(put(), 24*time.Hour-61*time.Minute)
-	// After the limit was lowered, the wait lasts until more than one order leaves the window.
+	// After the limit is lowered, more than one order must leave the window before the next order.
 	order.PerDay = 3
 	about(put(), 24*time.Hour-61*time.Minute)
 	order.PerDay = 2

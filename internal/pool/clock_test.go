@@ -32,7 +32,7 @@ func TestRedisClockIsSetBack(t *testing.T) {
 			if _, err := s.Take(t.Context(), limited); err != nil {
 				t.Fatal(name, err)
 			}
-			stock(t, s, id, 1, 70*time.Second, lifetime) // after the jump it seems young
+			stock(t, s, id, 1, 70*time.Second, lifetime) // after the jump, this token seems young
 			stock(t, s, id, 1, 5*time.Second, lifetime)
 			server.SetTime(time.Now().Add(-c.back))
 			token, err := s.Take(t.Context(), Request{ID: id, Margin: margin})
@@ -47,8 +47,8 @@ func TestRedisClockIsSetBack(t *testing.T) {
 			if f := got.Figures; f.Bought != f.Hits+f.Expired+int64(got.Fresh) {
 				t.Errorf("%s: the books: %+v", name, got)
 			}
-			// Later purchases count as usual, and the rate does not block takes until the clock has
-			// caught up.
+			// Later purchases count as usual. The rate does not block takes for as long as the clock was set
+			// back.
 			stock(t, s, id, 2, 0, lifetime)
 			if _, err := s.Take(t.Context(), limited); err != nil {
 				t.Errorf("%s: bought afterwards: %v", name, err)
@@ -57,9 +57,9 @@ func TestRedisClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Redis' clock is set back. A replica that died earlier causes no delay: its tickets are skipped, its
-// orders are adopted, and it does not count as alive. A step of up to 10 s changes nothing, because
-// the clocks of two nodes may differ by as much.
+// Redis' clock is set back. A replica that died before the step causes no delay: its tickets are
+// skipped, its orders are adopted, and it does not count as alive. A step of up to 10 s changes
+// nothing, because the clocks of two nodes may differ by as much.
 func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		back    time.Duration
@@ -109,7 +109,7 @@ func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
 	}
 }
 
-// The birth of a token is never in the future, even if the service claims so.
+// The birth of a token is never in the future, even if Landing.SincePlaced leads to a future time.
 func TestBirthsAreNotInTheFuture(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
@@ -121,8 +121,8 @@ func TestBirthsAreNotInTheFuture(t *testing.T) {
 	})
 }
 
-// The tokens of a guest have no margin. The tokens of a guest survive a step back of Redis' clock of
-// up to 10 s.
+// A guest's tokens have no margin. They stay in the stock if Redis' clock is set back by up to 10
+// s.
 func TestGuestsAfterRedisClockIsSetBack(t *testing.T) {
 	for back, want := range map[time.Duration]GuestStock{
 		9 * time.Second: {Guests: 1, Fresh: 1, Figures: Figures{Bought: 1, Solved: 1}},

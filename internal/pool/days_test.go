@@ -22,8 +22,8 @@ func openIdle(t *testing.T) *replica {
 	return s
 }
 
-// Days lists the figures of each of seven days, over midnight, whichever replica counts first on a
-// day. The sum of these figures is the total.
+// Days lists the figures of each of the last seven days, whichever event is the first of a day. The
+// sum of these figures is the total.
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("days")
@@ -82,7 +82,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 	})
 }
 
-// Counts from an older version belong to no day.
+// Counts from an older version of poold belong to no day.
 func TestDaysOmitOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("older")

@@ -12,8 +12,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// A token is fresh until the millisecond in which its margin begins. A token outlives a lead time
-// until one millisecond earlier.
+// A token is still fresh in the millisecond in which its margin begins. The count of outliving
+// tokens is stricter: it no longer includes a token whose margin and lead time begin in this
+// millisecond.
 func TestTokensLiveToTheMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const margin, lead = 40 * time.Second, 15 * time.Second
@@ -48,7 +49,7 @@ func TestTokensLiveToTheMillisecond(t *testing.T) {
 	})
 }
 
-// A token that is put back within its margin expires, whatever replica returns it.
+// A token that is put back within its margin counts as expired.
 func TestReturnWithinTheMarginExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, c := range []struct {
@@ -170,8 +171,8 @@ func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
 	})
 }
 
-// An order with a known task is not submitted again. The retry of a repeated landing gets the same
-// answer.
+// An order with a known task is not submitted again. If Settle returned Repeated, its retry also
+// returns Repeated.
 func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
@@ -248,7 +249,7 @@ func TestLooksProlongKeys(t *testing.T) {
 	})
 }
 
-// A new order fits as soon as a token or an order has expired, even without a look.
+// Place allows a new order as soon as a token or an order has expired, even without a look.
 func TestExpiredTokensAndOrdersMakeRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		wanted := func(name string, want bool) {
@@ -286,8 +287,8 @@ func TestPlaceChangesNothingBesideAForeignKey(t *testing.T) {
 	})
 }
 
-// A token that lands dead is counted and not stored. The lists of lead times and reports are sorted
-// newest first and have a maximum length.
+// A token that is dead when it lands is counted but not stored. The lists of lead times and reports
+// are sorted newest first and have a maximum length.
 func TestDeadLandingsLeadsAndReports(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)

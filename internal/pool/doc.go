@@ -52,7 +52,8 @@
 //
 // No script scans the list of tokens, except a take with a min_ttl. Writes that Redis loses
 // (failover, restart without AOF) are lost, because no other copy exists.
-//If Redis' clock goes back by more than the margin, the stock is discarded, because the birth of
-//its newest token is then in the future. If the clock goes back by more than 10 s, the stored
-//tickets, leases and heartbeats become invalid; live replicas renew their own.
+//
+// If Redis' clock goes back by more than the margin, the stock is discarded, because the birth of
+// its newest token is then in the future. If the clock goes back by more than 10 s, the stored
+// tickets, leases and heartbeats become invalid; live replicas renew their own.
 package pool

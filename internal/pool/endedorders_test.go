@@ -69,7 +69,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 		}
 	}
 	time.Sleep(50 * time.Millisecond)
-	look(t, s, id) // purges
+	look(t, s, id) // removes the orders whose deadline has passed
 
 	lines := s.db.Slow.ZCard(t.Context(), s.keys(id).ended).Val()
 	orders := ends(t, s, id)
@@ -114,7 +114,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	}
 }
 
-// Ends beyond the limit are counted and not stored. Without the option no end is stored.
+// Ends beyond the limit are counted and not stored. If Options.Endings is 0, no end is stored.
 func testEndsAreLimited(t *testing.T, o Options) {
 	for most, unrecorded := range map[int]int64{0: 0, 4: 3} {
 		o.Endings = most
@@ -179,7 +179,7 @@ func testSweepFindsEndedOrders(t *testing.T, o Options) {
 	}
 }
 
-// If the reply to an end is lost, the retry leaves one line.
+// If the reply to a call that ends an order is lost, the retry does not store a second line.
 func testRetriedEndsLeaveOneLine(t *testing.T, o Options) {
 	o.Endings = 1000
 	o.Prefix = "test-one end"

@@ -21,7 +21,7 @@ func idle(t *testing.T, redis *redistest.Bubble) *replica {
 }
 
 // A retried end ends the order once and gets the same answer. A different call finds no order.
-// Remembers knows the end as long as the API promises.
+// Remembers returns true for as long as its comment says.
 func TestEndingsAreRemembered(t *testing.T) {
 	for _, solved := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@ package pool
 
 import "testing"
 
-// RightsSuite contains tests that use the rights in the docs.
+// RightsSuite contains the tests that run as a Redis user with only the rights that the docs list.
 var RightsSuite = map[string]func(*testing.T, Options){
 	"Memory": testMemory, "ForeignKey": testForeignKey,
 }

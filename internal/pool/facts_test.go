@@ -47,7 +47,7 @@ func TestFactsContainTheIdentity(t *testing.T) {
 	}
 }
 
-// The stored form equals the form of older versions, which can read it.
+// The stored form equals the form of older versions of poold, so these versions can read it.
 func TestStoredFacts(t *testing.T) {
 	wanted := captcha.Identity{Type: captcha.HCaptcha, Enterprise: true, Sitekey: "k", Pageurl: "https://example.com/"}
 	full := Facts{

@@ -22,7 +22,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		// The nodes have a user with exactly the rights in the docs, also in a cluster.
+		// The nodes have a Redis user with exactly the rights that the docs list.
 		nodes := redistest.ClusterOf(t, 1, append([]string{"--user"}, redistest.Rights(t)...)...)
 		var addrs []string
 		for _, node := range nodes {
@@ -117,8 +117,8 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 	testkit.Within(t, 20*time.Second, "healthy again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	cancel()
 	working.Wait()
-	// A replica may lack the master's last writes. If a take is lost with them, its token is in the
-	// list again.
+	// The new master may lack the last writes of the old master. If a take is among the lost writes,
+	// its token is in the list again.
 	twice := 0
 	for _, times := range taken {
 		if times > 2 {

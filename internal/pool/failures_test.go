@@ -44,8 +44,9 @@ func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
 	}
 }
 
-// A failed order ends one wait and removes its ticket in the same step. The longest wait ends: the
-// longest at the replica that owned the order, or else the longest wait of all replicas.
+// A failed order ends one wait and removes the caller's ticket in the same step. It ends the
+// longest wait at the replica that owned the order. If no caller waits at that replica, it ends the
+// longest wait of all replicas.
 func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	o.Prefix = "test-failed orders"
 	one, two, id := open(t, o), open(t, o), identity("failed orders")
@@ -81,8 +82,8 @@ func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	}
 }
 
-// By the rule of Place, a failed order ends no wait if fresh tokens and other orders suffice for the
-// pending callers.
+// A failed order ends no wait if fresh tokens and other orders suffice for the pending callers.
+// Place uses the same rule.
 func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	s, id := open(t, o), identity("who lacks")
 	picky := asking(id)
@@ -329,7 +330,7 @@ func TestNewcomersMissEarlierFailures(t *testing.T) {
 	})
 }
 
-// A foreign member among the failures is no caller's answer.
+// A foreign member among the stored failures does not become the answer of a caller.
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, junk := range []string{"junk", "a|b|c", ""} {

@@ -59,7 +59,7 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 	balanced(t, got)
 }
 
-// Foreign values before many immediate takes cost no caller its token.
+// Foreign values among the tokens do not prevent immediate callers from getting tokens.
 func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("much junk")
 	stock(t, s, id, 2, 40*time.Second, time.Minute)
@@ -196,7 +196,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 		} else if err := s.db.Slow.Del(ctx, name).Err(); err != nil {
 			t.Fatal(err)
 		}
-		// A token that could not be put back before is put back now.
+		// Now the token that could not be put back is put back.
 		testkit.Within(t, 20*time.Second, "the token is back", func() bool {
 			return look(t, s, id).Figures.Returned == before.Figures.Returned+1
 		})
@@ -217,7 +217,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	}
 }
 
-// A token that lands behind a foreign value is still handed out in the order of its death.
+// Tokens before and behind a foreign value are still handed out in the order of their deaths.
 func TestTokensAreSortedBesideJunk(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Minute)

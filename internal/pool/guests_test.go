@@ -57,7 +57,7 @@ func survey(t testing.TB, s *replica) GuestStock {
 	return got
 }
 
-// served makes a guest whose only token was taken. Only the guest's figures are left.
+// served creates a guest whose only token was taken. Only the guest's figures are left.
 func served(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	use(t, s, id)
@@ -85,7 +85,7 @@ func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
 	return time.Until(time.UnixMilli(int64(at)))
 }
 
-// keysWith returns the keys of all masters whose names contain a text.
+// keysWith returns, from all masters, the keys whose names contain a text.
 func keysWith(t testing.TB, s *replica, text string) (found []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -121,7 +121,7 @@ func testReplicasShareGuests(t *testing.T, o Options) {
 	if err := two.Guests.Use(ctx, identity("g0"), GuestUse{Wait: 5 * time.Minute}); err != nil {
 		t.Error(err)
 	}
-	use(t, one, identity("g0")) // ends sooner
+	use(t, one, identity("g0")) // this use ends sooner and does not change the time of the check
 	if in := dueIn(t, one, identity("g0")); in < 350*time.Second || in > 365*time.Second {
 		t.Errorf("is looked at in %v", in)
 	}
@@ -156,7 +156,7 @@ func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
 		t.Error(settled, err)
 	}
 	makeDue(t, s, id)
-	if _, err := s.Guests.Retire(ctx, noTargets); err != nil { // the row has earlier figures
+	if _, err := s.Guests.Retire(ctx, noTargets); err != nil { // adds the set-apart figures to the row
 		t.Fatal(err)
 	}
 	makeDue(t, s, id)
@@ -166,9 +166,9 @@ func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
 	}
 }
 
-// Two replicas retire guests that two others use repeatedly, targets take over some guests, and
-// surveys run all the time. No counter decreases, each survey balances, and every event is counted
-// once.
+// Two replicas retire guests that two other replicas use repeatedly, targets take over some guests,
+// and surveys run all the time. No counter decreases, each survey balances, and every event is
+// counted once.
 func TestGuestsComeAndGo(t *testing.T) {
 	t.Parallel()
 	for _, server := range redistest.Kinds() {
@@ -239,7 +239,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 			last = got.Figures
 		})
 	})
-	var promoted []captcha.ID // in time
+	var promoted []captcha.ID // identities that targets take over during the test
 	for i := range callers / 2 {
 		for round := range 3 {
 			promoted = append(promoted, identity(fmt.Sprint("comes and goes ", i, " ", round)))
@@ -250,7 +250,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 		until(func() {
 			for _, id := range promoted {
 				if !all[3].db.Slow.HExists(t.Context(), all[3].keys(id).apart, leftField).Val() {
-					continue // a guest
+					continue // the identity is still a guest
 				}
 				if err := all[3].Guests.HandOver(t.Context(), []captcha.ID{id}); err != nil {
 					t.Error(err)
@@ -322,7 +322,8 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	}
 }
 
-// Many guests come and go. After all lives have ended, Redis has as many keys as before.
+// Many guests come and go. After everything of a round has expired, Redis has as many keys as after
+// the first round.
 func TestGuestsLeaveNoKeys(t *testing.T) {
 	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// The health check finds and names each fault that prevents hand-outs or landings, without any other
-// call. The fault is cleared when it has ended.
+// The health check finds and names each fault that prevents hand-outs or landings, even if no call
+// is made. When the fault has ended, the health check stops reporting it.
 func TestHealthNamesTheFault(t *testing.T) {
 	addr := redistest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})

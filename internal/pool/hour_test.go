@@ -20,8 +20,8 @@ func hour(t *testing.T, s *replica, q Query) []Period {
 	return stocks[0].Hour(time.Now())
 }
 
-// Hour lists the counts of each minute of the last hour, whichever replica looked. The sum of these
-// counts is the increase of the counters.
+// Hour lists the counts of each minute of the last hour, including the counts that a look without
+// Query.Hour added. The sum of these counts is the increase of the counters.
 func TestTheLastHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("hour")
@@ -63,7 +63,7 @@ func TestTheLastHour(t *testing.T) {
 		want(misses(0, 3))
 		at(1)
 		stock(t, s, id, 1, 0, time.Hour)
-		look(t, s, id) // the lowest number of fresh tokens
+		look(t, s, id) // at this look, the number of fresh tokens is lowest
 		stock(t, s, id, 2, 0, time.Hour)
 		take(t, s, Request{ID: id}, 1)
 		first := Period{At: midnight.Add(time.Minute), Figures: Figures{Requests: 1, Hits: 1, Bought: 3, Solved: 3}, Fresh: 1, Want: 7}
@@ -90,7 +90,7 @@ func TestTheLastHour(t *testing.T) {
 	})
 }
 
-// Counts from an older version belong to no minute. A reset of the figures is not counted.
+// Counts from an older version of poold belong to no minute. A reset of the figures is not counted.
 func TestHourOmitsOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("later")
@@ -115,8 +115,8 @@ func TestHourOmitsOlderCounts(t *testing.T) {
 	})
 }
 
-// LastDay lists the counts of the current UTC hour and of the 23 hours before it, whichever replica
-// looked, also if there was no look after the last minute with counts.
+// LastDay lists the counts of the current UTC hour and of the 23 hours before it, even if no look
+// came after the last minute with counts.
 func TestTheLastDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("day")
@@ -185,7 +185,8 @@ func TestTheLastDay(t *testing.T) {
 	})
 }
 
-// A key of another type, and a text of an older version, cost only their own counts.
+// If one of the keys has another type, or its text comes from an older version of poold, only the
+// counts in this key are missing.
 func TestTheLastDayOfForeignKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("day")

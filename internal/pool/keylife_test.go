@@ -223,8 +223,8 @@ func TestTokensAreHandedOutByDeath(t *testing.T) {
 	})
 }
 
-// A take that reaches Redis after a newer take of its replica gets no token. A retried take gets the
-// same answer.
+// A take that reaches Redis after a newer take of the same replica gets no token. A retried take
+// gets the same answer.
 func TestLateTakesHandOutNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 5, 0, time.Minute)
@@ -252,7 +252,7 @@ func TestLateTakesHandOutNothing(t *testing.T) {
 	})
 }
 
-// A caller that hangs up at any time, with or without a wait, loses no token. The token counts as
+// If a caller hangs up at any time, with or without a wait, no token is lost. The token counts as
 // returned. A token with an Idempotency-Key stays with the key.
 func TestHangUpsInEveryMoment(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {

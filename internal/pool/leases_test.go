@@ -210,8 +210,8 @@ func (c slow) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// The times of a record on this process' clock are safe, however slow Redis was. The order was placed
-// at Placed or earlier, and ends at Until or later.
+// Placed and Until of a record are safe, however slow Redis was: the order was placed at Placed or
+// earlier, and ends at Until or later.
 func TestTimesOfRecordsAreSafeOnASlowConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, id := Options{Addresses: redistest.BubbleAddress, Prefix: "slow"}, identity("slow")

@@ -45,7 +45,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 		order := Ref{id, name}
 		place(t, one, id, name)
 		expect(t, true)(one.MarkSubmitting(t.Context(), order))
-		// The order keeps its deadline if that is earlier.
+		// The order keeps its deadline if the given time is longer. A second call changes nothing.
 		for _, step := range []struct{ hold, least, most time.Duration }{
 			{time.Hour, 50 * time.Second, time.Minute}, {20 * time.Second, 50 * time.Second, time.Minute},
 		} {
@@ -79,8 +79,8 @@ func testUnknownOrders(t *testing.T, o Options) {
 	if got.Orders != 2 || got.Unknown != 2 || got.Bought != 2 || got.Figures.Bought != 2 {
 		t.Fatalf("two of unknown fate: %+v", got)
 	}
-	// No replica adopts these orders, because no replica could do anything for them. If they had an
-	// owner, their leases would have ended by now.
+	// No replica adopts these orders, because no replica could do anything for them. An ordinary lease
+	// would have ended after this shift.
 	shift(t, one, one.keys(id).leases, Lease+time.Second)
 	if adopted, gone, err := two.Adopt(t.Context(), id, []string{"a", "b"}); err != nil || len(adopted)+len(gone) != 0 {
 		t.Fatalf("adopted: %+v, %v, %v", adopted, gone, err)
@@ -88,7 +88,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	if lost, err := one.Renew(t.Context(), []Ref{{id, "a"}, {id, "b"}}); err != nil || len(lost) != 2 {
 		t.Errorf("renewed what is of unknown fate: lost %v, %v", lost, err)
 	}
-	// One order becomes known later. The other order is lost at its deadline.
+	// The task of one order becomes known later. The other order is lost at its deadline.
 	expect(t, true)(one.Submitted(t.Context(), Ref{id, "a"}, "1"))
 	if ok, err := one.Unknown(t.Context(), Ref{id, "a"}, time.Minute); err != nil || ok {
 		t.Errorf("what is known became unknown: %v, %v", ok, err)
@@ -160,7 +160,7 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	if got.Fresh != 1 || got.Figures.Bought != 2 || got.Figures.Solved != 1 || got.Figures.Failed != 1 || len(got.Leads) != 0 {
 		t.Errorf("after both: %+v", got)
 	}
-	// A landing by polling wakes the pending caller and calls no OnEnded.
+	// A landing by polling wakes the pending caller and does not call OnEnded.
 	if _, err := two.Flush(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func testFlushDiscardsTheStock(t *testing.T, o Options) {
 	}
 }
 
-// After any events in any order, every bought token is counted in exactly one way out.
+// After any events in any order, the equation in the comment of Figures holds.
 func testTheLedgerBalances(t *testing.T, o Options) {
 	o.Prefix = "ledger"
 	one, two, id := open(t, o), open(t, o), identity("ledger")
@@ -317,7 +317,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			}
 		}
 	}
-	// On a slow machine, each random Flush may have come too late for the tokens.
+	// On a slow machine, the tokens may have expired before each random Flush.
 	stock(t, one, id, 1, 0, time.Minute)
 	if _, err := two.Flush(t.Context(), id, 20*time.Millisecond); err != nil {
 		t.Fatal(err)
@@ -327,8 +327,8 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 	}
 }
 
-// go-redis retries a command whose reply was lost. A retried end or report is executed once and gets
-// the same answer.
+// go-redis retries a command whose reply was lost. A retried Settle, Fail or Report is executed
+// once and gets the same answer.
 func testEndingsSurviveLostReplies(t *testing.T, o Options) {
 	o.Prefix = "endings"
 	plain := open(t, o)

@@ -113,7 +113,8 @@ func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("c")
 	stock(t, s, id, 2, 0, time.Minute)
-	// The other min_ttl is a different request, although it is shorter than the margin.
+	// A request with another min_ttl is a different request, even if this min_ttl is shorter than the
+	// margin.
 	request := Request{ID: id, Margin: 10 * time.Second, Idempotency: "caller\x00k1"}
 	first, err := s.Take(t.Context(), request)
 	if err != nil || first.Source != FromPool {
@@ -131,7 +132,7 @@ func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 	if _, err := s.Take(t.Context(), request); !errors.Is(err, ErrConflict) {
 		t.Fatalf("with another min_ttl: %v", err)
 	}
-	// A bound key serves only one identity until its life ends.
+	// A bound key can be used for only one identity until the binding expires.
 	two := open(t, o)
 	for i, step := range []struct {
 		on   *replica
@@ -165,7 +166,7 @@ func testReturnHappensOnce(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // as after lost replies
+	for range 3 { // retries, as after lost replies
 		giveBack(t, s, first)
 	}
 	second, err := s.Take(t.Context(), Request{ID: id})
@@ -189,8 +190,8 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 		}
 		return got
 	}
-	// An order in the state intent was not bought when its deadline passes. An order that was about
-	// to be submitted may have been bought.
+	// If the deadline of an order passes in the state Intent, the order was not bought. If the order
+	// was about to be submitted, it may have been bought.
 	if !put().Placed {
 		t.Fatal("not placed")
 	}
@@ -231,8 +232,8 @@ func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
 	}
 }
 
-// If Redis lacks a script, calls are retried with the script's text. If such a retry fails, the call
-// returns its error.
+// If Redis lacks a script, calls are retried with the script's text. If such a retry fails, the
+// call returns the retry's error.
 func testMissingScriptKeepsErrors(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	queries := []Query{{ID: identity("foreign")}, {ID: identity("stocked")}}

@@ -15,8 +15,8 @@ import (
 func testRateIsAWindow(t *testing.T, o Options) {
 	s, id := open(t, o), identity("e")
 	stock(t, s, id, 10, 0, time.Minute)
-	// The window is so long that it cannot end by itself on a slow machine. The test moves the times
-	// of the hand-outs instead.
+	// The window is so long that it does not end during the test, even on a slow machine. Instead, the
+	// test moves the times of the hand-outs.
 	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
 	move := func(by time.Duration) {
 		t.Helper()
@@ -100,7 +100,8 @@ func TestRateRefusesCallersWithAKey(t *testing.T) {
 	})
 }
 
-// Callers without a wait keep using up the rate. The caller with a ticket is served at its next poll.
+// Callers without a wait use up the rate all the time. A caller with a ticket is still served at
+// its next poll.
 func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("fair rate")
 	stock(t, one, id, 200, 0, time.Minute)

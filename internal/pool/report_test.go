@@ -37,7 +37,7 @@ func testReportsCountOnce(t *testing.T, o Options) {
 	if err := other.Sold(t.Context(), id, token.ID, "alice"); err != nil {
 		t.Errorf("sold: %v", err)
 	}
-	// The reports: at the other replica, for another target, valid, repeated.
+	// The first report is for another identity, the second is valid, and the third repeats the second.
 	if _, err := other.Report(t.Context(), identity("x"), token.ID, "alice", true); !errors.Is(err, ErrUnknownToken) {
 		t.Errorf("for another identity: %v", err)
 	}

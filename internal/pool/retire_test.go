@@ -14,8 +14,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// A guest stays listed while it has a token, an order or a caller. Afterwards its figures are in the
-// row and all its keys are deleted.
+// A guest stays on the list while it has a token, an order or a pending caller. Afterwards its
+// figures are in the row and all its keys are deleted.
 func testGuestsAreRetired(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	gone, token, order, caller := identity("gone"), identity("a token"), identity("an order"), identity("a caller")
@@ -66,8 +66,8 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	s.EndWaits()
 }
 
-// holding makes a guest that was served once and holds a token, a bought order and an order that is
-// not yet bought.
+// holding creates a guest that was served once and holds a token, a bought order and an order that
+// is not yet bought.
 func holding(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	served(t, s, id)
@@ -78,8 +78,8 @@ func holding(t testing.TB, s *replica, id captcha.ID) {
 	expect(t, true)(s.Submitted(t.Context(), Ref{id, "bought"}, "1"))
 }
 
-// If one node lost a script, the other nodes must not run the script a second time. Otherwise their
-// guests would seem to be skipped.
+// If one node lost a script, the other nodes must not run the script a second time. A second run
+// would find the figures set apart already, and Retire would not count these guests as retired.
 func testMissingScriptRunsOnceAtEachNode(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	guests := make([]captcha.ID, 12)
@@ -101,8 +101,8 @@ func testMissingScriptRunsOnceAtEachNode(t *testing.T, o Options) {
 	retire(t, s, len(guests))
 }
 
-// If a target takes over a guest, the guest's figures are added to the row, which never decreases.
-// The target gets the tokens, orders and other state.
+// If a target takes over a guest, the guest's figures are added to the row. The figures of the row
+// never decrease. The target gets the tokens, orders and other state.
 func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	s, id, other, never := open(t, o), identity("promoted"), identity("stays"), identity("no guest")
 	ctx := t.Context()
@@ -156,7 +156,7 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	check("looked at by this one", after)
 
 	// The target is removed, and a caller requests the identity again.
-	if err := s.db.Slow.Del(ctx, s.keys(id).apart).Err(); err != nil { // leftFor passes
+	if err := s.db.Slow.Del(ctx, s.keys(id).apart).Err(); err != nil { // as if leftFor had passed
 		t.Fatal(err)
 	}
 	use(t, s, id)
@@ -173,7 +173,7 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 	one, two, ctx := open(t, o), open(t, o), t.Context()
 	var want Figures
 	for steps := range 5 {
-		for _, retired := range []bool{false, true} { // if true, a replica without the target had leased the guest
+		for _, retired := range []bool{false, true} { // if true, a replica without the target retires the guest in between
 			id := identity(fmt.Sprint("handed over ", steps, retired))
 			holding(t, one, id)
 			due, err := one.Guests.leaseDue(ctx, id)
@@ -224,7 +224,7 @@ func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Guests.setApart(ctx, due); err != nil { // stops after this step
+	if err := s.Guests.setApart(ctx, due); err != nil { // the replica stops after this step
 		t.Fatal(err)
 	}
 	served(t, s, id)
@@ -347,10 +347,10 @@ func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 		t.Fatal(slow[0].added, err)
 	}
 	makeDue(t, s, id)
-	retire(t, s, 0) // deletes the figures instead of the slow replica
+	retire(t, s, 0) // deletes the figures before the slow replica does
 	makeDue(t, s, id)
 	retire(t, s, 1)
-	look() // and dies
+	look() // the replica dies after setting the figures apart
 	must(t, s.Guests.deleteAdded(ctx, slow))
 	makeDue(t, s, id)
 	retire(t, s, 0)

@@ -114,7 +114,7 @@ func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 		stock(t, one, id, 1, 0, time.Minute)
 		token := take(t, one, Request{ID: id}, 1)[0]
 		closing := make(chan struct{})
-		one.spawn(func() { // as if the reply came now
+		one.spawn(func() { // as if the reply to the take came during the close
 			<-one.closing
 			time.Sleep(time.Second)
 			one.returnToken(token)
@@ -157,8 +157,8 @@ func TestPendingReturnsAreLimited(t *testing.T) {
 	})
 }
 
-// A Redis without free memory still hands out tokens and puts them back, because their memory was
-// allocated before.
+// Without free memory, Redis still executes the scripts that hand out tokens and put them back,
+// because these scripts begin with a write that needs no memory.
 func TestOutOfMemory(t *testing.T) {
 	address := redistest.Server(t, "--maxmemory-policy", "noeviction")
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("memory")
@@ -199,7 +199,7 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // After Redis refused a take, the next caller starts a new take. The new take succeeds as soon as
-// Redis allows it.
+// Redis accepts writes again.
 func TestTakeEndsAfterARefusal(t *testing.T) {
 	address := redistest.Server(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("refused")

@@ -44,8 +44,8 @@ func testMemory(t *testing.T, o Options) {
 	}
 }
 
-// A user without the right to the channel can do everything. Calls succeed, and a notice names the
-// missing right.
+// If poold's Redis user has no right to the channel, all calls still succeed, and a notice names
+// the missing right.
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	var words []string
@@ -81,11 +81,11 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 			t.Errorf("%s: this replica itself did not hear of it", what)
 		}
 	}
-	if err := s.Resume(ctx, id); err != nil { // whatever call was the last one above
+	if err := s.Resume(ctx, id); err != nil { // the calls above come in a random order
 		t.Fatal(err)
 	}
-	// These scripts publish messages: a landing and a return with a pending caller, and an end by a
-	// callback.
+	// The scripts of the following calls publish messages: a landing and a return with a pending
+	// caller, and an end by a callback.
 	waits := func(order string) {
 		got := make(chan error, 1)
 		go func() {

@@ -50,7 +50,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	}
 }
 
-// opened opens Redis as the other packages with Redis keys do.
+// opened connects to Redis in the same way as the other packages that have Redis keys.
 func opened(t *testing.T, addresses string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{Addresses: addresses, Prefix: "test-neighbours", Log: slog.New(slog.DiscardHandler)})
@@ -116,7 +116,7 @@ func testPermits(t *testing.T, db *redisdb.DB) {
 
 // testArchive uses the rights that the history needs.
 func testArchive(t *testing.T, db *redisdb.DB) {
-	const ofSite = 60 // more than the archive keeps
+	const ofSite = 60 // more records than the archive keeps for a site
 	s, ctx, ended := redisstore.New(db, redisstore.Options{}), t.Context(), time.Now().UTC().Truncate(time.Millisecond)
 	var records []history.Record
 	for i := range ofSite {

@@ -87,8 +87,8 @@ func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	}
 }
 
-// A shared ticket lasts until its last caller leaves, whatever its replica. A later caller with the
-// key takes over the ticket's place in the queue.
+// A shared ticket lasts until its last caller leaves, at whichever replica this caller waits.
+// Callers that join later share the ticket's place in the queue.
 func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 	o.Prefix = "last caller"
 	one, two, id := open(t, o), open(t, o), identity("last caller")
@@ -130,7 +130,7 @@ func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 }
 
 // A replica dies while one of its callers shares a ticket. The ticket stays with the other replica.
-// Without another holder the ticket is removed.
+// If no other replica holds the ticket, the ticket is removed.
 func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	o.Prefix = "dead holder"
 	s, id := open(t, o), identity("dead holder")
@@ -151,7 +151,7 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	_, _ = s.Take(t.Context(), short)
 	testkit.Within(t, 20*time.Second, "the dead replica to be forgotten", func() bool {
 		members, err := s.db.Slow.ZCard(t.Context(), s.keys(id).seen).Result()
-		return err == nil && members == 2 // the ticket and this replica's holder
+		return err == nil && members == 2 // the ticket, and this replica as its holder
 	})
 	if got := look(t, s, id); got.Waiting != 1 {
 		t.Errorf("%d tickets", got.Waiting)
@@ -163,8 +163,8 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	all.Wait()
 }
 
-// If the first caller of a key hangs up, the ticket stays with the other callers. After all callers
-// of the key have left, the next caller starts a new ticket.
+// If the wait of the first caller of a key ends, the ticket stays with the other callers. After the
+// hand-out, a later caller gets the same token, and the queue has forgotten the key.
 func testSharedTicketsOutliveTheirFirstCaller(t *testing.T, o Options) {
 	s, id := open(t, o), identity("first of a key")
 	request := Request{ID: id, Idempotency: "k", Wait: 200 * time.Millisecond, MaxWaiting: 10}

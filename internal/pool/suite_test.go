@@ -94,8 +94,8 @@ var suite = map[string]func(*testing.T, Options){
 	"OnRequestReportsEachRequest":               testOnRequestReportsEachRequest,
 }
 
-// reached lists the tests of the suite that depend on the way to a server: on broken or closed
-// connections, on messages, on pipelines, and on missing scripts.
+// reached lists the tests of the suite that depend on how a server is reached: tests of broken or
+// closed connections, of messages, of pipelines and of missing scripts.
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "EndWaitsEndsWaits", "HangUpsLoseNoToken",
 	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "WindowsReachAllReplicas", "HeartbeatListsLiveReplicas",

@@ -139,8 +139,8 @@ func TestHangingLooksBlockNoCaller(t *testing.T) {
 	})
 }
 
-// RetryAfter is the time until an order lands for one caller more than the pending callers. RetryAfter
-// is the median lead time less the age of this order.
+// RetryAfter estimates when an order lands for a caller that comes after all pending callers. It is
+// the median lead time less the age of this order.
 func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const median = 4 * time.Second
@@ -154,7 +154,7 @@ func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 			t.Helper()
 			q := s.queue(id)
 			q.mu.Lock()
-			q.look = nil // the last look is shared for a while
+			q.look = nil // otherwise the take shares the last look
 			q.mu.Unlock()
 			_, err := s.Take(t.Context(), Request{ID: id})
 			var empty *EmptyError
@@ -183,12 +183,12 @@ func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 		<-one
 		<-two
 		testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
-		retry(0, time.Millisecond) // overdue
+		retry(0, time.Millisecond) // the order is overdue
 	})
 }
 
-// If the rate delayed a wait and the stock then becomes empty, the wait ends as an ordinary miss. The
-// last reason for waiting is the error.
+// If the rate delayed a wait and the stock then becomes empty, the wait ends as an ordinary miss.
+// The error gives the last reason for waiting.
 func TestRateNoLongerExplainsAWaitWithoutTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		request := Request{ID: id, Rate: 1, RatePer: time.Minute, MaxWaiting: 9}

@@ -9,8 +9,8 @@ import (
 )
 
 // A token keeps the text that landed: in the stock, in a receipt and in a repeated take. The texts
-// are a picture's text, JSON, and a text that looks like a part of an element. Two tokens with the
-// same text land if this is allowed.
+// include the text of a picture, JSON, and texts that look like parts of an element. If
+// Landing.Repeats is set, two tokens with the same text land.
 func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 	s, id := open(t, o), identity("texts")
 	n := 0

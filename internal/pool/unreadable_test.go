@@ -46,9 +46,9 @@ func (r *replica) replyToScript(n int, texts ...string) (replied func() bool) {
 	}
 }
 
-// A reply that does not match the script's header is an error, which does not mean an outage of
-// Redis. Such a reply deletes no figures of a guest. Names of live replicas may be any texts, and
-// LastLook ignores its reply.
+// If a reply does not match the script's header, the call returns an error. Except for Take, this
+// error is not redisdb.ErrDown. Such a reply deletes no figures of a guest. Heartbeat accepts any
+// texts as names of replicas, and LastLook ignores its reply.
 func TestUnreadableRepliesAreErrors(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,9 @@ func TestUnreadableRepliesToTakesAreLogged(t *testing.T) {
 	}
 }
 
-// A take that gets a token with an unreadable field fails and does not show the token. The same is
-// true for the Idempotency-Key that owns the token. The next take gets the next token.
+// A take that gets a token with an unreadable field fails, and its error does not contain the
+// token. The same is true for Repeat with the take's Idempotency-Key. The next take gets the next
+// token.
 func TestUnreadableTokensAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, now := newReplica(t), time.Now().UnixMilli()

@@ -32,7 +32,7 @@ func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	return result
 }
 
-// If Request.Over ends a wait, the result is the same as at the end of its time.
+// If Request.Over ends a wait, the result is the same as at the end of Request.Wait.
 func testOverEndsAWait(t *testing.T, o Options) {
 	s, id := open(t, o), identity("over")
 	place(t, s, id, "under way")
@@ -250,7 +250,7 @@ func testTakesSurviveLostReplies(t *testing.T, o Options) {
 	t.Logf("%d replies lost, %d tokens taken of %d", thief.Stolen(), len(taken), pushed)
 }
 
-// Redis hangs for longer than the callers' limit. The callers get ErrDown in about a second, the
+// Redis hangs for longer than redisdb.CallTimeout. The callers get ErrDown in about a second, the
 // tokens come back, and no restart is needed.
 func TestRedisHangsAndHeals(t *testing.T) {
 	options := Options{Addresses: "redis://" + redistest.Server(t)}
@@ -277,7 +277,7 @@ func TestRedisHangsAndHeals(t *testing.T) {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2 && got.Figures.Returned == 1
 	})
-	testkit.Within(t, 20*time.Second, "callers to be told so", func() bool { return s.DB.Health().Up }) // by the next ping
+	testkit.Within(t, 20*time.Second, "callers to be told so", func() bool { return s.DB.Health().Up }) // by the next probe of Redis' health
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("after it healed: %v", err)
 	}
@@ -287,7 +287,7 @@ func TestRedisHangsAndHeals(t *testing.T) {
 }
 
 // Redis hangs with a landing in its socket and executes it later. The token still has its true age
-// (promise 2).
+// (promise 2 in docs/operating.md).
 func TestLateLandingsAreNoYounger(t *testing.T) {
 	address, process := redistest.Process(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("late")
@@ -311,7 +311,8 @@ func TestLateLandingsAreNoYounger(t *testing.T) {
 	}
 }
 
-// If several waits end while Redis hangs, all get their answers together and not one per second.
+// If several waits end while Redis hangs, all callers get their answers together, not one caller
+// per second.
 func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
 	address, process := redistest.Process(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("together")

@@ -25,8 +25,9 @@ func warm(t testing.TB, s *replica, id captcha.ID, windows ...Window) {
 	}
 }
 
-// checkWindows compares the stored windows with the wanted windows, which were requested after the
-// time began. The times may be shorter by the time that has passed since then.
+// checkWindows compares the stored windows with the wanted windows. The argument began is a time
+// before the windows were requested. The stored times may be shorter by the time that has passed
+// since began.
 func checkWindows(t testing.TB, got, want []Window, began time.Time) {
 	t.Helper()
 	late := time.Since(began) + 2*time.Millisecond
@@ -218,7 +219,7 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 		t.Errorf("known for %v whose the windows are, which are kept for %v", ttl, life)
 	}
 
-	// An older replica removes a window and does not know its caller.
+	// A replica with an older version of poold removes a window, but not the entry of its caller.
 	mine := s.db.Slow.HGetAll(t.Context(), s.keys(id).warmers).Val()
 	for member, caller := range mine {
 		if caller == "one" {
@@ -235,7 +236,7 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	for i := range 100 {
 		asks("by many", further(), WindowLimit{fmt.Sprint(i), 3}, len(look(t, s, id).Windows) < 100)
 	}
-	for range 98 { // 2 windows already exist
+	for range 98 { // 2 windows without a limit already exist
 		asks("by one without a limit", further(), free, true)
 	}
 	asks("the 101st without a limit", further(), free, false)

@@ -291,8 +291,9 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	equal(t, "stopping", d.callLegacy(t, legacySubmit(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
 }
 
-// TestNearMissIsLoggedAndGuestIsBought: an identity that differs little from a target is logged. A
-// token for such an identity is bought only for a guest.
+// TestNearMissIsLoggedAndGuestIsBought: a submission that differs from a target in a few fields is
+// counted for this target and logged. Tokens for submissions without a target are bought for
+// guests.
 func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	for range 2 {

@@ -194,8 +194,8 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
 }
 
-// start serves a daemon until the test ends. The function wrap can replace connections below the
-// counting connections, and the function server can change the limits. The functions wrap and
+// start serves a daemon until the test ends. The function wrap can replace the connections inside
+// the counting connections, and the function server can change the limits. The functions wrap and
 // server may be nil.
 func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server func(*http.Server)) *daemon {
 	t.Helper()

@@ -55,7 +55,7 @@
 //     a reload may have changed the caller's rights.
 //   - Checking a key takes the same time for right and wrong keys. A right key is accepted even if
 //     its address has sent too many wrong keys.
-//   - HEAD takes no token. A request that a web page of another site can send takes no token and
+//   - HEAD takes no token. A request that a web page of another site caused takes no token and
 //     changes nothing.
 //   - Log lines, errors, status responses and the audit contain no token and no key. The audit
 //     contains the ids of tokens and the names of keys.

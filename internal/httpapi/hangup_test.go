@@ -101,8 +101,8 @@ func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	}
 }
 
-// TestCallerThatHangsUpTakesNothing: if the stock notices the hang-up first, it keeps the token, so
-// there is no return and no response.
+// TestCallerThatHangsUpTakesNothing: if the stock notices the hang-up before it removes a token, it
+// keeps the token. There is no return and no response.
 func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
@@ -245,7 +245,7 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	returned := d.stock.countCalls("return")
 	d.stock.putBack(t, d.target("staging-login"), returned)
 	left := 0
-	for { // no token in the stock was received; a partly sent token is neither in the stock nor received
+	for { // a received token must not be in the stock; a partly sent token is in neither set
 		token, err := repeated(func() (pool.Token, error) {
 			return d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: kernel.Anyone.StableName})
 		})

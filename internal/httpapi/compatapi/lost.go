@@ -18,9 +18,9 @@ const (
 )
 
 // submits keeps submissions to the compatible endpoints whose replies are not written yet or were
-// lost. A client that repeats a submission without a reply gets the same task, because the client
-// does not know the number of the first task. After a successful reply the submission is dropped at
-// once, so that an equal later submission buys its own token. The zero value is empty.
+// lost. A client that repeats a submission after a lost reply gets the same task, because it does
+// not know the number of the task yet. After a successful reply the submission is dropped at once,
+// so that an equal later submission buys its own token. The zero value is empty.
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit

@@ -1,4 +1,4 @@
-// Package session signs the cookies with which the status page of a browser stays logged in.
+// Package session signs the cookies that keep a browser logged in to the status page.
 //
 // A cookie names a key of the configuration file and the end of the session, and has a signature
 // over both and over the digest of the key. A cookie therefore becomes invalid with its key: after

@@ -34,8 +34,8 @@ func age(t *testing.T, s *Snapshot) time.Duration {
 	return time.Since(asOf)
 }
 
-// TestManyTargets: with many targets only the first reader waits for a snapshot. While there are
-// requests, later readers get a snapshot that is at most 15 s old without a wait.
+// TestManyTargets: with many targets only the first reader waits for a snapshot. Later readers do
+// not wait: while there are requests, they get a snapshot that is at most 15 s old.
 func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(setOf(manyTargets + 1))

@@ -69,8 +69,8 @@ func TestAReleasedTaskIsFreeAtOnce(t *testing.T) {
 	}
 }
 
-// A task that cannot be released during an outage of Redis is free after its lease expired. The log
-// contains the cause.
+// A task that cannot be released during an outage of Redis is free after its lease has expired. The
+// log contains the cause.
 func TestAnUnreleasedTaskIsFreeAfterItsLease(t *testing.T) {
 	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]

@@ -8,7 +8,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// A target inherits the missing keys of its budget from the defaults. The value 0 removes the cap
+// A target inherits the missing keys of its budget from the defaults. The value 0 removes the limit
 // of the defaults.
 func TestTargetBudgetOverridesTheDefaultsKeyByKey(t *testing.T) {
 	const defaults = "defaults: {budget: {per_hour: 10, per_day: 100}}\n"

@@ -15,7 +15,7 @@ const (
 	minCallbackSecret = 16
 )
 
-// callbackRules checks the rules between the callback keys of a provider and its timeout.
+// callbackRules checks the callback keys of a provider against each other and against the timeout.
 func (p *providerEntry) callbackRules() {
 	if unencrypted(p.CallbackURL) {
 		p.firstEntry("callback_url").warn("http sends tokens and signed callback addresses unencrypted: use https")

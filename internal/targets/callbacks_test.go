@@ -74,8 +74,8 @@ func TestCallbackRulesReportNoFollowUps(t *testing.T) {
 	}
 }
 
-// The first secret signs. So a new secret comes first in the list while the old secret is still
-// accepted. Empty secrets are omitted.
+// The first secret signs new addresses, and all secrets are accepted. So a new secret comes first
+// in the list, before the old secret. Empty secrets are omitted.
 func TestEmptyCallbackSecretsAreLeftOut(t *testing.T) {
 	const older, newer = "the-older-one-of-the-two", "the-newer-one-of-the-two"
 	for secrets, want := range map[string][]captcha.Secret{

@@ -19,7 +19,7 @@ const currencyCodes = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD B
 	"NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC " +
 	"SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG"
 
-// currencyCode matches a text that must be a code.
+// currencyCode matches texts of three letters. Such a text must be a code.
 var currencyCode = regexp.MustCompile(`^[A-Za-z]{3}$`)
 
 // longestSign is the maximum length of a sign, in characters.

@@ -1,20 +1,22 @@
-// Package targets turns pools.yaml into an immutable Set: the wanted stocks of tokens, and
-// the providers that sell them.
+// Package targets parses pools.yaml into an immutable Set. The Set contains the wanted stocks of
+// tokens and the providers that sell tokens.
 //
-// The package is the start of the flow: pools.yaml → Set → refill → purchase → provider → purchase
-// → pool → httpapi → caller. No other package parses the file. Package targets/reload replaces the
-// Set when the file changes.
+// The package is the first step of this flow: pools.yaml → Set → refill → purchase → provider →
+// purchase → pool → httpapi → caller. No other package parses the file. Package targets/reload
+// replaces the Set when the file changes.
 //
 // # Reading
 //
 // Parse is a pure function of the bytes and of the environment, in three steps:
 //
-//   - Package targets/syntax makes a tree of nodes with line numbers. It does not use the decoder
-//     of the YAML library, because errors of the decoder quote values.
+//   - Package targets/syntax parses the bytes into a tree of nodes with line numbers. Package
+//     targets does not decode into structs with the YAML library, because the library's errors
+//     quote values.
 //   - section.go walks the tree and fills the structs. The tags of the struct fields (tags.go)
 //     describe the valid values of each key. kinds.go parses the values and describes them for
 //     Schema.
-//   - targets.go, providers.go, server.go and other files check the rules between several keys.
+//   - targets.go, providers.go, server.go and other files check the rules that involve several
+//     keys.
 //
 // The rules of reading:
 //
@@ -24,21 +26,21 @@
 //     be a secret. Values of environment variables are never quoted.
 //   - References such as ${NAME} and ${NAME:-default} are replaced in values, never in keys. The
 //     default applies if the variable is unset or empty. The key decides the type of the result:
-//     `concurrency: ${N:-20}` is a number, also in quotes, which YAML demands inside { } and [ ].
-//     $${ stands for a literal ${.
-//   - A number or a boolean in quotes has the wrong type, unless it contains a reference. Text
-//     needs no quotes. A duration needs a unit.
+//     `concurrency: ${N:-20}` is a number. It is also a number in quotes, which YAML requires
+//     inside { } and [ ]. $${ stands for a literal ${.
+//   - A number or a boolean in quotes is refused, unless the value contains a reference. Text needs
+//     no quotes. A duration needs a unit.
 //   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. Use
 //     the section `defaults` instead.
 //
-// A target inherits its missing keys from the section `defaults`. If the defaults lack a lifetime
-// or margin too, the section `types` applies, and then the built-in values. Each key of a budget is
-// inherited separately. A list of windows (`warm`) is inherited as a whole; an empty list means no
-// windows.
+// A target inherits its missing keys from the section `defaults`. A lifetime or margin that the
+// defaults also lack comes from the section `types` or else from the built-in values. Each key of a
+// budget is inherited separately. A list of windows (`warm`) is inherited as a whole; an empty list
+// means no windows.
 //
-// ReadSolve parses the body of POST /solve, and SolveOf checks an identity from a client; both use
-// the same tags. References to the environment are not replaced in a request. Problems of a request
-// have no line numbers.
+// ReadSolve parses the body of POST /solve, and SolveOf checks an identity from a client. Both use
+// the same struct tags as Parse. References to the environment are not replaced in a request.
+// Problems of a request have no line numbers.
 //
 // Solve.Allows decides whether a caller of POST /solve may request an identity without a target (a
 // guest). page.go compares the page of the guest with the patterns of the file.
@@ -46,7 +48,7 @@
 // # Invariants
 //
 //   - No two targets of a Set have the same identity, and no two server keys are equal.
-//   - Each warm window begins again within 50 years.
+//   - Every warm window has a next start within 50 years.
 //   - Without server keys the daemon listens only on a loopback address. A reload that removes the
 //     last key and breaks this rule is refused.
 //   - Simulated tokens are stored only in the embedded Redis, unless the file lists the simulated

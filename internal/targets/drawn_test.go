@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn makes a random file from the tags. Each value is valid by itself, except for one random
+// drawn draws a random file from the tags. Each value is valid by itself, except for one random
 // fault.
 type drawn struct {
 	*rapid.T
 	fault func(k kind) []string // texts that are invalid values of a kind
-	left  bool                  // whether the file still lacks the fault
+	left  bool                  // whether the fault is still to be added to the file
 	what  string                // the place of the fault
 }
 
@@ -88,7 +88,7 @@ func (d *drawn) fields(s section) (texts []string) {
 func (d *drawn) items(k list, key string) (texts []string) {
 	n := rapid.IntRange(0, 3).Draw(d.T, "items")
 	if k.set {
-		n = 1 // two items might be equal
+		n = 1 // two items might be equal, and equal items are invalid
 	}
 	for range n {
 		texts = append(texts, d.value(k.item, key))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scalar is a single value of the file with replaced references.
+// scalar is a single value of the file, in which the references are replaced.
 type scalar struct {
 	text   string
 	names  []string // names of the referenced variables, in order
@@ -17,7 +17,8 @@ type scalar struct {
 // values.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// notText returns the end of a message about an invalid value, which quotes a literal value.
+// notText returns the last part of a message about an invalid value. It quotes only a literal
+// value.
 func (e scalar) notText() string {
 	if !e.literal() {
 		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])

@@ -25,8 +25,8 @@ const (
 	defaultTable    = "CaptchaSolves"
 )
 
-// History is the section history of pools.yaml. A change of this section needs a restart. Fields of
-// other backends than Backend are zero.
+// History is the section history of pools.yaml. A change of this section needs a restart. Fields
+// that belong to a backend other than Backend are zero.
 type History struct {
 	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
 	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long records are kept. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
@@ -68,8 +68,8 @@ func (h *History) check(e entry) {
 	h.checkKeep(e)
 }
 
-// checkKeep checks the retention times of the history and of the audit, and sets the default that
-// depends on the backend.
+// checkKeep checks the retention times of the history and of the audit. It sets the defaults that
+// depend on the backend.
 func (h *History) checkKeep(e entry) {
 	if h.Audit > 0 && h.Audit < shortestHistory {
 		e.firstEntry("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")

@@ -41,7 +41,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	}
 	got, rule := k.parse(e)
 	read := entry{value: v}
-	if got != nil { // if the function parse returns a value for an invalid text, the value is stored too
+	if got != nil { // if the function parse also returns a value for an invalid text, that value is stored
 		read = v.store(dst, got)
 	}
 	if rule != "" {
@@ -59,7 +59,7 @@ func (v value) store(dst reflect.Value, got any) entry {
 	return entry{value: v, ok: true}
 }
 
-// refuse reports a problem of the value, and returns an entry for an unusable value.
+// refuse reports a problem of the value, and returns an entry that marks the value as invalid.
 func (v value) refuse(format string, args ...any) entry {
 	return entry{value: v, ok: v.fail(format, args...)}
 }
@@ -118,7 +118,7 @@ func oneOf[T ~string](words ...T) textual {
 	}}
 }
 
-// decimalPattern matches numbers that YAML, Go and people read in the same way.
+// decimalPattern matches the numbers that have the same meaning in YAML, in Go and for people.
 const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
@@ -287,7 +287,7 @@ func (k duration) read(v value, dst reflect.Value) entry {
 	return v.store(dst, d)
 }
 
-// schema describes only the form of durations, because no pattern can express their range.
+// schema describes only the form of durations, because a pattern cannot express their range.
 func (duration) schema() schema {
 	return schema{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + reference}
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // page is a parsed address of a page, or a pattern of such addresses. The scheme, host, port and
-// path of an address are each compared with the same part of a pattern; queries are not compared.
-// The only wildcard of a pattern is the star. In the host a star matches no dot. In the path a star
-// also matches slashes. As the port a star matches any port.
+// path of an address are each compared with the same part of a pattern. Queries are not compared.
+// The only wildcard is the star. In the host a star matches no dot. In the path a star also matches
+// slashes. As the port a star matches any port.
 //
 // Different programs parse unusual addresses in different ways. An address is accepted only if all
-// programs find the same host and the same path.
+// programs find the same host and the same path in it.
 type page struct {
 	scheme string // http or https
 	host   string // lower-case name, or IP address in canonical form; IPv6 in brackets
@@ -79,7 +79,7 @@ func splitAuthority(authority, scheme string, pattern bool) (host, port, rule st
 	return host, port, rule
 }
 
-// cleanHost returns the canonical form of a host, or else the broken rule.
+// cleanHost returns the canonical form of a host. For an invalid host it returns the broken rule.
 func cleanHost(host string, pattern bool) (clean, rule string) {
 	const ipForm = "an IP address must be written in full, as 192.0.2.1 or [2001:db8::1], without wildcards"
 	if inner, bracket := strings.CutPrefix(host, "["); bracket {
@@ -100,8 +100,8 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
 		return "", "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"
 	}
-	// Some programs treat a host with such an ending as an IP address, and others treat the host as a
-	// name.
+	// If the last label is a number, some programs treat the host as an IP address, and others
+	// treat it as a name.
 	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {
 		if addr, err := netip.ParseAddr(host); err != nil || addr.String() != host {
 			return "", ipForm
@@ -110,8 +110,8 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	return host, ""
 }
 
-// splitPath separates the path from the query and checks both. It returns the path, or else the
-// broken rule.
+// splitPath separates the path from the query and checks both. It returns the path, or the broken
+// rule.
 func splitPath(tail string, pattern bool) (path, rule string) {
 	path, _, query := strings.Cut(tail, "?")
 	switch {

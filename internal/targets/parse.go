@@ -9,9 +9,9 @@ import (
 )
 
 // Parse parses the bytes of a configuration file. The argument file is the file name for messages.
-// The function lookup returns environment variables like os.LookupEnv; nil means an empty
-// environment. The error has the type Problems and contains all problems of the file. If there is
-// an error, the Set is nil.
+// The function lookup looks up an environment variable in the same way as os.LookupEnv; nil means
+// an empty environment. The error has the type Problems and contains all problems of the file. If
+// there is an error, the Set is nil.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {
 	r := &reader{file: file, lookup: lookup}
 	set := r.readSet(data)
@@ -35,10 +35,10 @@ func digest(data []byte) string {
 var pools = sectionOf(reflect.TypeFor[file](), "")
 
 // readSet reads the keys of the file one by one, and then checks the rules between keys. It
-// continues after a problem, so that all problems are reported; Parse then discards the Set. The
-// sections may have any order in the file, but are checked in a fixed order. Targets depend on the
-// defaults, providers on Redis, server keys on the targets, and the section solve on the server
-// keys.
+// continues after a problem, so that all problems are reported. If there is a problem, Parse
+// discards the Set. The sections may have any order in the file, but are checked in a fixed order.
+// Targets depend on the defaults, providers on Redis, server keys on the targets, and the section
+// solve on the server keys.
 func (r *reader) readSet(data []byte) *Set {
 	node, problem := syntax.Document(data)
 	if problem != nil {
@@ -72,6 +72,6 @@ func (r *reader) readSet(data []byte) *Set {
 	}
 	r.agedRules(set)
 	r.warnUnusual(set)
-	kept := *set // a copy, so that the garbage collector can free f, which has the texts of the server keys
+	kept := *set // a copy, so that the garbage collector can free f, which contains the texts of the server keys
 	return &kept
 }

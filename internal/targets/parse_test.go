@@ -238,7 +238,8 @@ func TestExpandReplacesReferences(t *testing.T) {
 	}
 }
 
-// With an invalid default, the identities of targets are unknown, so targets are not compared.
+// If a default is invalid, the identities of targets are unknown, so the targets are not compared
+// with each other.
 func TestInvalidDefaultsAreTheOnlyProblem(t *testing.T) {
 	again := "  again:" + strings.SplitAfterN(minimal(), "  login:", 2)[1]
 	_, err := Parse("pools.yaml", []byte("defaults: {user_agent: ' a'}\n"+minimal()+again), nil)

@@ -68,7 +68,7 @@ type Status struct {
 }
 
 // NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
-// If s is a demo, NewWarnings omits the warnings that only explain why.
+// If s is a demo, NewWarnings omits the warnings that only explain why s is a demo.
 func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	for _, w := range s.Warnings {
 		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })

@@ -28,7 +28,7 @@ func environment(data []byte) func(string) (string, bool) {
 	}
 }
 
-// Every invalid file gives its exact messages.
+// Parse returns the exact messages of every invalid test file.
 func TestBadFilesGiveExactProblems(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad-*.yaml")
 	if err != nil || len(files) < 50 {
@@ -79,7 +79,8 @@ func TestSyntaxErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// A file with very many faults gives at most 200 problems and a count of the other faults.
+// For a file with very many faults, Parse returns at most 200 problems and the number of the
+// remaining faults.
 func TestProblemsAreCapped(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
 	var problems Problems

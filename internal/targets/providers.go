@@ -14,7 +14,7 @@ import (
 const (
 	defaultTimeout   = 180 * time.Second
 	profileCaptchaAI = "captchaai"
-	profilePoold     = "poold" // another poold, whose tokens may be older than the submission
+	profilePoold     = "poold" // another poold; a token of its stock may be older than the submit
 )
 
 // providerEntry is one entry of the section providers, with its positions in the file.
@@ -152,8 +152,8 @@ func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	}
 }
 
-// chooseProviders stores the usable providers in the Set. These are the real providers with a key.
-// Without a real provider with a key, the listed simulated provider is usable. If the file lists no
+// chooseProviders stores the usable providers in the Set. The real providers with a key are usable.
+// If there is none, the simulated provider that the file lists is usable. If the file lists no
 // simulated provider and Redis is embedded, the built-in simulated provider is usable.
 func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
 	var listed *providerEntry
@@ -191,8 +191,8 @@ func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may expire earlier than this poold computes: in the legacy
-// protocol, another poold does not report the age of a token.
+// agedRules refuses targets whose tokens may expire earlier than this poold computes. The reason is
+// that another poold does not report the age of a token in the legacy protocol.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
 	if !aged {

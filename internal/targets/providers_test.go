@@ -41,7 +41,7 @@ func TestParseChoosesUsableProviders(t *testing.T) {
 	}
 }
 
-// Unusual values for a vendor are accepted with a warning.
+// Values that are unusual for a vendor are accepted with a warning.
 func TestUnusualValuesAreAcceptedWithWarnings(t *testing.T) {
 	base := strings.Replace(minimal(), "key: k1", "key: k1, profile: captchaai, poll_interval: 100ms", 1)
 	set := mustParse(t, strings.Replace(base, "recaptcha_v2", "hcaptcha", 1)+"    lifetime: 1h\n", nil)

@@ -26,7 +26,8 @@ func (t *targetEntry) refillRules(inherited entry) {
 	}
 	if t.Refill == RefillFixed {
 		for _, name := range []string{"min", "hit_rate", "max_waste"} {
-			// Only the target's own keys count, because the defaults may have such a key for other targets.
+			// The rule checks only the target's own keys, because the defaults may have such a key
+			// for other targets.
 			if t.hasKey(name) {
 				t.firstEntry(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
@@ -74,8 +75,8 @@ const (
 	LongestWindow  = 24 * time.Hour
 )
 
-// Warm is a repeated window of the file. During the window at least Tokens tokens are kept ready.
-// Do not change a Warm, because targets share the windows of the defaults.
+// Warm is a recurring warm window of the file. During the window at least Tokens tokens are kept
+// ready. Do not change a Warm, because targets share the windows of the defaults.
 type Warm struct {
 	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
 	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many tokens are kept ready."`
@@ -100,7 +101,7 @@ func (t *targetEntry) windowRules() {
 }
 
 // warmRules warns about a window without an effect. A window has no effect if the target always
-// keeps that many tokens.
+// keeps as many tokens as the window wants.
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// Windows of the defaults get no warning, because they apply to targets of different depths.
@@ -112,7 +113,7 @@ func (t *targetEntry) warmRules(inherited entry) {
 	case t.Refill == RefillAdaptive:
 		always, key = t.Min, "min"
 	case t.IdleAfter > 0:
-		return // outside the windows the target may keep no tokens, so every window has an effect
+		return // outside its windows the target may keep no tokens, so every window has an effect
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {

@@ -77,8 +77,8 @@ func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	return request, err
 }
 
-// solve reads the fields of a request. The argument hasImage is true if the caller has the image
-// separately. The error has the type Problems.
+// solve reads the fields of a request. The argument hasImage is true if the caller already has the
+// image, so that the fields lack it. The error has the type Problems.
 func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, err error) {
 	e := solveSection.read(value{r: r, node: object}, reflect.ValueOf(&request).Elem())
 	if hasImage {
@@ -198,8 +198,8 @@ func otherSpelling(key string) string {
 type RequestField struct {
 	Key string
 	Doc string
-	// Default is a string, bool, int, float64 or time.Duration. Without a default it is the zero value
-	// of the field's type.
+	// Default is a string, bool, int, float64 or time.Duration. If the field has no default,
+	// Default is the zero value of the field's type.
 	Default any
 }
 

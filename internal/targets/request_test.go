@@ -197,7 +197,7 @@ func largest() (body, data []byte) {
 	return []byte(`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(data) + `"}`), data
 }
 
-// Parsing any body takes at most 12 times the body's size in memory.
+// Parsing a body needs at most 12 times the body's size in memory.
 func TestReadSolveBoundsItsMemory(t *testing.T) {
 	for name, body := range map[string]string{
 		"fields": `{` + strings.Repeat(`"a":1,`, 300_000) + `"b":1}`,
@@ -313,7 +313,7 @@ func TestDocsNameEveryRequestField(t *testing.T) {
 	}
 }
 
-// SolveOf accepts the same identities as ReadSolve and reports the same faults.
+// SolveOf and ReadSolve accept the same identities and report the same faults.
 func TestSolveOfAgreesWithReadSolve(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	v2 := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: page}

@@ -11,7 +11,7 @@ import (
 type lastingSetting struct {
 	key   string // the path of its key
 	value any    // the setting, of a comparable type
-	text  string // the setting for people, without secrets
+	text  string // the setting as a text for people, without secrets
 }
 
 // lastingSettings lists the settings whose changes need a restart.
@@ -46,8 +46,9 @@ func (s *Set) OverrideListen(file, listen string) error {
 }
 
 // Succeed prepares s to replace the previous Set of a running daemon. It copies the settings that
-// need a restart from the previous Set. Each remark is about a copied setting that differs in the
-// file. Succeed returns an error if the resulting Set is invalid, although the file is valid.
+// need a restart from the previous Set. Each remark is about a setting that was copied although the
+// file has a different value. Succeed returns an error if the resulting Set is invalid, although
+// the file is valid.
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	inUse := old.lastingSettings()
 	for i, part := range s.lastingSettings() {
@@ -69,9 +70,9 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	return remarks.sorted(), nil
 }
 
-// Lasting returns the settings that need a restart: it maps paths of keys to texts for people. The
-// texts omit users, passwords and queries, so two different addresses may have equal texts. The map
-// omits a listen address from --listen or POOLD_LISTEN.
+// Lasting returns the settings whose changes need a restart, as a map from paths of keys to texts
+// for people. The texts omit users, passwords and queries, so two different addresses may have
+// equal texts. The map omits a listen address that comes from --listen or POOLD_LISTEN.
 func (s *Set) Lasting() map[string]string {
 	all := map[string]string{}
 	for _, part := range s.lastingSettings() {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The result of Lasting contains no part of a password, even if the password has a comma, which
-// also separates addresses. It contains no address that is not from the file.
+// The result of Lasting contains no part of a password, even if the password contains a comma, the
+// separator between addresses. The result contains only addresses that are in the file.
 func TestLastingShowsNoSecret(t *testing.T) {
 	const file = "redis: {url: 'rediss://user:canary@a:1,rediss://:canary@b:2', prefix: p}\nproviders: [{name: s, api: simulated}]\n" +
 		"dedup: {backend: postgres, url: 'postgres://u:with,canary@db,127.0.0.2:5433/x?password=canary'}\n" +

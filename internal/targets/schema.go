@@ -58,8 +58,8 @@ func (f field) schema() schema {
 	return s
 }
 
-// orReference returns the schema for a number or a boolean that a text with a reference may
-// replace. In JSON Schema, a pattern applies only to texts, and a minimum only to numbers.
+// orReference returns the schema for a number or a boolean. A text with a reference is valid too.
+// In JSON Schema, a pattern applies only to texts, and a minimum only to numbers.
 func orReference(kind string) schema {
 	return schema{"type": []string{kind, "string"}, "pattern": reference}
 }

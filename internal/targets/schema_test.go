@@ -19,7 +19,8 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// compiledSchema returns the compiled schema after a check against the draft's schema.
+// compiledSchema checks the schema against the schema of its draft, and returns the compiled
+// schema.
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
@@ -75,8 +76,8 @@ func plainValue(n *yaml.Node) any {
 	return n.Value
 }
 
-// readsAlone reports whether every key of a file is valid alone, without the rules between
-// keys.
+// readsAlone reports whether every key of a file is valid by itself. It ignores the rules that
+// involve several keys.
 func readsAlone(data []byte) bool {
 	node, problem := syntax.Document(data)
 	if problem != nil {
@@ -125,7 +126,8 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 
 const publishedSchema = "../../docs/pools.schema.json"
 
-// The first line of the shipped files contains the address of this program's schema.
+// The first line of each shipped file contains the address of the published schema. The published
+// schema equals Schema.
 func TestSchemaIsPublished(t *testing.T) {
 	if *update {
 		if err := os.WriteFile(publishedSchema, Schema(), 0o644); err != nil {
@@ -150,8 +152,8 @@ func TestSchemaIsPublished(t *testing.T) {
 	}
 }
 
-// pools.example.yaml is a first real run: without the account's key it is refused, and a budget limits
-// what it buys. README shows it.
+// pools.example.yaml is for a first run with real tokens. Without the key of an account the file is
+// refused. A budget limits the purchases. README shows the file.
 func TestExampleIsAFirstRealRun(t *testing.T) {
 	data, err := os.ReadFile("../../pools.example.yaml")
 	if err != nil {
@@ -220,15 +222,15 @@ func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
 	}
 }
 
-// Parse and the schema accept the same values. Anywhere in the file, both refuse a fault that both
-// can detect.
+// Parse and the schema accept the same values. Both refuse a fault that both can detect, wherever
+// it is in the file.
 func TestSchemaAgreesWithParse(t *testing.T) {
 	s := compiledSchema(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &drawn{T: rt, fault: faults, left: rapid.Bool().Draw(rt, "with a fault")}
 		wanted := d.left
 		text := []byte(d.value(pools, "file"))
-		sound := !wanted || d.left // the file has no place for the fault
+		sound := !wanted || d.left // the drawn file had no place for the fault
 		doc, ok := asEditorsSee(text)
 		if !ok && sound {
 			rt.Fatalf("no tree: %s", text)

@@ -69,8 +69,8 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 	}
 }
 
-// No message contains a value of the environment, even for a key without a secret, because a wrong
-// variable may be a secret.
+// No message contains a value of the environment, even for a key that is not secret. A reference to
+// the wrong variable may insert a secret there.
 func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 	for _, text := range []string{
 		"server: {listen: '${V}'}\n", "server: {keys: [{name: '${V}', key: 0123456789abcdef, scopes: ['${V}'], targets: ['${V}'], rate: '${V}'}]}\n",

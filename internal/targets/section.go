@@ -38,7 +38,8 @@ func (s section) read(v value, dst reflect.Value) entry {
 		return e
 	}
 	target, is := dst.Addr().Interface().(*Target)
-	// If the type cannot be pooled, the problem of the type also explains missing sitekeys and pageurls.
+	// If the type cannot be pooled, the problem about the type also explains why the sitekey and
+	// the pageurl are missing.
 	if !is || unpoolableType(string(target.Identity.Type)) == "" {
 		for _, f := range s.fields {
 			if f.must && (f.of == nil || s.view == viewTarget) {
@@ -50,7 +51,7 @@ func (s section) read(v value, dst reflect.Value) entry {
 	return e
 }
 
-// These views are mentioned in the code.
+// These are the views that the code mentions.
 const (
 	viewDefaults = "defaults"
 	viewTarget   = "target"

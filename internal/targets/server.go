@@ -11,8 +11,9 @@ import (
 	"strconv"
 )
 
-// Short keys are unsafe, because an attacker can try keys at the open port. A key with fewer than
-// leastKey characters is refused. A key with fewer than soundKey characters causes a warning.
+// Short keys are unsafe, because an attacker who can reach the port can guess them. A key with
+// fewer than leastKey characters is refused. A key with fewer than soundKey characters causes a
+// warning.
 const (
 	leastKey = 8
 	soundKey = 16
@@ -62,7 +63,7 @@ func (s *serverSection) check(e entry, set *Set) {
 	valid := s.checkKeys(e.firstEntry("keys"), set.Targets) && !e.hasInvalid("keys")
 	count := len(s.Keys)
 	if !valid {
-		count++ // the invalid key counts, so that only this key is reported and not also the address
+		count++ // an invalid key counts too, so that the key is reported, but not also the address
 	}
 	if !e.hasInvalid("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {

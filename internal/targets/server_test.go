@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// CheckListen accepts addresses beyond loopback only with keys.
+// Without keys, CheckListen accepts only loopback addresses.
 func TestCheckListenNeedsKeysBeyondLoopback(t *testing.T) {
 	for _, tc := range []struct {
 		listen string

@@ -6,12 +6,12 @@ import (
 	"poold/internal/captcha"
 )
 
-// Set is the content of a valid pools.yaml, with applied defaults and replaced references. A Set
+// Set is the content of a valid pools.yaml. Defaults are applied and references are replaced. A Set
 // from Parse is immutable.
 //
 // The struct tags describe the keys (see tags.go). Providers contains only the usable providers.
-// Budget.PerHour is 0. Solve is nil if only the identities of targets may be bought. Targets are
-// sorted by name.
+// Budget is the overall budget, and its PerHour is 0. Solve is nil if only tokens for the
+// identities of targets may be bought. Targets are sorted by name.
 type Set struct {
 	Server      Server     // the section server
 	Redis       Redis      `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
@@ -32,7 +32,7 @@ type Set struct {
 	listenGiven bool // whether --listen or POOLD_LISTEN set the listen address
 }
 
-// file has the keys of pools.yaml before the rules make a Set of them.
+// file has the keys of pools.yaml before the rules are applied.
 type file struct {
 	Set      `inline:"yes"`
 	Listener serverSection `key:"server" doc:"Where the daemon listens, and who may call it."`
@@ -62,8 +62,8 @@ type Server struct {
 	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 
-// TLS names the files of the certificate and of the certificate's key. Both or neither are set.
-// Parse does not read the files.
+// TLS contains the paths of the certificate file and of its key file. Either both paths are set or
+// neither is. Parse does not read the files.
 type TLS struct {
 	Cert string `key:"cert" doc:"File with the certificate chain."`
 	Key  string `key:"key" doc:"File with the key of the certificate."`
@@ -202,7 +202,7 @@ type Budget struct {
 	PerDay  int `key:"per_day" range:"0 1000000" default:"0" doc:"Limit for the last 24 hours; 0 means no limit."`
 }
 
-// Rate is a number of events per period; the zero value means no limit.
+// Rate limits the number of events per period; the zero value means no limit.
 type Rate struct {
 	Count float64
 	Per   time.Duration
@@ -216,14 +216,14 @@ func (r Rate) PerSecond() float64 {
 	return r.Count / r.Per.Seconds()
 }
 
-// OnEmpty decides about a request without ?wait= if no token is ready.
+// OnEmpty says how a request without ?wait= is answered if no token is ready.
 type OnEmpty string
 
 // The values of `on_empty`.
 const (
 	OnEmptyFail  OnEmpty = "fail"  // the response is 503 at once
 	OnEmptyWait  OnEmpty = "wait"  // the caller waits, as with ?wait=20s
-	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; the same as fail for a key without ScopeSolve
+	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; for a key without ScopeSolve this is the same as fail
 )
 
 // Refill is the policy that decides how many tokens of a target are kept.

@@ -19,7 +19,8 @@ func shipped(t *testing.T) []byte {
 	return data
 }
 
-// The shipped file works unchanged. Three environment variables configure it for production.
+// The shipped file is valid without changes. With three environment variables it is configured for
+// production.
 func TestShippedFileIsValid(t *testing.T) {
 	data := shipped(t)
 	set, err := Parse("pools.yaml", data, lookupOf())
@@ -73,7 +74,8 @@ func referenceBlocks(t *testing.T) (blocks []string) {
 	return blocks
 }
 
-// The blocks of the reference, the first one of each section, are a valid file.
+// If the first block of each section in the reference is joined with the others, the result is a
+// valid file.
 func TestReferenceIsValid(t *testing.T) {
 	file, sections := "", map[string]bool{}
 	for _, block := range referenceBlocks(t) {

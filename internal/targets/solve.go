@@ -19,7 +19,7 @@ type Solve struct {
 }
 
 // These errors say why callers cannot request an identity. Their texts contain the field and the
-// remedy, and quote nothing of the request.
+// remedy, and do not quote the request.
 var (
 	errNoSolve   = errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
 	errNoImages  = errors.New("image: pictures cannot be requested: set solve.images to true")

@@ -71,7 +71,8 @@ func TestPatternsCompareEachPartOfAPage(t *testing.T) {
 	}
 }
 
-// hostile maps addresses that programs parse in different ways to the reason of the refusal.
+// hostile contains addresses that programs parse in different ways, each with the reason why it is
+// refused.
 var hostile = map[string]string{
 	"https://staging.example.com@evil.example/":    "must not hold a user and password",
 	"https://a:b@staging.example.com/":             "must not hold a user and password",
@@ -219,7 +220,7 @@ func hostsOf(address string) map[string]string {
 	note("RFC 3986", regexp.MustCompile(`^[^:/?#]+://(?:[^/?#@]*@)?([^/?#:]*)`), address)
 	note("the last @", regexp.MustCompile(`(?s)^[^:]+:/*(?:.*@)?([^/?#:]*)`), address)
 	note("the first @", regexp.MustCompile(`(?s)^[^:]+:/*(?:[^@]*@)?([^/?#:]*)`), address)
-	// Browsers remove white space, and read a backslash as a slash.
+	// Browsers remove white space and treat a backslash as a slash.
 	clean := strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/").Replace(strings.TrimSpace(address))
 	note("browser", regexp.MustCompile(`(?s)^[^:]+:/*(?:[^/?#]*@)?([^/?#:]*)`), clean)
 	return hosts

@@ -115,8 +115,8 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	return textOf(tag, view)
 }
 
-// textOf returns the kind for a Go field whose values are texts. In different views, the same value
-// of the tag `as` may stand for different kinds.
+// textOf returns the kind for a Go field whose values are texts. The same value of the tag `as` may
+// stand for different kinds in different views.
 func textOf(tag reflect.StructTag, view string) textual {
 	if form := tag.Get("form"); form != "" {
 		return patternText("^"+form+"$", tag.Get("want"))
@@ -139,7 +139,7 @@ func rangeOf(lo, hi string, whole bool) number {
 	return number{orPanic(strconv.ParseFloat(lo, 64)), orPanic(strconv.ParseFloat(hi, 64)), whole}
 }
 
-// orPanic returns the parsed value of a tag, and panics if err is not nil.
+// orPanic returns n, the parsed value of a tag. It panics if err is not nil.
 func orPanic[T any](n T, err error) T {
 	if err != nil {
 		panic(err)
@@ -159,7 +159,7 @@ func (s section) preset(dst reflect.Value) {
 	}
 }
 
-// inherit copies fields from one struct to another if the entry e has no valid values for these fields.
+// inherit copies to dst the fields of from for which the entry e has no valid value.
 func (s section) inherit(e entry, dst, from reflect.Value) {
 	for _, f := range s.fields {
 		given, to, inherited := e.keys[f.key], dst.FieldByIndex(f.index), from.FieldByIndex(f.index)

@@ -78,8 +78,8 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 }
 
 // rules checks the rules between the keys of one target. If the identity is invalid, the ID stays
-// empty. After other problems the ID is set, so that the target is still compared with other
-// targets.
+// empty. If only other keys are invalid, the ID is set, so that the target is still compared with
+// other targets.
 func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	if !t.hasKey("owner") && !inherited.hasKey("owner") {
 		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
@@ -110,8 +110,8 @@ func (t *targetEntry) hasValidIdentity(inherited entry) bool {
 var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
 
 // typeRules refuses keys that do not belong to the type of the identity. A service would ignore
-// such keys, but they would change the identity and so create a separate stock. In a request,
-// typeRules also reports keys that the type needs and the request lacks.
+// such keys, but they would change the identity, and the target would get a separate stock. In a
+// request, typeRules also reports keys that the type needs and the request lacks.
 func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	for _, f := range fields {
 		switch has, belongs := e.hasKey(f.key), f.belongs(id.Type); {
@@ -126,7 +126,7 @@ func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	}
 }
 
-// noHourlyTotal explains that only other budgets have the key per_hour.
+// noHourlyTotal explains why the overall budget cannot have the key per_hour.
 func noHourlyTotal(key string) string {
 	if key == "per_hour" {
 		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
@@ -134,8 +134,8 @@ func noHourlyTotal(key string) string {
 	return ""
 }
 
-// budgetRules warns if the hourly limit is higher than the daily limit. A section with an inherited
-// budget gets no warning, because the defaults get the warning.
+// budgetRules warns if the hourly limit is higher than the daily limit. A section that inherits the
+// budget gets no warning, because the defaults already get one.
 func (e entry) budgetRules(b Budget) {
 	if e = e.firstEntry("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
 		e.r.warn(e.firstEntry("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
@@ -149,7 +149,7 @@ func (t *targetEntry) settleLife(l life, inherited entry) {
 		return
 	}
 	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
-	if !t.hasKey("margin") && !inherited.hasKey("margin") { // the value does not decide, because a margin of 0s is valid
+	if !t.hasKey("margin") && !inherited.hasKey("margin") { // the value 0 does not mean that the key is missing, because a margin of 0s is valid
 		t.Margin = l.Margin
 	}
 	t.checkMargin(life{t.Lifetime, t.Margin})

@@ -29,8 +29,8 @@ type turnstileLife struct {
 }
 
 // byType returns the life of each poolable type. If the margin of a type is not less than the
-// lifetime, byType reports one problem and uses the default life. With the invalid values, each
-// target of the type would have a problem too.
+// lifetime, byType reports one problem and uses the default life. Otherwise, each target of the
+// type would have the same problem.
 func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
@@ -69,7 +69,7 @@ func builtInLife(t captcha.Type) life {
 }
 
 // poolableType is the kind of types whose tokens can be bought ahead of time. Another type is an
-// error, but is stored, because the type explains why other keys are missing.
+// error, but is stored nevertheless, because the type explains why other keys are missing.
 var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
@@ -86,7 +86,7 @@ const (
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// normalise normalises a word, so that the spellings of different services become equal.
+// normalise returns a form of the word that is the same for the spellings of all services.
 func normalise(word string) string { return separators.Replace(strings.ToLower(word)) }
 
 // unpoolableType returns why a type of CAPTCHA cannot be bought ahead of time. It returns "" for
@@ -108,8 +108,8 @@ func unpoolableType(name string) string {
 	return "this type cannot be pooled: " + reason
 }
 
-// unpoolableField returns why a target cannot have a key, if the key belongs to an unpoolable type.
-// It returns "" for other keys.
+// unpoolableField returns why a target cannot have a key that belongs to an unpoolable type. It
+// returns "" for other keys.
 func unpoolableField(name string) string {
 	var reason string
 	switch normalise(name) {

@@ -81,8 +81,8 @@ func (e entry) hasKey(key string) bool {
 	return written
 }
 
-// hasInvalid reports whether one of these keys has an invalid value. Rules between several keys
-// then report nothing, because the invalid value is already reported.
+// hasInvalid reports whether one of these keys has an invalid value. If so, rules that involve
+// several keys report nothing, because the invalid value is already reported.
 func (e entry) hasInvalid(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.hasKey(key) && !e.keys[key].ok })
 }
@@ -97,7 +97,7 @@ func (e entry) requireKeys(keys ...string) {
 }
 
 // checkUnique reports a problem if an earlier entry has the same name. The map lines contains the
-// lines of the names so far.
+// line of each earlier name.
 func (e entry) checkUnique(what, name string, lines map[string]int) {
 	if line := lines[name]; line > 0 {
 		e.fail("has the same name as the %s in line %d: names are unique", what, line)
@@ -189,7 +189,7 @@ func (v value) text(maximum int) (scalar, bool) {
 
 // TextFault returns why a text of an operator, such as an owner or the reason for a pause, cannot
 // be shown in one line. It returns "" for a valid text. Characters that change the direction of
-// text are invalid, because they would change how the rest of the line reads.
+// text are invalid, because they would also change how the rest of the line is shown.
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {
@@ -232,7 +232,7 @@ func (v value) bareScalar(want string) (scalar, bool) {
 	return e, true
 }
 
-// remedy returns the end of a message with the environment variables to set.
+// remedy returns the last part of a message, which lists the environment variables to set.
 func (v value) remedy() string { return toSet(v.variables()) }
 
 func toSet(variables []string) string {

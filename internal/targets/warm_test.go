@@ -15,7 +15,8 @@ func parseWarm(t *testing.T, cron string, tokens int, long string) Warm {
 	return mustParse(t, minimal("warm: ["+windowText(cron, tokens, long)+"]"), nil).Targets[0].Warm[0]
 }
 
-// The windows of a target replace the windows of the defaults, which do not change.
+// The windows of a target replace the windows that it would inherit. The windows of the defaults do
+// not change.
 func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 	second := func(lines string) string {
 		return "  other:\n    type: recaptcha_v2\n    sitekey: k\n    pageurl: https://staging.example.com/o\n    owner: qa@example.com\n" + lines
@@ -43,8 +44,8 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 	}
 }
 
-// Two parses of one file give equal targets, because a reload restarts the workers of changed
-// targets. Targets are not equal if a key of a window differs.
+// Two parses of one file return equal targets. Otherwise every reload would restart the workers.
+// Targets are not equal if a key of a window differs.
 func TestTargetsAreEqualAfterAnotherParse(t *testing.T) {
 	parse := func(lines ...string) Target { return mustParse(t, minimal(lines...), nil).Targets[0] }
 	base := "warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "30m") + "]"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An unusual file is accepted and gives exact warnings.
+// An unusual file is accepted, and Parse returns the exact warnings.
 func TestWarnings(t *testing.T) {
 	list := func(items ...string) string { return "warm: [" + strings.Join(items, ", ") + "]" }
 	key := func(scope string) string {

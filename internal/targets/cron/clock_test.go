@@ -29,7 +29,7 @@ func drawField(t *rapid.T, lo, hi int, label string) drawnField {
 	number := func(from int, label string) int { return rapid.IntRange(from, hi).Draw(t, label) }
 	kinds := []string{"*", "*/n", "list", "range", "range/n", "range/n"}
 	if label == "month" || label == "day" || label == "weekday" {
-		kinds = append(kinds, "*", "*", "*", "*") // without more stars, most windows would come in another month
+		kinds = append(kinds, "*", "*", "*", "*") // with fewer stars, most windows would come in another month
 	}
 	switch rapid.SampledFrom(kinds).Draw(t, label) {
 	case "*":
@@ -101,7 +101,7 @@ func (o oracle) windowBegins(from, to time.Time, zone *time.Location) []time.Tim
 		return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), 0, 0, time.UTC)
 	}
 	seen := map[int64]bool{}
-	// Clocks are set back by three hours at most.
+	// In the tested zones, clocks are set back by at most three hours.
 	for at := from.Add(-3 * time.Hour); at.Before(from); at = at.Add(time.Minute) {
 		seen[wall(at).Unix()] = true
 	}
@@ -119,7 +119,7 @@ func (o oracle) windowBegins(from, to time.Time, zone *time.Location) []time.Tim
 	return all
 }
 
-// clockChanges lists zones, with days shortly before the zone's clocks are set.
+// clockChanges lists time zones. Each zone has days shortly before its clocks are set.
 var clockChanges = []struct {
 	zone string
 	days []string
@@ -131,7 +131,7 @@ var clockChanges = []struct {
 	{"Australia/Lord_Howe", []string{"2026-04-03", "2026-10-02"}}, // half an hour
 	{"America/St_Johns", []string{"2026-03-06", "2026-10-30"}},
 	{"Antarctica/Troll", []string{"2026-03-27", "2026-10-23"}}, // two hours
-	{"Pacific/Apia", []string{"2011-12-28"}},                   // a day
+	{"Pacific/Apia", []string{"2011-12-28"}},                   // a whole day
 }
 
 // compareWindows compares the result of Window at each given time with the oracle's windows.
@@ -241,7 +241,7 @@ func FuzzCron(f *testing.F) {
 			}
 			return
 		}
-		// The times are from 1970 to 2200.
+		// The drawn time is between 1970 and 2200.
 		const span = 230 * 365 * 24 * 60 * 60
 		now := time.Unix((at%span+span)%span, 999)
 		from, until := s.Window(now, time.Minute)

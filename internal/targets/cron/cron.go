@@ -16,7 +16,7 @@ type Schedule struct {
 	text                              string
 	minute, hour, day, month, weekday uint64         // bit n is set if the value n of the field matches
 	either                            bool           // both day and weekday are restricted, so a match of either suffices
-	repeats                           bool           // a clock time that occurs twice counts twice
+	repeats                           bool           // if the clocks show a time twice, a window begins both times
 	zone                              *time.Location // nil for the zero value
 }
 
@@ -32,8 +32,8 @@ func (e *Error) Error() string { return e.Rule + ", not " + strconv.Quote(e.Valu
 const (
 	anyTime = "*"
 
-	// The search for the next window ends after longestSearch years. The next 29 February on a given
-	// weekday may be 40 years away.
+	// The search for the next window ends after longestSearch years. For example, the next 29
+	// February on a given weekday may be 40 years away.
 	longestSearch = 50
 
 	maxText = 1024 // maximum length of an expression in bytes
@@ -83,7 +83,7 @@ func (s Schedule) nextBegin(t time.Time) time.Time {
 	from := clockTime(at)
 	if set, _ := at.ZoneBounds(); !s.repeats && !set.IsZero() {
 		if last := clockTime(set.Add(-1)); last.After(from) {
-			from = last // the clocks have already shown the times up to here
+			from = last // the clocks have already shown all times up to last
 		}
 	}
 	for {
@@ -180,7 +180,7 @@ func (s Schedule) LongestGap() time.Duration {
 var cronFields = []struct {
 	name, values string
 	least, most  int
-	names        []string // names of the values; the first name means the minimum
+	names        []string // names of the values; the first name stands for the minimum
 }{
 	{"minute", "0 to 59", 0, 59, nil},
 	{"hour", "0 to 23", 0, 23, nil},
@@ -285,7 +285,8 @@ func cronValues(number int, field string) (values uint64, rule string) {
 		if step > 1 && step > through {
 			return 0, stepRule
 		}
-		// A step across the wrap-around would be wrong, because the eight values 0 to 7 would count.
+		// Steps past Saturday would be wrong, because the eight values 0 to 7 stand for only seven
+		// days.
 		if number == weekdayField && parts[4] != "" && from > to {
 			return 0, "a weekday range with a step must not go past Saturday: list the days"
 		}

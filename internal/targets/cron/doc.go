@@ -12,13 +12,13 @@
 //
 // # When clocks are set
 //
-//   - Forward: a window whose time is skipped begins at the time of the change.
-//   - Back: a window whose time occurs twice begins only the first time. If the minute or the hour
+//   - Forward: a window whose start is skipped begins at the time of the change.
+//   - Back: a window whose start occurs twice begins only the first time. If the minute or the hour
 //     field has a star, the window begins both times.
 //
 // # Invariants
 //
-//   - A Schedule from Parse has a next window at any time, at most 50 years ahead.
-//   - Two schedules of the same text are deeply equal, even if they were parsed at different times,
-//     because a reload compares targets.
+//   - At any time, a Schedule from Parse has a next window, which is at most 50 years ahead.
+//   - Two schedules of the same text are deeply equal, even if they were parsed at different times.
+//     A reload needs this to compare targets.
 package cron

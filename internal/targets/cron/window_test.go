@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// window is a schedule with the length of its windows.
+// window is a schedule together with the length of its windows.
 type window struct {
 	Schedule
 	length time.Duration
@@ -121,8 +121,8 @@ func TestWindowWhenClocksAreSet(t *testing.T) {
 	}
 }
 
-// On the last day of a leap year time.ZoneBounds returns an end that is not after the given time.
-// Window then neither loops nor skips a window.
+// On the last day of a leap year time.ZoneBounds may return an end that is not after the given
+// time. Even so, Window neither loops forever nor skips a window.
 func TestWindowAtTheEndOfALeapYear(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney"} {
 		w := parsed(t, "CRON_TZ="+zone+" 0 9 * * *", "1h")
@@ -144,7 +144,7 @@ func TestZeroScheduleHasNoWindows(t *testing.T) {
 }
 
 // Zones are cached, because a zone that is loaded again after a clock change is not deeply equal to
-// the first.
+// the zone that was loaded first.
 func TestZonesAreLoadedOnce(t *testing.T) {
 	if first, again := zoneOf("Asia/Tokyo"), zoneOf("Asia/Tokyo"); first == nil || first != again {
 		t.Error("a zone is not kept")

@@ -10,7 +10,7 @@ import (
 // maxNamed is the maximum number of names in a Change.
 const maxNamed = 20
 
-// Change lists the names that a reload changed in one way.
+// Change lists the names of the targets or sections that a reload changed in one way.
 type Change struct {
 	How   string // added, changed or removed (targets), or sections
 	Names []string

@@ -60,7 +60,7 @@ func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
-		keyless + list: 1, // of the lifetime
+		keyless + list: 1, // warning about the lifetime
 		keyless + "  - {name: own, api: simulated}\n" + list:                           1,
 		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:     4, // warnings about both omitted providers and about the embedded Redis
 		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis

@@ -1,9 +1,9 @@
 // Package reload keeps the last valid targets.Set of a configuration file and replaces it
 // when the file changes.
 //
-// The package reads the file that package targets parses. cmd/poold makes a File; packages status
-// and httpapi read its Set and Status. The package does not handle SIGHUP: cmd/poold catches the
-// signal and calls Reload.
+// The package reads the file that package targets parses. The program cmd/poold creates a File. The
+// packages status and httpapi read its Set and its Status. The package does not handle SIGHUP:
+// cmd/poold catches the signal and calls Reload.
 //
 // # Watching
 //
@@ -18,7 +18,7 @@
 //
 // # Invariants
 //
-//   - A returned Set never changes; a reload makes a new Set.
+//   - A returned Set never changes; a reload creates a new Set.
 //   - Current returns a new Set only after the function of OnApply has returned.
 //   - Settings that need a restart keep their values from the start; see targets.Set.Succeed.
 package reload

@@ -20,7 +20,7 @@ type File struct {
 	report func(Outcome)
 	listen string // listen address that overrides the file's address; "" = no override
 
-	quiet  time.Duration // the file is read after this time without an event
+	quiet  time.Duration // after an event, the file is read when no further event came for this time
 	latest time.Duration // maximum time from the first event to the read, while events continue
 	every  time.Duration // interval of the polls
 	limit  time.Duration // timeout for one read
@@ -44,7 +44,8 @@ type state struct {
 	status  targets.Status
 }
 
-// NewFile returns a File that has not been read yet. The argument lookup is like os.LookupEnv.
+// NewFile returns a File that has not been read yet. The argument lookup works in the same way as
+// os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
 		path: path, lookup: lookup, log: log, report: func(Outcome) {},
@@ -56,8 +57,8 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 }
 
 // OverrideListen replaces the listen address of the file in every Set; "" has no effect. It must be
-// called before Load. Load and every reload then refuse a file without keys if the address is open
-// to the network.
+// called before Load. If this address is open to the network, Load and every reload refuse a file
+// without keys.
 func (f *File) OverrideListen(listen string) { f.listen = listen }
 
 // OnApply sets the function that applies each valid Set of a reload, but not the first Set. Current
@@ -69,7 +70,7 @@ func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply =
 type Outcome struct {
 	By       string           // who caused the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
-	Changes  []Change         // what changed; nil = the file is that of the Set in use again, or only comments changed
+	Changes  []Change         // what changed; nil = the file again has the content of the Set in use, or only comments changed
 	Restart  targets.Problems // the changes that need a restart
 	From, To string           // digests of the Sets before and after
 }
@@ -110,11 +111,12 @@ func (f *File) Current() *targets.Set { return f.state.Load().current }
 func (f *File) Status() targets.Status { return f.state.Load().status }
 
 // Reload reads the file and applies it. It returns
-//   - nil if the file is valid, changed or not,
+//   - nil if the file is valid, whether it has changed or not,
 //   - targets.Problems if the file is invalid; the last valid Set stays in use,
 //   - ctx.Err() if ctx ends before the file was read.
 //
-// A repeated failure is logged once. The argument by names who asked for the reload.
+// A repeated failure is logged once. The argument by says where the request for the reload came
+// from.
 func (f *File) Reload(ctx context.Context, by string) error {
 	select {
 	case f.fileLock <- struct{}{}:

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func env(string) (string, bool) { return "", false }
 
-// minimal returns the smallest valid file. The extra lines belong to the target.
+// minimal returns the smallest valid file. The argument extra contains further lines of the target.
 func minimal(extra ...string) string {
 	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n    type: recaptcha_v2\n    sitekey: k\n" +
 		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"
@@ -217,8 +217,8 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 }
 
 // Reloads take turns, and a caller may give up waiting. A Set is applied completely even if the
-// caller disconnects. Readers see a Set only after it was applied, so a target that is missing on
-// /status has no worker.
+// caller disconnects. Readers see a Set only after it was applied, so a removed target that is
+// missing on /status has no worker any more.
 func TestReloadTakesTurns(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	old := b.load()
@@ -247,9 +247,9 @@ func TestReloadTakesTurns(t *testing.T) {
 	}
 }
 
-// The settings server.listen, server.tls, redis, dead_letters, dedup and history keep their values
-// from the start. A reload applies the other settings, and reports once that the listed settings
-// need a restart.
+// The settings server.listen, server.tls, redis, dead_letters, dedup and history keep the values
+// that they had at the start. A reload applies the other settings, and reports once that the listed
+// settings need a restart.
 func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
@@ -275,7 +275,8 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 		t.Error("the need of a restart is not said exactly once")
 	}
 
-	// The remark survives an invalid file. It disappears when the old values are back.
+	// The remark stays while the file is invalid. It disappears when the file has the old values
+	// again.
 	b.write("bad")
 	_ = b.Reload(context.Background(), "ci")
 	b.write(changed + minimal("depth: 4"))
@@ -290,7 +291,7 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	}
 }
 
-// A running daemon may refuse a file that is valid at a start.
+// A running daemon may refuse a file with which a daemon could start.
 func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	open := "server: {listen: ':8080', keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, open+minimal())

@@ -40,7 +40,7 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 		err = fmt.Errorf("it is still being read after %s: its disk or network does not answer", limit)
 	}
 	select {
-	case <-r.ended: // the result counts, even after the timeout
+	case <-r.ended: // the result is used even if it came after the timeout
 		return nil
 	default:
 		return err

@@ -18,7 +18,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// An irregular file is refused at once. Opening a pipe would wait for a writer.
+// A file that is not a regular file is refused at once. A blocking open of a pipe would wait for a
+// writer.
 func TestIrregularFilesAreRefused(t *testing.T) {
 	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device"
 	for name, make := range map[string]func(path string) error{
@@ -72,7 +73,7 @@ func (b *testFile) hangReads() (begun *atomic.Int32, goOn func()) {
 
 const hangs = "the file cannot be read: it is still being read after 50ms: its disk or network does not answer"
 
-// A hanging disk delays no caller beyond the limit. No second read starts until the first read
+// A hanging disk delays a caller at most by the limit. No second read starts until the first read
 // ends, and the stale result of the first read is discarded.
 func TestHangingReadIsBounded(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))

@@ -10,7 +10,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Run reloads the file after each change until ctx ends, and then returns nil. It starts with a
+// Run reloads the file after each change until ctx ends, and then returns nil. Run begins with a
 // read, because the file may have changed since Load.
 //
 // Every event in the directory causes a read, regardless of the name in the event. For instance,
@@ -19,7 +19,7 @@ import (
 func (f *File) Run(ctx context.Context) error {
 	var events <-chan fsnotify.Event // stays nil and never delivers if the system cannot watch files
 	var lost <-chan error
-	following := make(chan struct{}, 1) // a lock; has one element while addWatches uses the disk
+	following := make(chan struct{}, 1) // a lock; it has one element while addWatches uses the disk
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.log.Warn("the configuration file is polled, because the system gives no events", "err", err, "every", f.every)

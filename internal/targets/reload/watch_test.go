@@ -58,8 +58,8 @@ func TestWatchSeesAConfigMapUpdate(t *testing.T) {
 	b.untilDepth(3)
 }
 
-// The file may be a link into another directory. Changes in that directory are noticed, also after
-// the link changes to a third directory.
+// The file may be a link into another directory. Changes in that directory are noticed. They are
+// also noticed after the link was changed to a third directory.
 func TestWatchFollowsLinks(t *testing.T) {
 	b := newBench(t, "")
 	b.must(os.Remove(b.path("pools.yaml")))
@@ -67,7 +67,8 @@ func TestWatchFollowsLinks(t *testing.T) {
 		b.must(os.Mkdir(b.path(dir), 0o700))
 		b.put(b.path(dir+"/real.yaml"), minimal("depth: 1"))
 	}
-	// The directory of the link has no other file, so only the directory of the link's target has events.
+	// The directory of the link contains no other file, so events come only from the directory of
+	// the link's target.
 	b.must(os.Mkdir(b.path("etc"), 0o700))
 	b.File.path = b.path("etc/pools.yaml")
 	b.must(os.Symlink("../one/real.yaml", b.File.path))
@@ -79,7 +80,8 @@ func TestWatchFollowsLinks(t *testing.T) {
 	b.must(os.Symlink("../two/real.yaml", b.path("etc/new")))
 	b.must(os.Rename(b.path("etc/new"), b.File.path))
 	b.untilDepth(3)
-	// The link changed before the new directory was watched. From here on, changes are noticed.
+	// The link was changed before the new directory was watched. From here on, the new directory is
+	// watched.
 	b.put(b.path("two/real.yaml"), minimal("depth: 4"))
 	b.untilDepth(4)
 }
@@ -177,7 +179,7 @@ func TestWatchReadsInABusyDirectory(t *testing.T) {
 		event()
 		b.readAfter(200*time.Millisecond, 2, func() {})
 		b.readAfter(2*time.Second, 3, event)
-		time.Sleep(time.Second) // longer than the effect of the last event
+		time.Sleep(time.Second) // long enough for the read that the last event caused
 		b.readAfter(2*time.Second, 4, event)
 	})
 }
@@ -190,7 +192,7 @@ func TestWatchPollsWithoutEvents(t *testing.T) {
 	})
 }
 
-// A replaced directory is watched again after the next poll.
+// If a directory is replaced, the new directory is watched from the next poll on.
 func TestFollowWatchesAReplacedDirectory(t *testing.T) {
 	b := newBench(t, minimal())
 	b.must(os.MkdirAll(b.path("conf"), 0o700))

@@ -58,8 +58,8 @@ func Document(data []byte) (*yaml.Node, *Problem) {
 // IsNull reports whether a node is the null value, such as the value of an empty key.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// nextDocument decodes the next document into nodes and does not expand aliases. It converts a
-// panic of the library to an error, because a half-written file must not end the daemon.
+// nextDocument decodes the next document into nodes, without expanding aliases. It converts a panic
+// of the library to an error, because a half-written file must not end the daemon.
 func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -202,7 +202,7 @@ func drain(from io.Reader) error {
 	}
 }
 
-// lineFeed is an io.Reader that returns one line per Read and counts the lines.
+// lineFeed is an io.Reader that returns at most one line per Read and counts the lines.
 type lineFeed struct {
 	lines [][]byte
 	next  int
@@ -226,8 +226,8 @@ func (f *lineFeed) Read(p []byte) (int, error) {
 // without a closing quote extends to the end of the file.
 var quoteToken = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
 
-// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML takes the next
-// quote, in a later line, for the closing quote, and fails at the text after that quote. Call
+// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML treats the next
+// quote, which is in a later line, as the closing quote, and fails at the text after it. Call
 // openQuote only for files with a syntax error.
 func openQuote(data []byte) int {
 	for _, at := range quoteToken.FindAllSubmatchIndex(data, -1) {

@@ -14,7 +14,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// ProviderConfig passes on every value in the file, and completes the simulated provider.
+// ProviderConfig copies every value of the file, and adds the missing values of the simulated
+// provider.
 func TestProviderConfigHasTheValuesOfTheFile(t *testing.T) {
 	real := targets.Provider{
 		Name: "acme", API: targets.APITasks, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
@@ -68,7 +69,7 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	}
 }
 
-// An error about an address or a certificate contains the key in the file.
+// An error about an address or a certificate names the key of the file that has the wrong value.
 func TestFaultsNameTheKeyOfTheFile(t *testing.T) {
 	_, err := backend.Database{Key: "history.url", URL: "postgres://h:port"}.Open(slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "history.url: ") {

@@ -7,8 +7,8 @@ import (
 	"poold/internal/targets"
 )
 
-// The default pace of polls to the simulated provider. The polls are frequent, because this provider
-// solves quickly.
+// These are the default poll times of the simulated provider. Polls are frequent, because this
+// provider solves quickly.
 const (
 	simulatedFirst    = 2 * time.Second
 	simulatedInterval = time.Second

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// RedisLog writes the messages of go-redis to Log at level debug, because go-redis reports each
-// failed dial. poold itself logs an outage of Redis once.
+// RedisLog writes the messages of go-redis to Log. The level is debug, because go-redis reports
+// each failed dial, and poold itself logs an outage of Redis once.
 type RedisLog struct{ Log *slog.Logger }
 
 // Printf implements the logger interface of go-redis.

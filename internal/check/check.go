@@ -40,7 +40,7 @@ func Command(c *cli.Console) *cobra.Command {
 // options selects the checks beyond the validation of the file.
 type options struct {
 	live, diff bool
-	connect    func() (*cli.Client, error) // makes the client of the running daemon, for --diff
+	connect    func() (*cli.Client, error) // returns a client of the running daemon, for --diff
 }
 
 // check validates the file and prints one line for each error, warning and fact.
@@ -87,7 +87,7 @@ func check(ctx context.Context, c *cli.Console, config string, with options) err
 	return err
 }
 
-// classed formats one line for each problem. The class, such as "error", precedes the text.
+// classed formats one line for each problem. The line begins with the class, such as "error".
 func classed(class string, problems []targets.Problem) string {
 	var lines strings.Builder
 	for _, p := range problems {

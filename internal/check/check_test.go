@@ -42,7 +42,8 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		"a warning": {redis + provider + target, "FILE:4: warning: " + warning + valid + "note: a: nothing is bought: paused in the configuration file\nnote: in all: nothing is bought\n", ""},
 		"no price":  {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + target, "warning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n", ""},
 		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "warning: a: at most ", ""},
-		// With a real provider, a target for trials buys nothing, which is a fact and not a problem.
+		// With a real provider, nothing is bought for a simulated_only target. The output reports
+		// this as a fact, not as a problem.
 		"simulated_only": {redis + provider + strings.Replace(target, "paused: true", "simulated_only: true", 1),
 			"note: a: nothing is bought: `simulated_only: true` in the configuration file forbids purchases from a real provider\n", ""},
 		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "", "server.tls: open /none.pem"},

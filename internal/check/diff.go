@@ -42,7 +42,7 @@ func differences(running *status.Document, set *targets.Set) string {
 	for i := range set.Targets {
 		after[set.Targets[i].ID] = set.Targets[i].Name
 	}
-	stockOf := func(t *status.Target) string { // describes what happens to a target's former stock
+	stockOf := func(t *status.Target) string { // describes what happens to the stock of the old target
 		if name, kept := after[captcha.ID(t.Identity)]; kept {
 			return "its tokens go to " + name
 		}

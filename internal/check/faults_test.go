@@ -32,12 +32,12 @@ func run(ctx context.Context, t *testing.T, out io.Writer, text string, args ...
 	return command.ExecuteContext(ctx)
 }
 
-// full is a writer that fails like a full disk.
+// full is a writer that fails in the same way as a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A check that cannot print its result fails, whatever its result is.
+// A check that cannot print its result fails, even if the file is valid.
 func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	valid := "redis: {url: embedded}\nproviders: [{name: own, api: simulated}]\n" + target
 	for name, text := range map[string]string{"valid": valid, "invalid": "budget: 5\n" + valid} {
@@ -57,7 +57,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A wrong --url is a mistake on the command line, even if the file is valid.
+// A wrong --url is a usage error, even if the file is valid.
 func TestDiffReportsAWrongAddress(t *testing.T) {
 	var usage cli.UsageError
 	err := run(t.Context(), t, io.Discard, "providers: [{name: own, api: simulated}]\n"+target, "--diff", "--url", "ftp://daemon")
@@ -66,8 +66,8 @@ func TestDiffReportsAWrongAddress(t *testing.T) {
 	}
 }
 
-// If a client refuses the settings of a service, this is one fault in one line, without a secret. The
-// other services are still tried.
+// If a client refuses the settings of a service, the command prints one line about it, without
+// secrets. It still tries the other services.
 func TestLiveTriesAllServices(t *testing.T) {
 	dynamotest.NoCredentials(t)
 	service := simulated.New(simulated.Options{Threads: 3, Faults: []simulated.Fault{{On: simulated.Threads, Kind: simulated.Status, Status: 500}}})

@@ -15,7 +15,7 @@ import (
 )
 
 // soonestCallback is the assumed minimum time from the submission of an order to its token, with
-// callbacks. People need at least this long to solve a CAPTCHA.
+// callbacks. A person needs at least this time to solve a CAPTCHA.
 const soonestCallback = 5 * time.Second
 
 // Purchases is the maximum that poold can buy for one target, for POST /solve, or in total.
@@ -38,7 +38,7 @@ func (p Purchases) Assumes() string {
 	return "all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought"
 }
 
-// money formats the cost of this number of solves, after a comma. The result is "" if a price is
+// money returns a comma and the cost of this number of solves. The result is "" if a price is
 // unknown.
 func (p Purchases) money(solves float64) string {
 	cost := solves * p.price
@@ -255,7 +255,7 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 		s.All.price = cost / s.All.hour // average price of a solve
 	}
 	day := s.All.day
-	if set.Solve == nil { // skipped with POST /solve, whose lead times are unknown
+	if set.Solve == nil { // this bound does not apply with POST /solve, whose lead times are unknown
 		s.All.hour = min(s.All.hour, float64(threads)*time.Hour.Seconds()/shortest.Seconds())
 	}
 	s.All.limit(targets.Budget{PerDay: set.Budget.PerDay})
@@ -269,9 +269,9 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 // expensive targets.
 const mostPrinted = 50
 
-// text formats the spending for `poold check`. Each line begins with its class: "note" for a fact, or
-// "warning". A simulated provider costs nothing, so the text then has no warnings about prices and
-// budgets.
+// text formats the spending for `poold check`. Each line begins with its class: "note" for a fact,
+// or "warning". If the provider is simulated, the text has no warnings about prices and budgets,
+// because tokens cost nothing.
 func (s Spending) text(simulated bool) string {
 	var text strings.Builder
 	for i, p := range s.Each {

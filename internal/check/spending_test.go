@@ -8,7 +8,7 @@ import (
 	"poold/internal/targets"
 )
 
-// SpendingOf returns the maximum purchases of a file, and the missing threads and prices.
+// SpendingOf returns the most that a file can buy, and reports missing threads and prices.
 func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 	const provider = "providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100%s, price_per_1000: {turnstile: 1.2, recaptcha_v2: 3, recaptcha_v3: 0, hcaptcha: 0, geetest: 0, geetest_v4: 0}}]\n"
 	const redis = "redis: {url: 'redis://h'}\ndefaults: {owner: q}\n"
@@ -88,8 +88,8 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	// A paused target buys nothing. The target's depth needs no threads, and the sum does not need
-	// its price.
+	// Nothing is bought for a paused target. So its depth needs no threads, and the sum needs no
+	// price for it.
 	unpriced := strings.Replace(target("b", ", depth: 5000, paused: true"), "turnstile", "recaptcha_v2", 1)
 	got := text(strings.Replace(head, "recaptcha_v2: 3, ", "", 1) + "targets:\n" + target("a", ", budget: {per_day: 500}") + unpriced)
 	if strings.Contains(got, "cannot be kept") || !strings.Contains(got, "\nnote: in all: at most 500 solves an hour, about 0.60; ") {

@@ -48,7 +48,7 @@ func (c *countdown) Err() error {
 }
 
 // An interrupt ends each part of a simulation: the run, the need, the comparison with the other
-// policy, and the rows of a comparison. The command then prints nothing and writes no plot.
+// policy, and the rows of a comparison. An interrupted command prints nothing and writes no plot.
 func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
 	file := filepath.Join(t.TempDir(), "plot.svg")
@@ -76,7 +76,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// An error outside the simulation is reported with its place, and nothing is printed.
+// An error outside the simulation names the file, the flag or the step that failed, and nothing is
+// printed.
 func TestFaultsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace")

@@ -19,7 +19,7 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// baseOf returns the simulation of a command line, and the price.
+// baseOf returns the simulation and the price that a command line describes.
 func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	t.Helper()
 	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
@@ -35,7 +35,7 @@ func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	return base, s.price
 }
 
-// A simulation has every setting of its target. A flag overrides the setting.
+// A simulation has every setting of its target. Flags override these settings.
 func TestFlagsOverrideTheTarget(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pools.yaml")
 	const text = `currency: USD
@@ -88,7 +88,8 @@ targets:
 	}
 }
 
-// A recorded demand begins at the start of the recorded list, and contains each request.
+// A recorded demand begins at the start of the list's period, and contains every request of the
+// list.
 func TestRecordedDemandIsReplayed(t *testing.T) {
 	got, err := demandOf(historyapi.ArrivalList{
 		From: "2026-01-06T14:00:00Z", To: "2026-01-06T15:30:00Z", Requests: 4, Arrivals: []historyapi.ArrivalStep{{At: 610, N: 3}, {At: 4210.5, N: 1}},

@@ -51,8 +51,8 @@ type simulation struct {
 	plot                          string
 }
 
-// simulationFlags adds the flags of the command. The flags for a target's settings default to the
-// target's definition.
+// simulationFlags adds the flags of the command. The flags for a target's settings have the values
+// of the target as their defaults.
 func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags := command.Flags()
@@ -189,7 +189,8 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
-	// As in the daemon, the provider's poll times give the assumed lead time before the first solve.
+	// As in the daemon, the provider's poll times determine the assumed lead time before the first
+	// solve.
 	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
 	if !given("target") {

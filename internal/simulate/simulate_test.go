@@ -9,8 +9,9 @@ import (
 	"poold/internal/cli"
 )
 
-// Before its first solve a simulated target expects the same lead time as in the daemon. The lead
-// time comes from the file's first provider, or from the default of the type.
+// Before its first solve, a simulated target expects the same lead time as the daemon does. This
+// lead time comes from the poll times of the file's first provider, or from the defaults of the
+// target's type.
 func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
 	for name, c := range map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// WithFiles calls the function do while this process can open only n more files. To open one file
-// more fails with EMFILE. No other goroutine may open files at the same time.
+// WithFiles calls the function do while this process can open only n more files. Opening one more
+// file fails with EMFILE. No other goroutine may open files at the same time.
 func WithFiles(t testing.TB, n int, do func()) {
 	t.Helper()
 	file, err := os.Open(os.DevNull) // starts the poller of the runtime, which opens files too
@@ -48,7 +48,7 @@ func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 // with EFBIG.
 func WithFullDisk(t testing.TB, do func()) {
 	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ) // otherwise a signal for the write would end the process
+	signal.Ignore(syscall.SIGXFSZ) // otherwise the signal that the write causes would end the process
 	defer signal.Reset(syscall.SIGXFSZ)
 	withLimit(t, syscall.RLIMIT_FSIZE, 1, do)
 }

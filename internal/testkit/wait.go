@@ -6,8 +6,8 @@ import (
 )
 
 // Within fails the test unless the function condition returns true within the given limit. Within
-// calls condition often at first, and then less and less often. The argument what names the condition
-// in the failure.
+// calls condition often at first, and then less and less often. The argument what describes the
+// condition in the failure message.
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)

@@ -47,7 +47,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 		}
 		var before *status.TargetDetail
 		if change.compares {
-			before, _, _ = readTarget(ctx, daemon, words[0]) // an error is ignored here, because the request for the change then fails too
+			before, _, _ = readTarget(ctx, daemon, words[0]) // an error is ignored here, because the request for the change will fail too
 		}
 		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
@@ -158,7 +158,7 @@ func newResume(c *Console) *cobra.Command {
 	})
 }
 
-// resumeDecided reports whether the outcome of a resume is known. For a target that the provider
+// resumeDecided reports whether the outcome of a resume is known. For a target with the state
 // refused, the outcome is known when the provider has answered an order.
 func resumeDecided(before, after *status.TargetDetail) bool {
 	return before.State != refill.Refused || after.State != refill.Refused ||

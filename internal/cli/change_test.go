@@ -18,9 +18,9 @@ import (
 	"poold/internal/status"
 )
 
-// runChange runs a command that changes a target. Until the change, the daemon returns the state
-// before. After the change, each status request gets the next element of after. The last element
-// repeats.
+// runChange runs a command that changes a target. Until the change, the daemon answers each status
+// request with the state before. After the change, it answers with the elements of after, one by
+// one, and repeats the last element.
 func runChange(t *testing.T, command func(*Console) *cobra.Command, args []string, before status.Target, after ...status.Target) (printed string, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,9 +99,9 @@ func TestFlushCountsTheDiscardedTokens(t *testing.T) {
 	}
 }
 
-// `poold pause` and `poold warm` print the time that they set.
+// `poold pause` and `poold warm` print the end of the pause and the times of the window.
 func TestChangesNameTheirTimes(t *testing.T) {
-	now := func(in time.Duration) string { // the time at the start of a bubble
+	now := func(in time.Duration) string { // the start of a synctest bubble, plus the duration in
 		return moment(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).Add(in))
 	}
 	target := status.Target{Fresh: 3, InFlight: 2}

@@ -24,7 +24,7 @@ type Client struct {
 	key  captcha.Secret
 }
 
-// ClientFlags adds the flags --url and --key-file to a command. The returned function makes the
+// ClientFlags adds the flags --url and --key-file to a command. The returned function creates the
 // client that these flags describe. No flag takes the key itself, because other users of the
 // machine can see the arguments of a process.
 func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
@@ -48,7 +48,7 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 }
 
 // onDaemon adds the client flags to a command. The command calls the function run with a client.
-// onDaemon returns a function that makes a client for shell completion.
+// onDaemon returns a function that creates a client for shell completion.
 func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, daemon *Client, words []string) error) func() (*Client, error) {
 	connect := ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, words []string) error {
@@ -80,7 +80,7 @@ const answerLimit = 64 << 20
 
 type apiRequest struct {
 	method, path string
-	header       http.Header // headers other than the one with the key; nil = none
+	header       http.Header // headers, except the header with the key; nil = none
 	body         []byte
 	limit        time.Duration // timeout for the whole exchange
 	success      int           // the HTTP status of a successful response; 0 = 200
@@ -116,7 +116,7 @@ func (c *Client) exchange(ctx context.Context, q apiRequest) (http.Header, []byt
 	return response.Header, answer, err
 }
 
-// open sends one request and returns the response before its body is read. open applies no timeout.
+// open sends one request and returns the response with its unread body. open applies no timeout.
 // The caller must read and close the body.
 func (c *Client) open(ctx context.Context, q apiRequest) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))

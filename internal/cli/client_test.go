@@ -16,7 +16,7 @@ import (
 	"poold/internal/status"
 )
 
-// transport answers requests in place of a daemon.
+// transport is an http.RoundTripper that answers requests in place of a daemon.
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
@@ -44,7 +44,7 @@ func runOn(ctx context.Context, command func(*Console) *cobra.Command, args ...s
 	return out.String(), err
 }
 
-// The timeout of a command is longer than the daemon's limit for the response.
+// The timeout of a command is longer than the time within which the daemon responds.
 func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
 	var limit time.Duration
 	withTransport(t, func(r *http.Request) (*http.Response, error) {
@@ -57,7 +57,7 @@ func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
 		name    string
 		command func(*Console) *cobra.Command
 		args    string
-		daemon  time.Duration // the daemon's limit for its response
+		daemon  time.Duration // time within which the daemon responds
 	}{
 		{"token, by on_empty", newToken, "login", time.Minute},
 		{"token, no wait", newToken, "login --wait 0s", 0},

@@ -70,8 +70,8 @@ func (c *Console) printJSON(document any) error {
 	return c.printAlone(text)
 }
 
-// printDone prints the JSON document after a change. The argument err is the reason for a missing
-// document; the change was made in any case.
+// printDone prints the JSON document after a change. If err is not nil, it is the reason why there
+// is no document. The change was made in both cases.
 func (c *Console) printDone(text []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("the change is made, but cannot be shown: %w", err)

@@ -1,11 +1,12 @@
-// Package cli has the commands that send requests to a running daemon, and builds the tree of all
-// commands.
+// Package cli implements the commands that send requests to a running daemon, and builds the tree
+// of all commands.
 //
-// commands.go builds the tree of commands and reports mistakes on the command line. help.go makes
-// the help texts, the shell completion and the man pages. client.go sends requests. ask.go
-// completes the commands that send one request. change.go completes the commands that change one
-// target. The other commands have one file each. table.go formats tables; console.go formats values
-// and prints output. The commands replace or escape control characters in untrusted texts.
+// commands.go builds the tree of commands and reports mistakes on the command line. help.go builds
+// the help texts, the shell completion and the man pages. client.go sends requests. ask.go has the
+// common part of the commands that send one request. change.go has the common part of the commands
+// that change one target. The other commands have one file each. table.go formats tables;
+// console.go formats values and prints output. The commands replace or escape control characters in
+// untrusted texts.
 //
 // The package opens no store. The package reads no files except key files, proxy files and
 // pictures. The commands that read pools.yaml are in internal/check, internal/simulate and

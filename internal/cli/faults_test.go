@@ -21,7 +21,7 @@ import (
 	"poold/internal/status"
 )
 
-// fullWriter is a writer that fails like a full disk.
+// fullWriter is a writer that fails in the same way as a full disk.
 type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
@@ -40,7 +40,7 @@ var program = Program{
 	HistoryInit: func(*Console) *cobra.Command { return &cobra.Command{Use: "init"} },
 }
 
-// These functions make the commands that depend on a Program.
+// These functions return the commands that depend on a Program.
 func history(c *Console) *cobra.Command { return newHistory(c, program.HistoryInit(c)) }
 func version(c *Console) *cobra.Command { return newVersion(c, program) }
 func man(c *Console) *cobra.Command     { return newMan(c, program) }
@@ -94,8 +94,8 @@ func TestPageWithoutItsCursorIsNotPrinted(t *testing.T) {
 	}
 }
 
-// If a request cannot be made, sent or answered, the error names the failed step, and the command
-// prints nothing.
+// If a request cannot be built or sent, or its response cannot be read, the error names the failed
+// step, and the command prints nothing.
 func TestBrokenAnswersAreReported(t *testing.T) {
 	cut := errors.New("cut")
 	for name, c := range map[string]struct {
@@ -187,8 +187,8 @@ type closingReader struct {
 
 func (c closingReader) Close() error { *c.closed = true; return nil }
 
-// A stream ends after an invalid document, which is not shown, and after a document that cannot be
-// shown.
+// A stream ends after an invalid document, and after a document that cannot be printed. The invalid
+// document is not printed.
 func TestStreamEndsWithABadDocument(t *testing.T) {
 	shows := errors.New("shows nothing")
 	for name, c := range map[string]struct {
@@ -217,7 +217,7 @@ func TestWatchEndsIfItCannotReportAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		withTransport(t, func(r *http.Request) (*http.Response, error) {
-			if asked++; asked == 2 { // the first poll, after the first stream failed
+			if asked++; asked == 2 { // this is the first poll, which follows the failed first stream
 				return answer(http.StatusOK, body(`{"as_of":"a"}`)), nil
 			}
 			return nil, io.EOF

@@ -36,7 +36,8 @@ func TestTokenFlagsReadNumbersAsSeconds(t *testing.T) {
 	}
 }
 
-// A command with http:// for a TLS port says which address to use. Another 400 is shown as it is.
+// If a command sends plain HTTP to a TLS port, its error says which address to use. Other responses
+// with 400 are shown unchanged.
 func TestPlainRequestToATLSPort(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()

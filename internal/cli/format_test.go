@@ -19,7 +19,7 @@ func TestPriceHasTheCurrency(t *testing.T) {
 	}
 }
 
-// A sum says how many prices are not in it.
+// The text of a sum includes the number of orders with an unknown price.
 func TestSumCountsUnknownPrices(t *testing.T) {
 	for _, c := range []struct {
 		spent    status.Money

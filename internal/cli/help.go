@@ -108,9 +108,9 @@ func newCompletion(c *Console) *cobra.Command {
 	}
 }
 
-// completeTargets sets the shell completion of a command's arguments. The first argument completes
-// to the names of the daemon's targets. Further arguments complete to the given choices. If the
-// daemon does not answer within completeTime, the completion offers no names.
+// completeTargets sets the shell completion of a command's arguments. For the first argument, the
+// completion offers the names of the daemon's targets. For further arguments, it offers the given
+// choices. If the daemon does not answer within completeTime, the completion offers no names.
 func completeTargets(command *cobra.Command, connect func() (*Client, error), choices ...string) {
 	command.ValidArgsFunction = func(command *cobra.Command, words []string, begin string) ([]string, cobra.ShellCompDirective) {
 		offered := choices
@@ -121,9 +121,8 @@ func completeTargets(command *cobra.Command, connect func() (*Client, error), ch
 	}
 }
 
-// targetNames requests the names of the targets from the running daemon. If the daemon does not
-// answer, the result is nil. Invalid names are omitted, because a shell could execute parts of such
-// names.
+// targetNames gets the names of the targets from the running daemon. If the daemon does not answer,
+// the result is nil. Invalid names are omitted, because a shell could execute parts of such names.
 func targetNames(ctx context.Context, connect func() (*Client, error)) (names []string) {
 	daemon, err := connect()
 	if err != nil {

@@ -142,8 +142,8 @@ var historyFlags = map[string]struct {
 	"by":     {"`what` each line sums up: owner, target or key", []string{"owner", "target", "key"}},
 }
 
-// historyParameters adds the named flags to a command. Parsing the command line fills the returned
-// query parameters.
+// historyParameters adds the named flags to a command. When the command line is parsed, their
+// values are stored in the returned query parameters.
 func historyParameters(command *cobra.Command, names []string) url.Values {
 	flags, given := command.Flags(), url.Values{}
 	for _, name := range names {
@@ -200,7 +200,7 @@ func (c *Console) noteNextPage(header http.Header) error {
 	link, _, _ := strings.Cut(strings.TrimPrefix(header.Get("Link"), "<?"), ">")
 	query, err := url.ParseQuery(link)
 	if err != nil || !query.Has("cursor") {
-		return nil //nolint:nilerr // a Link header without a cursor comes from a proxy
+		return nil //nolint:nilerr // such a Link header comes from a proxy, not from poold
 	}
 	_, err = io.WriteString(c.Stderr, nextPageLine(query.Get("cursor")))
 	return err

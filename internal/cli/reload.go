@@ -26,7 +26,7 @@ func newReload(c *Console) *cobra.Command {
 	}
 	asJSON := command.Flags().Bool("json", false, "print the part config of the status afterwards")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, _ []string) error {
-		before, _ := AskStatus(ctx, daemon, StatusTime) // an error is ignored here, because the request for the reload then fails too
+		before, _ := AskStatus(ctx, daemon, StatusTime) // an error is ignored here, because the request for the reload will fail too
 		q := apiRequest{method: http.MethodPost, path: "/-/reload", limit: reloadTime, success: http.StatusNoContent}
 		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err

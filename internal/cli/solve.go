@@ -18,7 +18,7 @@ import (
 	"poold/internal/targets"
 )
 
-// solveGrace is the time that the client allows the daemon beyond the timeout of the solve.
+// solveGrace is added to the timeout of the solve, to get the timeout of the client.
 const solveGrace = 30 * time.Second
 
 func newSolve(c *Console) *cobra.Command {
@@ -56,7 +56,7 @@ type solveFlags struct {
 
 func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flags *pflag.FlagSet) error {
 	request := requestOf(flags)
-	timeout, _ := flags.GetDuration("timeout") // requestFlags adds it
+	timeout, _ := flags.GetDuration("timeout") // requestFlags has added this flag
 	if flags.Changed("image") {
 		picture, err := readPicture(s.image)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // statusText formats the status: alarms, the tables of providers and targets, remarks on the
-// targets, and the state of the daemon. The argument asked means that the user selected targets by
-// name; if one target matches, statusText shows all its figures.
+// targets, and the state of the daemon. The argument asked is true if the user selected targets by
+// name. If only one target matches, statusText shows all its figures.
 func statusText(d *status.Document, asked bool, s screen) string {
 	var text strings.Builder
 	say := func(line string) { text.WriteString(wrapLines(Printable(line), s.columns) + "\n") }
@@ -39,7 +39,7 @@ func statusText(d *status.Document, asked bool, s screen) string {
 			who := t.Name
 			if equal := names[line]; line == t.Reason && len(equal) > 1 {
 				if t.Name != equal[0] {
-					continue // the line of the first of these targets has all names
+					continue // the line of the first target with this reason contains all names
 				}
 				who = manyNames(equal)
 			}
@@ -123,7 +123,7 @@ func providerTable(d *status.Document, s screen) *table {
 	return t
 }
 
-// targetTable makes the table of targets, with the same figures as the table of the status page.
+// targetTable returns the table of targets, with the same figures as the table of the status page.
 func targetTable(d *status.Document, s screen) *table {
 	t := &table{paint: s.paintState(1)}
 	t.row("TARGET", "STATE", "FRESH", "WANT", "ORDERS", "WAITING", "HITS", "REQUESTS", "LEAD", "SPENT")
@@ -247,7 +247,8 @@ func onDemandLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// used formats the use of one limit of a budget. If the budget has no such limit, the result is "".
+// used formats how much of one limit of a budget is used. If the budget has no such limit, the
+// result is "".
 func used(u *status.Usage, of string) string {
 	if u == nil {
 		return ""
@@ -255,7 +256,7 @@ func used(u *status.Usage, of string) string {
 	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
 }
 
-// usedOf formats the use of a budget of a target or of all guests.
+// usedOf formats how much of the budget of a target or of all guests is used.
 func usedOf(b status.Budget) string {
 	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
 }

@@ -100,7 +100,8 @@ func TestTextsAreCutByColumns(t *testing.T) {
 	}
 }
 
-// A reason that several targets have is one line, unless the user asks for targets by name.
+// If several targets have the same reason, the status has one line for all of them, unless the user
+// selects targets by name.
 func TestEqualReasonsAreOneLine(t *testing.T) {
 	var d status.Document
 	for _, name := range []string{"a", "b", "c", "d", "e"} {

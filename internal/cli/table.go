@@ -28,9 +28,9 @@ func (t *table) plainRow(cells ...any) {
 	t.row(row...)
 }
 
-// text formats the table. The argument columns limits the width of each line; 0 means no limit. A
-// table that is too wide gets a shorter first column of at least 12 characters. Lines that are
-// still too long are cut.
+// text formats the table. The argument columns limits the width of each line; 0 means no limit. If
+// the table is too wide, its first column is shortened to not less than 12 characters. Lines that
+// are still too long are cut.
 func (t *table) text(columns int) string {
 	const gap, least = 2, 12
 	var widths []int
@@ -138,8 +138,8 @@ func wrapLines(text string, columns int) string {
 	return lines.String()
 }
 
-// fittingPrefix returns the longest prefix of a text that fits into the given number of columns,
-// but at least one character.
+// fittingPrefix returns the longest prefix of a text that fits into the given number of columns.
+// The prefix has at least one character.
 func fittingPrefix(text string, columns int) string {
 	for at, r := range text {
 		if columns -= columnsOfRune(r); columns < 0 && at > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takeTime is the time that the client allows the daemon beyond the longest wait for a token.
+// takeTime is added to the longest wait for a token, to get the timeout of the client.
 const takeTime = 30 * time.Second
 
 func newToken(c *Console) *cobra.Command {
@@ -57,7 +57,7 @@ func newToken(c *Console) *cobra.Command {
 	return command
 }
 
-// waitTime is the value of a flag for a duration. Like the API, it reads a number without a unit as
+// waitTime is the value of a flag for a duration. As in the API, a number without a unit means
 // seconds.
 type waitTime time.Duration
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostQuiet limits the time between two events of a stream. The daemon sends an event at least
-	// every 5 s.
+	// mostQuiet is the maximum time between two events of a stream. After a longer time the client
+	// closes the stream. The daemon sends an event at least every 5 s.
 	mostQuiet = 12 * time.Second
 	// pollEvery is the interval between two polls while no stream can be opened. Before each poll the
 	// client tries to open a stream.
@@ -38,8 +38,8 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 // taker is a function that prints a received document. An error of a taker ends the command.
 type taker func(*status.Document) error
 
-// errShown marks an error that occurred while the status was printed. Errors without this mark come
-// from the daemon.
+// errShown marks an error that occurred while the status was printed. Other errors come from the
+// daemon.
 var errShown = errors.New("showing the status")
 
 // follow reads a stream of documents. While no stream can be read, follow polls the status. The
@@ -80,8 +80,8 @@ func follow(ctx context.Context, take taker, onOutage func(error) error, stream,
 	}
 }
 
-// isFinal reports whether err rules out further attempts: the key was refused, or the status could
-// not be printed.
+// isFinal reports whether a further attempt would fail too, because the key was refused or the
+// status could not be printed.
 func isFinal(err error) bool {
 	var refused *refusal
 	return errors.Is(err, errShown) || errors.As(err, &refused) && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden)

@@ -13,7 +13,7 @@ import (
 	"poold/internal/status"
 )
 
-// runFollow runs follow in a bubble for at most the given length and returns the events.
+// runFollow runs follow in a synctest bubble for at most the given length, and returns the events.
 func runFollow(t *testing.T, length time.Duration, stream, poll func(try int) error) (events []string, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -31,7 +31,7 @@ func runFollow(t *testing.T, length time.Duration, stream, poll func(try int) er
 					return err
 				}
 				_ = take(&status.Document{Version: "streamed"})
-				time.Sleep(4 * time.Second) // then it ends
+				time.Sleep(4 * time.Second) // the stream ends after this time
 				return nil
 			},
 			func(ctx context.Context, take taker) error {

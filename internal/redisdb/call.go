@@ -167,13 +167,13 @@ func plain(value any) any {
 // Reply is a list that a script replied. Reply's methods read one field by its name in the script's
 // header.
 type Reply struct {
-	Err error // error of the first field read that is missing or has another type
+	Err error // error of the first read of a field that is missing or has another type
 
 	script *Script
 	list   []any
 }
 
-// Read converts the list that the script replied to a Reply.
+// Read converts the script's reply, which must be a list, to a Reply.
 func (s *Script) Read(value any) *Reply {
 	list, is := value.([]any)
 	r := &Reply{script: s, list: list}

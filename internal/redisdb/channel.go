@@ -12,7 +12,7 @@ func (db *DB) Channel() string { return db.Prefix + ":wake" }
 // also find changes by polling, a little later.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
-		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // review reports the reason
+		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // missingRights reports a missing right
 	}
 }
 

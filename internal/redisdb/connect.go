@@ -31,8 +31,8 @@ type route struct {
 
 // clients returns a function that makes one client for the addresses, which are URLs with redis://,
 // rediss:// or unix://. A cluster and sentinels have several addresses, separated by commas. The
-// function clients does no I/O. clients's errors do not quote an address, because an address may
-// contain a password.
+// function clients does no I/O. The errors of clients do not quote an address, because an address
+// may contain a password.
 func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, err error) {
 	var hosts []string
 	var first *redis.Options

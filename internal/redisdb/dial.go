@@ -14,9 +14,9 @@ import (
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // watchful wraps a dialer. If one connection breaks, older connections to the same address are not
-// used again, because a restart of Redis has probably ended them, too. Without TLS, go-redis finds a
-// dead connection by a check of the socket. With TLS, a call would try one dead connection after
-// another, and fail at the fourth.
+// used again, because a restart of Redis has probably ended them, too. Without TLS, go-redis finds
+// a dead connection by a check of the socket. With TLS, there is no such check. Without watchful, a
+// call would try one dead connection after another, and fail at the fourth.
 func watchful(dial dialFunc) dialFunc {
 	var mu sync.Mutex
 	servers := map[string]*peer{}

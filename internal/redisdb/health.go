@@ -27,15 +27,15 @@ type Health struct {
 	Up      bool      // whether at least a part of Redis works
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
-	Full    bool      // the fault is a full memory, so Redis still hands out tokens
+	Full    bool      // whether the fault is a full memory; tokens are then still handed out
 	Notices []string  // sentences about dangerous settings and missing rights
 }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
 	err   error           // fault of Redis or of a part of Redis; nil = all of Redis works
-	since time.Time       // when Redis stopped working without a fault; zero = no fault
-	away  map[string]bool // masters of a cluster that do not work; nil = all or none of them work
+	since time.Time       // when this replica noticed the fault; zero = no fault
+	away  map[string]bool // masters of a cluster that do not work; nil = all masters work, or no master works
 }
 
 func (c *condition) up() bool { return c.err == nil || c.away != nil }
@@ -56,9 +56,9 @@ func (db *DB) Health() Health {
 	return h
 }
 
-// Masters returns an id of each master's process, sorted. An id changes when another server becomes
-// master and when a server restarts. The ids are read every minute and after each outage; nil = they
-// are unknown. Masters does not block.
+// Masters returns an id of each master's process, sorted. The ids change when another server
+// becomes a master, or when a master restarts. The ids are read every minute and after each outage;
+// nil = they are unknown. Masters does not block.
 func (db *DB) Masters() []string {
 	if ids := db.monitor.masters.Load(); ids != nil {
 		return *ids
@@ -154,7 +154,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// try writes a key by a script. In a cluster it writes a key at each master.
+// try writes a key with a script. In a cluster it writes a key at each master.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -21,8 +21,9 @@ const (
 	reasonClosed = "redis closes the connection without an answer"
 )
 
-// reasons translates errors of Redis into plain words. Redis 6.2 wraps the error of a command in a
-// script, so the field words may match anywhere in the text of the error.
+// reasons translates errors of Redis into plain words. If a command in a script fails, Redis 6.2
+// adds other text around the command's error. So the field words may match anywhere in the text of
+// the error.
 var reasons = []struct{ words, reason string }{
 	{"OOM command", reasonMemory},
 	{"READONLY", "redis is read-only: this is a replica"},

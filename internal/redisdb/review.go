@@ -20,8 +20,8 @@ const (
 	oldestServer = "6.2"
 )
 
-// review checks for dangerous settings and missing rights: at the start, after each outage and every
-// minute. review logs only what the last check did not find.
+// review checks for dangerous settings and missing rights: at the start, after each outage and
+// every minute. review logs only the problems that the previous check did not find.
 func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()

@@ -13,7 +13,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// INFO contains the dangerous settings. Absent settings are ignored.
+// faultsOf finds the dangerous settings in a reply to INFO. Absent settings are ignored.
 func TestDangerousSettingsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		info string

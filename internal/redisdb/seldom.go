@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// From this number of names on, a Seldom drops expired names.
+// A Seldom that has at least mostSeldom names drops the expired names.
 const mostSeldom = 500
 
 // Seldom limits how often this process writes a fact to Redis. Each fact has a name. Only the field

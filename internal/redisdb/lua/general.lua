@@ -27,15 +27,16 @@ local function pairs_of(list)
   return fields
 end
 
--- writable must be the first write of a script that has to work while Redis is out of memory. Redis
--- then refuses a script only if its first write needs memory. HDEL and ZREM need none. If the key has
--- another type or Redis is a read-only replica, writable ends the script before any change.
+-- writable must be the first write of a script that has to work while Redis is out of memory.
+-- Without free memory, Redis refuses a script only if the script's first write needs memory. HDEL
+-- and ZREM need none. If the key has another type or Redis is a read-only replica, writable ends
+-- the script before any change.
 local function writable(command, key)
   redis.call(command, key, '')
 end
 
--- expect reads each key by a command for one type. If a key has another type, the command ends the
--- script before any change.
+-- expect reads each key with a command that accepts only one type. If a key has another type, the
+-- command ends the script before any change.
 local function expect(command, ...)
   for _, key in ipairs({...}) do
     redis.call(command, key)

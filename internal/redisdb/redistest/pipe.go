@@ -12,7 +12,8 @@ import (
 
 // newPipe returns the two ends of a connection in memory. Unlike net.Pipe, the connection buffers
 // writes like a socket. Without a buffer, the server could block while it writes to one client and
-// holds a lock that other clients need. In a bubble, a client may read only later.
+// holds a lock that other clients need. In a bubble, this would be a deadlock if the client reads
+// only at a later time.
 func newPipe() (client, server net.Conn) {
 	there, back := newStream(), newStream()
 	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
@@ -111,7 +112,7 @@ func (s *stream) setDeadline(at time.Time) {
 }
 
 func (s *stream) wake() {
-	s.mu.Lock() // after this, a read that has checked its deadline is waiting
+	s.mu.Lock() // with the lock, a read that has checked its deadline is already waiting
 	defer s.mu.Unlock()
 	s.changed.Broadcast()
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A subscriber that reads nothing for a while blocks no publisher. In a bubble, it may wait for a
-// time that cannot pass before the publisher has ended.
+// A subscriber that reads nothing for a while blocks no publisher. In a bubble, the subscriber may
+// sleep until a time that comes only after the publisher has ended.
 func TestAListenerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := InBubble(t)

@@ -96,7 +96,8 @@ func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, 
 }
 
 // writeName writes the provider's name to Redis. Even replicas whose pools.yaml lacks the provider
-// then find its permits. writeName costs one exchange with Redis in each nameEvery.
+// then find its permits. For each provider, writeName makes at most one exchange with Redis per
+// nameEvery.
 func (s *Permits) writeName(ctx context.Context, provider string) error {
 	return s.noted.Do(provider, func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()

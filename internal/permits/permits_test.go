@@ -104,7 +104,7 @@ func testPermits(t *testing.T, o redisdb.Options) {
 	if !acquire("c", time.Hour) {
 		t.Fatal("refused after a release")
 	}
-	// A permit ends after its life, which can become shorter.
+	// A permit ends after its life. A repeated Acquire can only shorten this life.
 	if !acquire("c", 30*time.Millisecond) || !acquire("c", time.Hour) {
 		t.Fatal("has no permit any more")
 	}
@@ -136,8 +136,8 @@ func TestPermitsLiveAsLongAsTheLongest(t *testing.T) {
 	})
 }
 
-// If a Redis node does not respond, the numbers of its permits are unknown. The other permits are
-// counted.
+// If Redis cannot return the permits of a provider, their number is unknown. The permits of the
+// other providers are counted.
 func TestInFlightMarksUnknownCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		if err := redis.Set("test:places:{b}", "of another type"); err != nil {
@@ -181,7 +181,7 @@ func TestReplicasShareProviderNames(t *testing.T) {
 		acquire("one")
 		found("one")
 		time.Sleep(nameEvery - time.Minute)
-		acquire("one") // within the hour a replica writes no name
+		acquire("one") // the replica wrote this name less than an hour ago, so it does not write the name again
 		if got := written("one"); got != nameKept-nameEvery+time.Minute {
 			t.Errorf("written down for another %v", got)
 		}

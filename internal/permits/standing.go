@@ -26,7 +26,7 @@ type Fault struct {
 	Since  time.Duration // age of the fault
 	Next   time.Duration // time until the next probe; below 0 = the probe is overdue
 	Every  time.Duration // interval between two probes
-	Polls  bool          // the provider still answers polls
+	Polls  bool          // whether the provider still answers polls
 }
 
 // Standing is the state of a provider, over all replicas.

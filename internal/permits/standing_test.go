@@ -38,7 +38,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	if p := acquire(two, "a", 0); p.OK || p.Wait <= 50*time.Second || p.Wait > time.Minute {
 		t.Errorf("during the fault: %+v", p)
 	}
-	// The standing keeps its cause although another replica now reports an outage.
+	// If another replica reports an outage, the outage does not replace the fault of the account.
 	if err := two.ReportFault(t.Context(), "main", Fault{Kind: "outage", Code: "timeout", Next: time.Second, Every: time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	if waited, err := two.ProbeNow(t.Context(), "main"); err != nil || waited {
 		t.Errorf("a provider that is up: %v, %v", waited, err)
 	}
-	// A replica that missed the end of the fault reports that the provider still answers polls.
+	// A replica that missed the end of the fault reports the old fault again.
 	late := fault
 	late.Since, late.Polls = time.Hour, true
 	if err := one.ReportFault(t.Context(), "main", late); err != nil {
@@ -242,8 +242,8 @@ func TestReportsOfOneFault(t *testing.T) {
 	})
 }
 
-// Redis' clock is set back by a day. A provider that is down or limited does not wait for a day, and
-// a new fault is recorded.
+// Redis' clock is set back by a day. Orders at a provider that is down or limited do not have to
+// wait for a day, and a new fault is recorded.
 func TestStandingAfterRedisClockIsSetBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		wait := func(provider string) time.Duration {

@@ -2,12 +2,12 @@
 --
 -- KEYS   standing
 --
--- The hash has these fields: kind (account or outage while the provider is down, else empty),
--- code, reason, action (the call that failed), since (Unix ms), next (Unix ms of the next probe),
--- every (ms between two probes), polls (1 = the provider still answers polls), refusals (number
--- of refused submits in a row), turn (Unix ms of the next order while the provider refuses
--- submits), holder (the order that was the last probe), up (Unix ms at which the call was sent
--- that ended the last fault).
+-- The hash has these fields: kind (account or outage while the provider is down, else empty), code,
+-- reason, action (the call that failed), since (Unix ms), next (Unix ms of the next probe), every
+-- (ms between two probes), polls (1 = the provider still answers polls), refusals (number of
+-- refused submits in a row), turn (Unix ms of the next order while the provider refuses submits),
+-- holder (the order that was the last probe), up (Unix ms at which the call that ended the last
+-- fault was sent).
 
 -- After most_refusals refused submits in a row, all targets together place only one order in
 -- turn_every ms.

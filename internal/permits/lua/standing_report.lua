@@ -19,7 +19,7 @@ if ARGV.kind == '' then
   standing_set('kind', '', 'up', ms(at))
   return 1
 end
--- A replica with stale information must not report a fault again that has ended since.
+-- A replica with stale information must not report a fault again after the fault has ended.
 local over = s.kind == '' and at < s.up and s.up <= now
 if over or (s.kind == 'account' and ARGV.kind == 'outage') then
   return 0

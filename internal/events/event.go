@@ -17,7 +17,7 @@ const (
 	TargetResumed     Kind = "target_resumed"
 	TargetFlushed     Kind = "target_flushed"
 	TargetRefused     Kind = "target_refused"  // providers refuse the orders of the target
-	TargetAccepted    Kind = "target_accepted" // that has ended
+	TargetAccepted    Kind = "target_accepted" // providers no longer refuse the orders of the target
 	ProviderDown      Kind = "provider_down"
 	AccountFault      Kind = "account_fault" // a wrong key, no money, or a ban
 	ProviderUp        Kind = "provider_up"
@@ -28,28 +28,29 @@ const (
 	RedisFailover     Kind = "redis_failover"
 	HistoryDown       Kind = "history_down"
 	HistoryUp         Kind = "history_up"
-	DeadLetters       Kind = "dead_letters" // callbacks wait on a disk
+	DeadLetters       Kind = "dead_letters" // callbacks wait on the disk of a replica
 	DeadLettersStored Kind = "dead_letters_stored"
 	ReplicaStarted    Kind = "replica_started"
 	ReplicaStopped    Kind = "replica_stopped"
-	ReplicaGone       Kind = "replica_gone" // the heartbeats of a replica ended, and it did not stop
+	ReplicaGone       Kind = "replica_gone" // the heartbeats of a replica ended without an orderly stop
 )
 
-// Event is one change. Texts may quote a service or an operator, so whoever shows an event must
-// escape them.
+// Event is one change. The texts may quote a service or an operator, so a program that shows an
+// event must escape the texts.
 type Event struct {
 	ID      string    `json:"id"`      // decimal digits; later events have higher ids
-	At      time.Time `json:"at"`      // time of the change; in Note, zero = now
+	At      time.Time `json:"at"`      // time of the change; Note replaces the zero time by the present time
 	Kind    Kind      `json:"kind"`    // programs must expect further kinds
-	Subject string    `json:"subject"` // what changed: a target, a provider, a budget or a replica; "" = the file, Redis or the history
-	Target  string    `json:"target"`  // the target that the event is about; "" = it is not about one target
+	Subject string    `json:"subject"` // the target, provider, budget or replica that changed; "" = the file, Redis or the history
+	Target  string    `json:"target"`  // the target that the event is about; "" = no single target
 	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
 	Text    string    `json:"text"`    // one sentence
 	// Details has further facts as lists of texts, such as the targets that a reload added.
 	Details map[string][]string `json:"details,omitempty"`
 
-	// Topic and State prevent that several replicas store the same change; see the package comment.
-	// An event without a topic is always stored. A state of "" is the normal one.
+	// If several replicas report the same change, they use the same Topic and State, and the list has
+	// the change once; see the package comment. An event without a topic is always stored. The State
+	// "" is the normal state.
 	Topic string `json:"-"`
 	State string `json:"-"`
 }
@@ -58,7 +59,7 @@ const (
 	// longestName and longestText limit the texts of an event, in characters.
 	longestName = 200
 	longestText = 500
-	// mostItems limits each list of the details.
+	// mostItems is the maximum length of each list in Details.
 	mostItems = 21
 )
 

@@ -57,7 +57,7 @@ func (r *replica) start(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-// watch starts a Watch of the conditions that set sets.
+// watch starts a Watch of the conditions that the method set stores.
 func (r *replica) watch(t *testing.T, name string) {
 	r.start(t, events.NewWatch(r.Log, name, func() iter.Seq[events.Condition] {
 		r.mu.Lock()
@@ -72,7 +72,7 @@ func (r *replica) set(list ...events.Condition) {
 	r.conditions = list
 }
 
-// kinds returns the kinds in the list, the oldest first.
+// kinds returns the kinds of the events in the list, oldest first.
 func (r *replica) kinds(t *testing.T) string {
 	t.Helper()
 	var kinds []string
@@ -104,8 +104,8 @@ func TestOnEveryServer(t *testing.T) {
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){"List": testList}, nil)
 }
 
-// Events of all replicas are in one list. A change that two replicas note is in it once, and a page
-// continues where the one before it ended.
+// Events of all replicas are in one list. If two replicas report the same change, the list has one
+// event. Each page continues where the previous page ended.
 func testList(t *testing.T, p redistest.Place) {
 	one, two := newReplica(t, p), newReplica(t, p)
 	hostile := "<script>alert(1)</script>\x1b[2J\n\"},{\u202e\xff" + strings.Repeat("x", 1000)
@@ -145,8 +145,8 @@ func testList(t *testing.T, p redistest.Place) {
 	}
 }
 
-// While Redis is away, Note returns at once, and the list gets the events later with their true times.
-// The events that find the queue full are counted in the log.
+// While Redis is unavailable, Note returns at once, and the events are stored later, with their
+// true times. The log has the number of events that were dropped because the queue was full.
 func TestEventsWaitForRedis(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, p redistest.Place) {
 		r := newReplica(t, p)
@@ -191,7 +191,8 @@ func TestListForgets(t *testing.T) {
 	})
 }
 
-// Two replicas see the same outages, some of them late; each outage is one pair of events.
+// Two replicas see the same outages, one replica later than the other. The list has each change
+// once.
 func TestOutageIsOnePairOfEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, p redistest.Place) {
 		one, two := newReplica(t, p), newReplica(t, p)
@@ -213,7 +214,7 @@ func TestOutageIsOnePairOfEvents(t *testing.T) {
 			t.Errorf("%+v", got[1])
 		}
 
-		// Both find that Redis is away, and write this afterwards.
+		// Both replicas notice an outage of Redis, and store their events after the outage.
 		served := events.Condition{Normal: events.RedisUp}
 		away := served
 		away.Bad = events.RedisDown
@@ -234,8 +235,8 @@ func TestOutageIsOnePairOfEvents(t *testing.T) {
 	})
 }
 
-// A condition ends once it is calm. A replica that first sees a condition after its end notes that end,
-// because the replica that knew of the begin may be gone.
+// A condition ends when its state has been normal for the time Calm. A replica that did not see the
+// start of a condition also reports the end, because the replica that saw the start may be gone.
 func TestConditionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, p redistest.Place) {
 		used := events.Condition{Normal: events.BudgetFree, Bad: events.BudgetUsedUp, Subject: events.OverallBudget, Calm: time.Minute}
@@ -250,7 +251,7 @@ func TestConditionEnds(t *testing.T) {
 		if got := one.kinds(t); got != "budget_used_up" {
 			t.Errorf("a budget at its limit: %s", got)
 		}
-		one.set() // the replica no longer knows
+		one.set() // this replica no longer knows the state of the budget
 		two := newReplica(t, p)
 		two.watch(t, "two")
 		two.set(free)

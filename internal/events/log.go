@@ -28,18 +28,20 @@ const (
 	Newest = 1000
 	// kept is how long the list keeps an event.
 	kept = 30 * 24 * time.Hour
-	// A topic remembers a state for the time kept, and the normal state and the last reload for
-	// normalKept. All replicas note the same change within that time.
+	// normalKept is how long Redis remembers the normal state of a topic, or the last reload. Any
+	// other state is remembered for the time kept. All replicas report the same change within
+	// normalKept.
 	normalKept = 10 * time.Minute
-	// An event has the id perMs * Unix ms + a number below perMs. So events of one ms have different ids.
+	// The id of an event is perMs * Unix ms + a number below perMs. So events in the same ms have
+	// different ids.
 	perMs = 1000
 	// mostQueued is the maximum number of events that wait for Redis in memory.
 	mostQueued = 1000
-	// lastWrite limits the writing of the queue after the end of Run.
+	// lastWrite limits the time in which Run writes the queue after its context has ended.
 	lastWrite = time.Second
 )
 
-// retries has the pauses between two attempts to write an event.
+// retries defines the pauses between two attempts to write an event.
 var retries = backoff.Doubling{First: 250 * time.Millisecond, Most: 5 * time.Second}
 
 // Log writes and reads the list of events. It is safe for concurrent use.
@@ -50,7 +52,7 @@ type Log struct {
 	bell    chan struct{} // signals that the queue is not empty; capacity 1
 	mu      sync.Mutex
 	queue   []Event // the oldest first
-	dropped int     // events that found the queue full since the last log line about them
+	dropped int     // number of events dropped since the last log line about dropped events
 
 	number int // number of events that Run has tried to write
 }
@@ -61,9 +63,9 @@ func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
 	return &Log{db: db, log: log, bell: make(chan struct{}, 1)}
 }
 
-// Note adds an event to the list soon. The Log chooses the ID, and a zero At becomes the present
-// time. Note never blocks: if too many events wait for Redis, it drops the event. The caller must
-// not change the details afterwards.
+// Note queues an event, which Run adds to the list. The Log chooses the ID, and a zero At becomes
+// the present time. Note never blocks: if too many events are queued, Note drops the event. The
+// caller must not change e.Details afterwards.
 func (l *Log) Note(e Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
@@ -81,7 +83,8 @@ func (l *Log) Note(e Event) {
 	}
 }
 
-// Run writes the events until ctx ends. Then it writes the remaining ones for at most a second.
+// Run writes the events until ctx ends. Afterwards Run writes the remaining events for at most a
+// second.
 func (l *Log) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
@@ -105,7 +108,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// write writes the queue. It stops at the first event that Redis does not take.
+// write writes the queued events. It stops at the first event that Redis does not accept.
 func (l *Log) write(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -135,10 +138,10 @@ func (l *Log) logDropped() {
 	}
 }
 
-// stored is the form of an event in Redis. The ID is outside, because the script chooses it.
+// stored is the form of an event in Redis. It lacks the ID, because the script chooses the ID.
 type stored struct {
 	Event
-	ID    *struct{} `json:"id,omitempty"` // hides the field of the Event, like At
+	ID    *struct{} `json:"id,omitempty"` // this field and At hide the fields of Event
 	At    *struct{} `json:"at,omitempty"`
 	Topic string    `json:"topic,omitempty"`
 	State string    `json:"state,omitempty"`
@@ -159,7 +162,7 @@ func (l *Log) add(ctx context.Context, e Event) error {
 		hasTopic = 1
 	}
 	if e.Kind == RedisDown {
-		late = 1 // replicas write this after the outage, when another one may have noted its end
+		late = 1 // replicas store this event after the outage, when another replica may already have stored the end
 	}
 	l.number++
 	_, err = l.db.CallNumber(ctx, add, redisdb.Keys{"events": l.key(), "topic": l.db.Prefix + ":event:{events}:" + e.Topic}, redisdb.Args{
@@ -171,8 +174,8 @@ func (l *Log) add(ctx context.Context, e Event) error {
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }
 
-// Recent returns the newest events, at most limit of them, the newest first. With the ID of an event
-// in before, it returns only events with lower IDs; "" = all events.
+// Recent returns at most limit events, newest first. If before is the ID of an event, Recent
+// returns only events with lower IDs; "" = all events.
 func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, error) {
 	upTo := "+inf"
 	if before != "" {

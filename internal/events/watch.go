@@ -12,25 +12,27 @@ import (
 const (
 	// watchEvery is the interval at which a Watch compares the conditions.
 	watchEvery = 500 * time.Millisecond
-	// A condition that this replica did not see before must be normal for settled before the Watch
-	// looks for an earlier begin of it in the list.
+	// settled is how long a condition that is new to this replica must be normal, before the Watch
+	// searches the list for an earlier start of the condition.
 	settled = time.Minute
 )
 
-// Condition is the present state of something that can be out of order.
+// Condition is the present state of a part that can fail or be used up, such as a provider or a
+// budget.
 type Condition struct {
-	Normal Kind // kind of the event with which the normal state returns
-	// Bad is the kind of the event with which the present state began; "" = the state is normal.
+	Normal Kind // kind of the event that reports the return to the normal state
+	// Bad is the kind of the event that reports the start of the present state; "" = the state is
+	// normal.
 	Bad     Kind
 	Subject string // as in Event
 	Target  string // as in Event
 	Reason  string // why the state is not normal; "" = unknown
-	// Calm is how long the state must be normal before an event says so. It is for states that come
-	// and go.
+	// Calm is how long the state must be normal before an event reports this. Calm is for states that
+	// change often.
 	Calm time.Duration
 }
 
-// topic identifies what a condition is about. Normal and Subject are the same on all replicas.
+// topic identifies a condition. All replicas use the same Normal and Subject for it.
 type topic struct {
 	normal  Kind
 	subject string
@@ -38,16 +40,16 @@ type topic struct {
 
 func (t topic) String() string { return string(t.normal) + " " + t.subject }
 
-// watched is what a Watch knows about a topic.
+// watched is the knowledge of a Watch about one topic.
 type watched struct {
-	bad      Kind      // the state of which an event was noted; "" = normal
+	bad      Kind      // the last state that an event reported; "" = normal
 	since    time.Time // when the present state was first seen
-	calm     time.Time // since when the state is normal, if bad is not ""; zero = it is not normal
-	compared bool      // the list was searched for an earlier begin
+	calm     time.Time // start of a normal state that no event has reported yet; zero = none
+	compared bool      // whether the list was searched for an earlier start
 	round    int       // number of the last round in which the topic had a condition
 }
 
-// Watch notes an event when a condition changes.
+// Watch adds an event to the Log when a condition changes.
 type Watch struct {
 	log        *Log
 	replica    string
@@ -63,7 +65,7 @@ func NewWatch(log *Log, replica string, conditions func() iter.Seq[Condition]) *
 	return &Watch{log: log, replica: replica, conditions: conditions, known: map[topic]*watched{}}
 }
 
-// Run compares the conditions until ctx ends.
+// Run compares the conditions twice a second until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -77,10 +79,10 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// compare notes an event for each condition that changed since the last round.
+// compare adds an event for each condition that changed since the last round.
 func (w *Watch) compare(ctx context.Context, at time.Time) {
 	w.round++
-	var unknown []Condition // normal conditions that may have been out of order at another replica
+	var unknown []Condition // conditions that are normal now, but that another replica may have reported as bad
 	for c := range w.conditions() {
 		of := topic{c.Normal, c.Subject}
 		k := w.known[of]
@@ -114,7 +116,8 @@ func (w *Watch) compare(ctx context.Context, at time.Time) {
 	w.endEarlier(ctx, at, unknown)
 }
 
-// endEarlier notes the end of conditions that began before this replica watched them.
+// endEarlier adds an event for the end of each condition that began before this replica watched the
+// condition.
 func (w *Watch) endEarlier(ctx context.Context, at time.Time, normal []Condition) {
 	if len(normal) == 0 {
 		return
@@ -138,7 +141,7 @@ func (w *Watch) endEarlier(ctx context.Context, at time.Time, normal []Condition
 	}
 }
 
-// note notes that the state of a condition began.
+// note adds the event that reports the present state of a condition.
 func (w *Watch) note(c Condition, at time.Time) {
 	kind := c.Bad
 	if kind == "" {
@@ -150,7 +153,7 @@ func (w *Watch) note(c Condition, at time.Time) {
 	})
 }
 
-// ReplicaActor returns the actor of an event that a replica noticed by itself.
+// ReplicaActor returns the Actor of an event that a replica noticed itself.
 func ReplicaActor(replica string) string { return "replica " + replica }
 
 // The subjects of the two budgets that belong to no target.
@@ -159,7 +162,7 @@ const (
 	GuestsBudget  = "/solve"
 )
 
-// sentences has the text of each kind of condition. %s stands for the subject.
+// sentences contains the text of each kind of event about a condition. %s stands for the subject.
 var sentences = map[Kind]string{
 	TargetRefused:     "Providers refuse the orders of target %s",
 	TargetAccepted:    "Providers no longer refuse the orders of target %s",

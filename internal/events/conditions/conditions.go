@@ -1,8 +1,9 @@
-// Package conditions lists the states that package events watches: whether Redis, the history, the
-// providers, the budgets and the targets are in order. It also returns the events that report a reload or a failover.
+// Package conditions lists the conditions that package events watches: whether Redis, the history
+// and the providers work, whether budgets are used up, and whether providers refuse the orders of
+// targets. The package also creates the events that report reloads and failovers.
 //
-// The states are in the memory of the parts that own them. The package asks no store and decides nothing
-// itself.
+// The package reads the states from the memory of the packages that own them. It does not access
+// Redis or another store.
 package conditions
 
 import (
@@ -34,19 +35,21 @@ type Refill interface {
 	Watched() iter.Seq2[string, refill.Status]
 }
 
-// Sources has the parts whose states are listed. No method of a part blocks.
+// Sources contains the parts of poold whose states All lists. The methods of these parts must not
+// block.
 type Sources struct {
 	Log    *events.Log
 	DB     *redisdb.DB
 	Buyer  Buyer
 	Refill Refill
-	// History returns why the store of the history cannot be written; "" = it can. nil = there is no
-	// such store, or it is Redis.
+	// History returns the reason why the history's store accepts no writes; "" = it accepts writes.
+	// History is nil if there is no such store, or if the store is Redis.
 	History func() string
 }
 
-// budgetCalm is how long a budget must have refused no order before an event says that it has room.
-// A budget at its limit has room for one order whenever an older one leaves its window.
+// budgetCalm is the time without a refused order after which an event reports that a budget has
+// room again. A budget at its limit has room for one order whenever an older order leaves the
+// budget's window.
 const budgetCalm = 2 * time.Minute
 
 // All lists the conditions that this replica knows.
@@ -81,7 +84,7 @@ func (s Sources) All() iter.Seq[events.Condition] {
 	}
 }
 
-// condition returns a condition; the reason counts only if it is bad.
+// condition creates a Condition. The reason is used only if isBad is true.
 func condition(isBad bool, bad, normal events.Kind, subject, reason string) events.Condition {
 	c := events.Condition{Normal: normal, Subject: subject}
 	if isBad {
@@ -120,7 +123,8 @@ func (s Sources) budgets() (list []events.Condition) {
 // mastersEvery is the interval at which WatchMasters compares the masters of Redis.
 const mastersEvery = time.Second
 
-// WatchMasters notes when another server becomes master in Redis, or a master restarts, until ctx ends.
+// WatchMasters adds an event when another server becomes a master of Redis, or when a master
+// restarts. WatchMasters runs until ctx ends.
 func (s Sources) WatchMasters(ctx context.Context) error {
 	ticker := time.NewTicker(mastersEvery)
 	defer ticker.Stop()
@@ -145,7 +149,7 @@ func (s Sources) WatchMasters(ctx context.Context) error {
 	}
 }
 
-// ReloadEvent returns the event of a changed configuration file.
+// ReloadEvent returns the event that reports a reload of the configuration file.
 func ReloadEvent(o reload.Outcome) events.Event {
 	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To}
 	switch {

@@ -3,8 +3,8 @@
 --
 -- KEYS   events topic
 -- ARGV   body has_topic state age_ms late number newest kept_ms remembered_ms;
---        late: 1 = the event is not added if it is older than the topic's last one
---        number: the id ends in it, or in the next free one, 0 to 999
+--        late: 1 = the event is not added if it is older than the topic's last event
+--        number: 0 to 999; the id ends with this number, or with the next free number
 -- Reply  1 the event was added, 0 it was known
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()

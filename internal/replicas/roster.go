@@ -1,8 +1,8 @@
-// Package replicas lists the live replicas with their versions and starts.
+// Package replicas lists the live replicas with their versions and start times.
 //
-// Package refill knows which replicas are alive, by their heartbeats. Here each replica describes
-// itself in Redis, and reads the descriptions of the others when a new name appears. Package status
-// shows the list. The package does not decide which replica is alive.
+// Package refill decides by heartbeats which replicas are alive. In this package, each replica
+// stores its description in Redis, and reads the descriptions of the other replicas when a new id
+// appears. Package status shows the list.
 //
 // # Keys
 //
@@ -23,23 +23,23 @@ import (
 )
 
 const (
-	// checkEvery is the interval at which a Roster compares the live replicas.
+	// checkEvery is the interval at which a Roster checks which replicas are alive.
 	checkEvery = time.Second
-	// A replica describes itself again each describeEvery. A description that is older than keptFor is
-	// removed.
+	// A replica stores its description again every describeEvery. A description that is older than
+	// keptFor is removed.
 	describeEvery = 10 * time.Minute
 	keptFor       = time.Hour
 	// readEvery is the shortest interval between two reads of the descriptions.
 	readEvery = 5 * time.Second
-	// A replica that was not alive for goneAfter is gone. After an outage of Redis all replicas send
-	// their next heartbeats within that time.
+	// A replica counts as gone if it was not alive for goneAfter. After an outage of Redis, all
+	// replicas send their next heartbeats within this time.
 	goneAfter = 10 * time.Second
 )
 
 // Replica describes one process.
 type Replica struct {
 	ID      string    `json:"-"`
-	Version string    `json:"version"` // "" = not described: the replica is older than this package
+	Version string    `json:"version"` // "" = unknown; an old version of poold stores no description
 	Started time.Time `json:"started"`
 	Written time.Time `json:"written"` // when the description was written
 }
@@ -61,9 +61,9 @@ type Roster struct {
 	seen      map[string]time.Time // when each replica was last alive
 }
 
-// New returns a Roster for a replica with this version and start. The function live returns the ids of
-// the live replicas; nil = unknown. The Roster calls gone when another replica is no longer alive. Neither
-// function may block.
+// New returns a Roster for a replica with this version and start time. The function live returns
+// the ids of the live replicas; nil = unknown. The Roster calls gone when another replica is no
+// longer alive. Neither function may block.
 func New(db *redisdb.DB, version string, started time.Time, live func() []string, gone func(id string)) *Roster {
 	db.Declare(map[string]string{"roster": "hash"})
 	return &Roster{
@@ -96,7 +96,8 @@ func (r *Roster) Run(ctx context.Context) error {
 
 func (r *Roster) key() string { return r.db.Prefix + ":roster" }
 
-// check describes this replica if that is due, and lists the live ones.
+// check stores the description of this replica if this is due, and updates the list of live
+// replicas.
 func (r *Roster) check(ctx context.Context, at time.Time) {
 	if at.Sub(r.described) >= describeEvery && r.db.Up() && r.describe(ctx, at) == nil {
 		r.described = at

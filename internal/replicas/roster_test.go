@@ -16,8 +16,9 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// Each replica lists all live ones with their versions, also one that does not describe itself. A
-// replica whose heartbeats end is gone; one that is missing for a moment is not.
+// Each replica lists all live replicas with their versions, including a replica without a
+// description. A replica whose heartbeats end counts as gone. A replica that is missing for a
+// moment does not.
 func TestRoster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -67,7 +68,7 @@ func TestRoster(t *testing.T) {
 		}
 		setLive(one, "old")
 		setLive(one, "old")
-		if fmt.Sprint(gone) != fmt.Sprintf("[%s %s]", two, two) { // each of the two Rosters of this process says so
+		if fmt.Sprint(gone) != fmt.Sprintf("[%s %s]", two, two) { // both Rosters of this process report the replica
 			t.Errorf("gone: %v", gone)
 		}
 	})

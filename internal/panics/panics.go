@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-// ErrFault is the error of a part that panicked.
+// ErrFault means that the function passed to Contain panicked.
 var ErrFault = errors.New("internal fault, see the log")
 
 // Contain calls the function do. If this function panics, Contain logs the message with the cause and

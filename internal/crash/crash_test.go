@@ -11,7 +11,7 @@ import (
 	"poold/internal/crash"
 )
 
-// crashEnv makes the test binary a child process that passes its points.
+// If the variable crashEnv is set, the test binary is the child process that passes the points.
 const crashEnv = "POOLD_TEST_CRASH"
 
 // A process kills itself at the selected pass of the selected point, and at no other point.
@@ -52,7 +52,7 @@ func TestAProcessDiesAtItsPoint(t *testing.T) {
 	}
 }
 
-// An invalid pass is a mistake of the test that calls Arm.
+// Arm panics if the pass is not a positive number.
 func TestArmRefusesAnInvalidPass(t *testing.T) {
 	for _, at := range []string{"first:0", "first:-1", "first:x", "first:"} {
 		func() {

@@ -61,16 +61,16 @@ func kept(t *testing.T) (s *spool.Spool, dir string) {
 	return s, dir
 }
 
-// If the process can open no more files, each call returns this error. The error concerns the folder
-// and the files in it. The letters and the counts stay, no unfinished file is left, and the call can
-// be repeated.
+// If the process can open no more files, each call returns this error. The limit of open files
+// prevents first opening the folder, and then opening a file in it. The letters and the counts
+// stay, no unfinished file is left, and the call can be repeated.
 func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	one, two, three := letter(1), letter(2), letter(3)
 	both := []spool.Letter{one, two}
 	for name, c := range map[string]struct {
 		call    func(*spool.Spool) error
 		says    string
-		second  []spool.Letter // letters after the failure in the folder
+		second  []spool.Letter // letters after the second failure
 		finally []spool.Letter // letters after a success
 	}{
 		"Open":       {(*spool.Spool).Open, "opening the dead letters: ", both, both},
@@ -135,7 +135,7 @@ func TestFullDiskKeepsNoPartOfALetter(t *testing.T) {
 	}
 }
 
-// Remove cannot remove a folder that has the name of a letter's file.
+// Remove fails if a folder with files has the name of the letter's file.
 func TestRemoveReportsAFolderInTheWay(t *testing.T) {
 	s, dir := kept(t)
 	if err := os.MkdirAll(filepath.Join(path(dir, letter(3)), "full"), 0o700); err != nil {
@@ -182,7 +182,7 @@ func asNobody(t *testing.T, top string, do func()) {
 }
 
 // An unreadable file is set aside. If the folder is not writable, the file stays, each call returns
-// the reason, and the counts stay, too.
+// the reason, and the counts do not change.
 func TestFolderThatMayNotBeChanged(t *testing.T) {
 	s, dir := kept(t)
 	asNobody(t, filepath.Dir(dir), func() {

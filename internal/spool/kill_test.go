@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lettersEnv makes TestLettersSurviveAKill the child process that is killed.
+// If the variable lettersEnv is set, TestLettersSurviveAKill is the child process that is killed.
 const lettersEnv = "POOLD_TEST_LETTERS"
 
 // storeUntilKilled stores letters and prints the number of each letter for which Keep returned nil.

@@ -63,7 +63,7 @@ func (l Letter) encode() ([]byte, error) {
 	l.Arrived, l.Until = l.Arrived.UTC(), l.Until.UTC()
 	data, err := json.Marshal(letterFile{letterVersion, l})
 	switch {
-	case err != nil: // the year of a time is not from 0 to 9999
+	case err != nil: // a time has a year outside 0 to 9999
 		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	case len(data) > maxBytes:
 		return nil, ErrTooLarge

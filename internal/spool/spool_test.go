@@ -80,7 +80,7 @@ func (s *Spool) mustKeep(t *testing.T, letters ...Letter) {
 
 func (s *Spool) path(l Letter) string { return filepath.Join(s.dir, nameOf(l.Order)) }
 
-// plant writes a file like a foreign program.
+// plant writes a file as a foreign program would.
 func (s *Spool) plant(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {

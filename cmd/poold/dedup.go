@@ -21,12 +21,13 @@ type claims struct {
 	ondemand.Claims
 	savings
 
-	look  *firstLook // nil if the start needs no check of this store
+	look  *firstLook // nil if the start does not check this store
 	run   part       // nil if the store has no background work
 	close func()     // closes the store
 }
 
-// savings counts the requests that got a token from a shared solve, and reads the counts of each day.
+// savings counts the requests that got a token from a shared solve, and returns the counts of each
+// day.
 type savings interface {
 	ondemand.Savings
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
@@ -48,9 +49,9 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 }
 
 // openPostgres opens the PostgreSQL database with the address in the argument url. The argument key
-// is the name of this setting in pools.yaml. openPostgres also starts a background check that creates
-// the missing tables. The check fails if the schema is newer than this program. It does not fail if
-// the database is unreachable, because the database may return later.
+// is the name of this setting in pools.yaml. openPostgres also starts a background check that
+// creates the missing tables. The check fails if the schema is newer than this program. It does not
+// fail if the database is unreachable, because the database may become reachable later.
 func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
 	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // Open does not connect
 	if err != nil {

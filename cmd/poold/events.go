@@ -10,8 +10,8 @@ import (
 // bySignal is the actor of a reload on SIGHUP.
 const bySignal = "SIGHUP"
 
-// openEvents makes the list of events and the parts that write it. It must be called after the other
-// parts were made.
+// openEvents opens the list of events and creates the parts that add events. It must be called
+// after the other parts are created.
 func (d *daemon) openEvents(set *targets.Set) {
 	d.events = events.NewLog(d.store.DB, d.log)
 	from := conditions.Sources{Log: d.events, DB: d.store.DB, Buyer: d.buyer, Refill: d.manager}
@@ -22,20 +22,20 @@ func (d *daemon) openEvents(set *targets.Set) {
 	d.file.OnOutcome(func(o reload.Outcome) { d.events.Note(conditions.ReloadEvent(o)) })
 }
 
-// noteReplica notes that this replica started or stops.
+// noteReplica adds an event: this replica has started, or it stops.
 func (d *daemon) noteReplica(kind events.Kind, did string) {
 	e := replicaEvent(kind, d.store.DB.Replica, d.store.DB.Replica, did)
 	e.Details = map[string][]string{"version": {version}}
 	d.events.Note(e)
 }
 
-// noteGone notes that another replica sends no heartbeats.
+// noteGone adds an event: another replica sends no heartbeats.
 func (d *daemon) noteGone(id string) {
 	d.events.Note(replicaEvent(events.ReplicaGone, id, d.store.DB.Replica, "sends no heartbeats; the other replicas do its work"))
 }
 
-// replicaEvent returns an event about a replica. A replica that has stopped is not gone too, because both
-// events have one topic and one state.
+// replicaEvent returns an event about a replica. The events ReplicaStopped and ReplicaGone have the
+// same topic and the same state. So after one of them, the other is not added.
 func replicaEvent(kind events.Kind, id, actor, did string) events.Event {
 	e := events.Event{Kind: kind, Subject: id, Actor: events.ReplicaActor(actor), Text: "Replica " + id + " " + did + ".", Topic: "replica " + id}
 	if e.State = "gone"; kind == events.ReplicaStarted {

@@ -44,8 +44,8 @@ func (l *firstLook) end() {
 }
 
 // await waits at most lookWait for the checks of all stores, and returns the first fault. It skips
-// nil pointers. If a check has not ended by then, the start continues, and a goroutine logs the later
-// fault.
+// nil pointers. If a check has not ended by then, the start continues, and a goroutine logs the
+// fault of that check later.
 func await(ctx context.Context, log *slog.Logger, looks ...*firstLook) error {
 	limited, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// simulatedNow is a warning for operators who expect real tokens.
+	// simulatedNow warns operators that expect real tokens.
 	simulatedNow = "the provider is simulated: no site accepts its tokens"
 	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
 )
@@ -40,11 +40,11 @@ func (d *daemon) greet(set *targets.Set) {
 	d.log.Info("to take a token", "command", curlFor(url, set))
 }
 
-// mostLogged is the maximum number of targets that one log line names.
+// mostLogged is the maximum number of targets in one log line.
 const mostLogged = 10
 
-// warnOfSpending logs the most solves that the file can buy, and warns about targets without a
-// budget and about insufficient concurrency.
+// warnOfSpending logs the maximum number of solves that poold can buy with the file. It warns about
+// targets without a budget and about insufficient concurrency.
 func (d *daemon) warnOfSpending(s check.Spending) {
 	var each []string
 	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
@@ -83,8 +83,8 @@ func baseOf(address string, secure bool) string {
 	return "http://" + address
 }
 
-// curlFor returns a curl command that takes a token. It prefers a target that the file does not halt. The
-// command has no double quotes, because they would be escaped in the log.
+// curlFor returns a curl command that takes a token. It prefers a target for which the file allows
+// purchases. The command has no double quotes, because they would be escaped in the log.
 func curlFor(url string, set *targets.Set) string {
 	name := set.Targets[0].Name
 	if i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" }); i >= 0 {

@@ -21,9 +21,9 @@ import (
 	"poold/internal/targets"
 )
 
-// mostEndings limits, for each identity, the entries about ended orders that wait in Redis while the
-// store of the history is unavailable. This number suffices for ten minutes if one or two orders end each
-// second.
+// mostEndings is the maximum number of entries about ended orders that wait in Redis, for each
+// identity, while the store of the history is unavailable. If one or two orders end per second,
+// this number suffices for ten minutes.
 const mostEndings = 1000
 
 // endings returns the maximum number of entries that may wait for the history, or 0 if the file
@@ -35,16 +35,16 @@ func endings(wanted targets.History) int {
 	return mostEndings
 }
 
-// keeper has the parts of the history and of the audit. A part that the configuration file switches
-// off is nil.
+// keeper contains the parts of the history and of the audit. A part that is switched off in the
+// configuration file is nil.
 type keeper struct {
 	store    store
-	look     *firstLook // nil if the start needs no check of this store
+	look     *firstLook // nil if the start does not check this store
 	sender   *history.Sender
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
 	runs     []part
-	notes    []part // parts that write once more when they stop, and so must stop before the connections close
+	notes    []part // parts that write a last time when they stop, so they must stop before the connections close
 	close    func() // closes the store; nil if the start failed before openHistory
 }
 
@@ -91,8 +91,8 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 const tableLimit = 10 * time.Second
 
 // openTable opens the DynamoDB table of the history and starts a background check of the table. The
-// check fails if the keys or settings of the table differ from those that poold needs. It does not
-// fail if the table is unreadable, because the table may become readable later.
+// check fails if the table's keys or settings differ from the keys or settings that poold needs. It
+// does not fail if the table is unreadable, because the table may become readable later.
 func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
@@ -113,9 +113,9 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 	}), nil
 }
 
-// addMirror adds the part that copies the orders in flight to the store. Other programs can read
-// these copies in the store. addMirror does nothing unless the file sets active_items and the store
-// supports it.
+// addMirror adds the part that copies the orders in flight to the store, so that other programs can
+// read them there. addMirror does nothing unless the file sets active_items and the store supports
+// it.
 func (k *keeper) addMirror(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
 	shows, ok := k.store.(history.ActiveStore)
 	if !ok || !wanted.ActiveItems {

@@ -14,11 +14,11 @@ import (
 	"poold/internal/events"
 )
 
-// stopGrace is how long the port stays open after a stop has started. Meanwhile /readyz answers 503,
-// so that load balancers choose another replica before connections are refused.
+// stopGrace is how long the port stays open after a stop has started. During this time /readyz
+// answers 503, so that load balancers choose another replica before the port closes.
 const stopGrace = time.Second
 
-// drainLimit limits the time of requests in flight after stopGrace.
+// drainLimit limits how long requests in flight may continue after stopGrace.
 const drainLimit = 10 * time.Second
 
 // run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops the daemon.
@@ -26,7 +26,7 @@ const drainLimit = 10 * time.Second
 func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	working, failed := context.WithCancel(ctx)
 	defer failed()
-	// The parts must outlive ctx. Each part ends in its own stage of the stop.
+	// The parts must outlive ctx, because each part ends in its own stage of the stop.
 	lasting := context.WithoutCancel(ctx)
 
 	d.configure(ctx)
@@ -40,14 +40,14 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	<-working.Done()
 	d.log.Info("stopping")
 	d.noteReplica(events.ReplicaStopped, "stops")
-	buying.end() // no new orders; a call to a provider in flight continues up to the limit of the call
+	buying.end() // no new orders; a call to a provider that is in flight continues, at most until its timeout
 	d.turnAway()
-	if ctx.Err() != nil { // after the failure of a part, clients get no time to leave
+	if ctx.Err() != nil { // if a part has failed instead, the port closes without this wait
 		d.keepPortOpen()
 	}
 	err := d.drain(lasting)
 	err = errors.Join(err, serving.wait())
-	err = errors.Join(err, noting.stop()) // all callers have left
+	err = errors.Join(err, noting.stop()) // no request is in flight any more
 	err = errors.Join(err, buying.wait())
 	err = errors.Join(err, support.stop())
 	err = errors.Join(err, d.disconnect())
@@ -55,15 +55,16 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	return err
 }
 
-// configure applies the file's Set. After each later reload, the daemon applies the new Set.
+// configure applies the file's Set, and makes later reloads apply their new Sets.
 func (d *daemon) configure(ctx context.Context) {
 	d.apply(ctx, d.file.Current())
 	d.file.OnApply(d.reapply)
 }
 
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
-// of the database of claims, the status and its stream, the watch for events, the buyer's background work, the leases of
-// clients' tasks, the history, the embedded Redis, and the simulated provider.
+// of the database of claims, the status and its stream, the watch for events, the buyer's
+// background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
+// and the simulated provider.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {

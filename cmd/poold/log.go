@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags adds the flags --log-format and --log-level. It returns a function that makes the logger
-// for these flags.
+// logFlags adds the flags --log-format and --log-level. It returns a function that creates the
+// logger for these flags.
 func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, error) {
 	format := command.Flags().String("log-format", "text", "`text` or json")
 	level := command.Flags().String("log-level", "info", "lowest `level` of the log lines: debug, info, warn or error")

@@ -33,7 +33,7 @@ func main() {
 	os.Exit(code)
 }
 
-// commands describes this build of poold and its commands.
+// commands returns a description of this build of poold and of its commands.
 func commands() cli.Program {
 	return cli.Program{
 		Version: version, Commit: commit(),

@@ -11,8 +11,9 @@ import (
 	"poold/internal/targets"
 )
 
-// providers makes the clients for the providers of a Set. A reload keeps the clients whose settings
-// did not change. A providers is not safe for concurrent use, because reloads run one at a time.
+// providers creates the clients for the providers of a Set. A reload keeps the clients whose
+// settings did not change. A value of this type is not safe for concurrent use, because reloads run
+// one at a time.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
 	log       *slog.Logger
@@ -20,8 +21,8 @@ type providers struct {
 	simulated *simulatedProvider
 }
 
-// entries returns the list of providers for the buyer. If it cannot make the client of a provider,
-// it logs the error and omits this provider.
+// entries returns the list of providers for the buyer. If it cannot create the client of a
+// provider, it logs the error and omits this provider.
 func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.Entry {
 	old := ps.clients
 	ps.clients = map[targets.Provider]*provider.Client{}
@@ -68,7 +69,7 @@ func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Cl
 	return provider.New(config)
 }
 
-// account returns the identifier of the account that a provider's entry names.
+// account returns the identifier of the account that a provider's entry in the file uses.
 func (ps *providers) account(p targets.Provider) string {
 	if p.API == targets.APISimulated {
 		return purchase.Account(string(p.API), ps.simulated.address, ps.simulated.key)

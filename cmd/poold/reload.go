@@ -22,16 +22,16 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	if d.history.arrivals != nil {
 		d.history.arrivals.SetTargets(names)
 	}
-	// Guests that became targets must be handed over before a worker reads their stock, because this
-	// resets their figures.
+	// Guests that became targets must be handed over before a worker reads their stock, because
+	// HandOver resets their figures.
 	if err := d.store.Guests.HandOver(ctx, ids); err != nil {
 		d.log.Debug("targets may still count as guests for some minutes", "err", err)
 	}
 	d.manager.Apply(ctx, set)
 }
 
-// reapply applies the Set of a reload. If the folder of the dead letters is not writable, the daemon
-// logs an error and continues. During a start the same fault ends the daemon.
+// reapply applies the Set of a reload. If the folder of the dead letters is not writable, the
+// daemon logs an error and continues. At the start of the daemon the same fault ends the daemon.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	if set.Simulated() && !d.file.Current().Simulated() {
 		d.log.Warn(simulatedNow)

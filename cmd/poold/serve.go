@@ -33,8 +33,8 @@ import (
 )
 
 // gcPercent replaces Go's default of 100. The live heap is a few megabytes, so a garbage collection
-// at four times that size costs little memory. It saves about a sixth of the CPU time of a take
-// (bench/takes).
+// at four times that size costs little memory. The higher value saves about a sixth of the CPU time
+// of a take (bench/takes).
 const gcPercent = 400
 
 // tuneGC sets the percentage of the garbage collector to gcPercent. While the heap holds large
@@ -78,7 +78,7 @@ func newServe(c *cli.Console) *cobra.Command {
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
-	// The first line comes before any step that can wait for a disk, Redis or a store.
+	// This line is logged before any step that can wait for a disk, Redis or a store.
 	log.Info("starting", "version", version, "commit", commit(), "config", config)
 	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
 	// would kill the process.
@@ -122,7 +122,7 @@ type daemon struct {
 	server    *httpapi.Server
 	http      *http.Server
 
-	eventParts []part // the parts that notice changes of state
+	eventParts []part // the parts that detect changes of state and add events
 }
 
 // stock is the part of the store that httpapi, status and refill use.

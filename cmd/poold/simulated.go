@@ -12,7 +12,7 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// The simulated provider solves quickly, so that a first trial of poold is short.
+// The simulated provider solves quickly, so that a first trial of poold does not take long.
 const (
 	simulatedMedian   = 5 * time.Second
 	simulatedLeast    = 2 * time.Second

@@ -6,8 +6,8 @@ import "runtime/debug"
 // main.version=… -X main.revision=…".
 var version, revision = "dev", ""
 
-// commit returns the commit from which this binary was built. This is the variable revision if it is
-// set, else the commit that the Go tool recorded in the binary.
+// commit returns the commit from which this binary was built. The result is the variable revision
+// if it is set, and otherwise the commit that the Go tool recorded in the binary.
 func commit() string {
 	if revision != "" {
 		return revision

@@ -12,12 +12,13 @@ import (
 	"poold/internal/provider"
 )
 
-// A removed provider's account is kept for formerFor. This exceeds the longest flight of a task.
+// formerFor is how long the account of a removed provider is kept. It exceeds the longest time that
+// a task can be in flight.
 const formerFor = 26 * time.Hour
 
 // Account returns the id of an account at a service. The id does not depend on the provider's name
-// in the file: any provider with the same API, address and key can poll the account's tasks. The id
-// is stored in Redis and is too short to reveal the key.
+// in the file: any provider with the same API, address and key can poll the account's tasks. Redis
+// stores the id. The id is too short to reveal the key.
 func Account(api, url string, key captcha.Secret) string {
 	return hex.EncodeToString(mac(key, "poold account", api, strings.TrimRight(url, "/"))[:6])
 }
@@ -28,25 +29,25 @@ type account struct {
 	Provider
 
 	id               string    // see Account; "" = unknown
-	concurrency      int       // the file's limit
+	concurrency      int       // the limit in the file
 	simulated        bool      // see Entry.Simulated
 	callbacks        Callbacks // settings for new orders
 	price            func(captcha.Type) float64
 	threads          int       // limit that the provider reports; 0 = none
 	slotsUsed        int       // slots in use on this replica
-	fullUntil        time.Time // no order is tried before this time: other replicas have the remaining permits
-	turnAt           time.Time // no order is tried before this time: another order probes the account
+	fullUntil        time.Time // no order is tried before this time, because other replicas have the remaining permits
+	turnAt           time.Time // no order is tried before this time, because another order probes the account
 	threadsRead      bool      // maintenance has read the provider's limit
 	removed          time.Time // time of the reload that removed the provider; zero = still configured
 	threadsFailed    bool      // a failed read of the provider's limit has been logged
-	unanswered       bool      // the last submit had no answer, which has been logged
+	unanswered       bool      // the last submit had no answer, and this has been logged
 	missingCallbacks int       // number of consecutive tasks without their callback
 	shared           faultKey  // the fault that was last shared with the other replicas
 	refusals         int       // consecutive refused submits, over all replicas, as last read from Redis
 }
 
-// silentAfter is the number of missing callbacks in a row after which new tasks are polled without
-// waiting for a callback.
+// silentAfter is a number of consecutive missing callbacks. After this number, new tasks are polled
+// without waiting for a callback.
 const silentAfter = 3
 
 // silentLocked reports whether the account's latest silentAfter callbacks are missing.
@@ -120,8 +121,9 @@ func (as *accounts) notifyLocked() {
 	as.changed = make(chan struct{})
 }
 
-// keepFormerLocked records the accounts that are no longer configured. Of several accounts with the
-// same id it keeps the one removed last. It drops accounts whose id a configured account has.
+// keepFormerLocked records the accounts that are no longer configured. Of several such accounts
+// with the same id, it keeps the one that was removed last. It drops a former account if a
+// configured account has the same id.
 func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
@@ -140,7 +142,7 @@ func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	})
 }
 
-// configured returns the configured accounts. A reload replaces the list, and nothing modifies it.
+// configured returns the configured accounts. A reload replaces the list and does not modify it.
 func (as *accounts) configured() []*account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -165,9 +167,9 @@ func (as *accounts) byName(name string) *account {
 	return nil
 }
 
-// accountOf returns the account at which an order can be polled, or nil. The arguments name and id
-// are those of the order's account when the order was placed. If no account has the id, accountOf
-// returns the account with the name, because the account's key may have changed.
+// accountOf returns the account at which an order can be polled, or nil. The arguments are the name
+// and the id of the order's account at the time of the placement. If no account has the id,
+// accountOf returns the account with the name, because the account's key may have changed.
 func (as *accounts) accountOf(name, id string) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -205,7 +207,7 @@ func (as *accounts) termsOf(a *account) accountTerms {
 	return accountTerms{id: a.id, limit: a.limitLocked(), simulated: a.simulated, price: a.price, callbacks: a.callbacks}
 }
 
-// silent is silentLocked for a caller without the lock.
+// silent is silentLocked for a caller that does not hold the lock.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -213,7 +215,7 @@ func (as *accounts) silent(a *account) bool {
 }
 
 // noteCallback records whether an expected callback arrived. It logs when callbacks stop arriving
-// and when they arrive again.
+// and when they start again.
 func (as *accounts) noteCallback(a *account, came bool) {
 	as.mu.Lock()
 	before := a.silentLocked()
@@ -233,8 +235,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// noteAnswer records whether a submit had an answer. It returns true if this submit had an answer
-// and the previous submit had none, or vice versa.
+// noteAnswer records whether a submit had an answer. It returns true if this differs from the
+// previous submit.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -45,8 +45,8 @@ func (r *replica) entryAt(name, account string) Entry {
 	return Entry{Provider: newFakeProvider(r.ledger, name), Account: account, Concurrency: 9}
 }
 
-// leaveOrders places n orders, stores their task ids and lets their leases expire, like a replica
-// that dies before its first poll.
+// leaveOrders places n orders, stores their task ids and lets their leases expire, as after the
+// death of a replica before its first poll.
 func (r *replica) leaveOrders(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {
@@ -63,7 +63,7 @@ func (r *replica) leaveOrders(t *testing.T, n int) (orders []*Order) {
 	return orders
 }
 
-// collect adopts the orders without a lease and collects them sequentially.
+// collect adopts the orders without a lease and collects them one after another.
 func (r *replica) collect(t *testing.T) (landed int) {
 	t.Helper()
 	adopted, err := r.buyer.recovery.adopt(t.Context())
@@ -98,13 +98,13 @@ func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...st
 	}
 }
 
-// An order of a dead replica is collected at its account, even if a provider of another name has
-// that account now.
+// An order of a dead replica is collected at its account, even if a provider with a different name
+// now has this account.
 func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []string // names and accounts in the dead replica's file
-		reload []string // names and accounts in the next process' first file; nil = no reload
-		after  []string // names and accounts in the present file
+		reload []string // names and accounts in the next process' first file; nil = the file is not reloaded
+		after  []string // names and accounts in the current file
 		asked  string   // the provider that is polled
 	}{
 		"as it was":           {before: []string{"one", "x"}, after: []string{"two", "y", "one", "x"}, asked: "one"},
@@ -172,8 +172,8 @@ func (r *replica) entries(names []string) (entries []Entry) {
 	return entries
 }
 
-// Orders whose account is not configured are reported, and logged once with their number and
-// expiry. Their leases end, so that another replica can adopt them. If the account is configured
+// Orders whose account is not configured are reported. They are logged once, with their number and
+// expiry. Their leases end, so that another replica can adopt them. When the account is configured
 // again, this replica collects the orders.
 func TestStrandedOrdersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -263,7 +263,7 @@ func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	return last
 }
 
-// A stranded order counts and is reported only until it expires.
+// A stranded order is counted and reported only until it expires.
 func TestStrandedOrdersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -290,8 +290,8 @@ func TestStrandedOrdersExpire(t *testing.T) {
 	})
 }
 
-// An order that was not submitted, or whose outcome is unknown, ends without an account in the same
-// way as at a configured provider.
+// Without a configured account, an order that was not submitted, or whose outcome is unknown, ends
+// in the same way as with one.
 func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -317,8 +317,8 @@ func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	})
 }
 
-// A buyer remembers a removed provider for as long as orders can be in flight there. It remembers
-// one provider per account, and no configured account.
+// A buyer remembers a removed provider for as long as orders can be in flight at this provider. It
+// remembers at most one provider for each account, and none for an account that is configured.
 func TestFormerProvidersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replica{ledger: &ledger{}}
@@ -351,7 +351,7 @@ func TestFormerProvidersAreForgotten(t *testing.T) {
 	})
 }
 
-// An account is identified by API, address and key. Its id does not reveal the key.
+// API, address and key identify an account. The id of the account does not reveal the key.
 func TestAccountIDs(t *testing.T) {
 	const key = captcha.Secret("0123456789abcdef0123456789abcdef")
 	one := Account("legacy", "https://example.com", key)
@@ -372,7 +372,8 @@ func TestAccountIDs(t *testing.T) {
 }
 
 // A callback to a provider's former name has the signature of the account. The callback lands the
-// token and releases the permit of the former name. Reports about the token go to the present name.
+// token and releases the permit under the former name. Reports about the token go to the current
+// name.
 func TestACallbackUnderAFormerNameLands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

@@ -10,7 +10,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// If Redis fails during the search, the orders that are already adopted are collected.
+// If Redis fails during the search, Adopt still collects the orders that it has already
+// adopted.
 func TestAdoptReturnsOrdersBeforeAnError(t *testing.T) {
 	for name, c := range map[string]struct{ looks, adopted int }{
 		"at once":                   {0, 0},
@@ -61,7 +62,8 @@ func TestAdoptStopsAfterThreeErrors(t *testing.T) {
 	})
 }
 
-// An error for one identity does not stop the adoption of other orders, at any provider.
+// An error for one identity does not prevent the adoption of other orders, at any
+// provider.
 func TestAnErrorForOneIdentityDoesNotStopAdoption(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		target := spec()

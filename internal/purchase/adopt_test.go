@@ -16,8 +16,8 @@ import (
 	"poold/internal/provider"
 )
 
-// foundOrder returns an order of a dead replica in a state. The order was placed 2 s before it was
-// marked, and has the task "t7".
+// foundOrder returns an order of a dead replica in the given state. The order was placed 2 s before
+// it was marked, and its task is "t7".
 func (s *testBuyer) foundOrder(t *testing.T, state pool.State) *Order {
 	t.Helper()
 	return s.foundFor(t, spec(), state)
@@ -67,7 +67,7 @@ func TestAdoptRemovesAnUnsubmittedOrder(t *testing.T) {
 		if got := heir.adopt(t); len(got) != 0 {
 			t.Errorf("%d orders to be collected", len(got))
 		}
-		// The journal does not say whether the order is for a guest.
+		// The journal does not record whether the order is for a guest.
 		s.want(t, "fail bought=false", "refund", "refund of solve", "release")
 		heir.wantLeft(t, 0, 0, 0)
 		if len(s.stock.booked()) != 0 {
@@ -97,7 +97,7 @@ func TestAdoptKeepsASubmittingOrderAsUnknown(t *testing.T) {
 	})
 }
 
-// An adopted order is collected by its task id. The terms at the time of its placement still apply.
+// An adopted order is collected by its task id. The terms from its placement still apply.
 func TestAdoptCollectsABoughtOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		target := spec()
@@ -124,7 +124,7 @@ func TestAdoptCollectsABoughtOrder(t *testing.T) {
 			t.Error(r.Err)
 		}
 		s.want(t, "poll t7", "poll t7", "poll t7", "settle", "release", "login at one: solved")
-		// The first wait begins at the submit.
+		// The provider's first wait is counted from the submit.
 		if asked[0] != 17*time.Second {
 			t.Errorf("first poll %v after the placing, want 17s", asked[0])
 		}
@@ -139,7 +139,7 @@ func TestAdoptCollectsABoughtOrder(t *testing.T) {
 	})
 }
 
-// If the adopter's first poll finds the token, the token counts as solved at its submit. A task is
+// If the adopter's first poll finds the token, the token counts as solved at the submit. A task is
 // polled once more even after its time-out.
 func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
@@ -177,7 +177,7 @@ func TestAdoptLeavesOtherOrdersAlone(t *testing.T) {
 		s.renew(t, s.foundOrder(t, pool.Bought).Ref)
 		own := s.order(t)
 		ended := s.startCollecting(t, own)
-		// The order's lease expired, as in an outage of Redis.
+		// The order's lease expires, as in an outage of Redis.
 		s.stock.endLease(own.Ref)
 		before := s.stock.dump()
 		s.forget()
@@ -215,8 +215,8 @@ func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 	})
 }
 
-// An adopted order takes a slot of its account, if necessary beyond the concurrency. Every end of
-// the order frees the slot.
+// An adopted order takes a slot of its account, even beyond the concurrency. Every end of the order
+// frees the slot.
 func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		for range 3 {
@@ -253,8 +253,8 @@ func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	})
 }
 
-// The adopter's file decides how long an adopted order waits for its callback. A callback that
-// Redis cannot store is kept for the token's lifetime.
+// The callback settings in the adopter's file determine how long an adopted order waits for its
+// callback. A callback that Redis cannot store is kept for the token's lifetime.
 func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Bought)
@@ -274,7 +274,7 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 		if r := heir.buyer.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
-		// The wait is half the usable life of 80 s, and the submit was 2 s after the placement.
+		// The wait is 40 s, half the usable life of 80 s. The submit was 2 s after the placement.
 		if asked != 42*time.Second {
 			t.Errorf("polled %v after the placing", asked)
 		}
@@ -299,8 +299,8 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	})
 }
 
-// A callback ends an adopted order even if the adopter's file has no callbacks. The order is then
-// not reported as lost.
+// A callback ends an adopted order even if the adopter's file has no callback settings. The order
+// is then not reported as lost.
 func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Bought)

@@ -43,8 +43,8 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("%s is used up; there is room again in %v", whose, e.RetryAfter.Round(time.Second))
 }
 
-// Provider has the methods of *provider.Client that the buyer uses. Its dynamic type must be
-// comparable, because SetProviders recognises an unchanged provider by its value.
+// Provider contains the methods of *provider.Client that the buyer uses. Its dynamic type must be
+// comparable, because SetProviders recognises an unchanged provider by comparing values.
 type Provider interface {
 	Name() string
 
@@ -57,11 +57,10 @@ type Provider interface {
 	State(at time.Time) provider.State
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error
-	// Fault returns the reason why the provider is down, or nil. Adopt replaces this fault.
+	// Fault returns why the provider is down, or nil. Adopt replaces this fault.
 	Fault() *provider.Fault
 	Adopt(ctx context.Context, f *provider.Fault)
-	// Answered returns the time at which the latest call with a valid answer was sent; zero = no such
-	// call.
+	// Answered returns when the latest call that got a valid answer was sent; zero = no such call.
 	Answered() time.Time
 	// PollTurn reports whether a task may be polled at the given time.
 	PollTurn(at time.Time) (ok bool, wait time.Duration)
@@ -72,12 +71,12 @@ type Provider interface {
 	ReportWindow() time.Duration // how long after the solve a report is accepted
 }
 
-// Orders has the methods of the store that the buyer uses. *pool.Orders and *permits.Permits
+// Orders contains the methods of the store that the buyer uses. *pool.Orders and *permits.Permits
 // together implement it.
 type Orders interface {
 	// Permits count the orders of all replicas at each provider. ReleaseUnplaced returns the permit of
-	// an order that was not placed. Providers lists the names of all providers with permits, also of
-	// those that only other replicas know.
+	// an order that was not placed. Providers lists the names of all providers with permits, including
+	// names that only other replicas have configured.
 	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error)
 	ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
@@ -85,7 +84,7 @@ type Orders interface {
 	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
 
-	// A provider's standing is the state that replicas share.
+	// The standing of a provider is the state of the provider that replicas share.
 	ReportFault(ctx context.Context, provider string, f permits.Fault) error
 	ReportUp(ctx context.Context, provider string, sent time.Duration) error
 	ReportRefusal(ctx context.Context, provider string) error
@@ -93,7 +92,7 @@ type Orders interface {
 	Standing(ctx context.Context, provider string) (permits.Standing, error)
 	ProbeNow(ctx context.Context, provider string) (waited bool, err error)
 
-	// Orders of many identities share these budgets. Refund is a no-op if the order has no
+	// Orders of many identities share the following budgets. Refund is a no-op if the order has no
 	// reservation.
 	Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.RedisTime) (wait time.Duration, err error)
 	Refund(ctx context.Context, of pool.Budget, order pool.Ref) error
@@ -106,8 +105,8 @@ type Orders interface {
 	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
 	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
 
-	// These methods find and end orders. FindAll omits orders that do not exist. The method Remembers
-	// reports whether the store knows that a missing order has ended.
+	// These methods find and end orders. FindAll omits orders that do not exist. Remembers reports
+	// whether the store still knows that a missing order has ended.
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
 	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error)
@@ -124,7 +123,7 @@ type Orders interface {
 const (
 	ReportPassed  = "passed"
 	ReportLate    = "late"    // the provider's report window had ended
-	ReportRefused = "refused" // not passed on, for example because the provider refused the report
+	ReportRefused = "refused" // not passed on, for example because the provider rejected the report
 )
 
 // Entry is a configured provider with its limits and prices.
@@ -141,14 +140,14 @@ type Entry struct {
 type Callbacks struct {
 	URL     string           // public base address of this daemon; "" = no callbacks
 	Secrets []captcha.Secret // the first secret signs new addresses; every secret is accepted
-	// Fallback is the wait for a callback before polling; 0 = the minimum of 120 s, half the
+	// Fallback is how long to wait for a callback before polling; 0 = the shortest of 120 s, half the
 	// provider's time-out and half the token's usable life.
 	Fallback time.Duration
-	// Delay is the assumed age of a token when its callback first arrives.
+	// Delay is the assumed age of a token when its first callback arrives.
 	Delay time.Duration
 }
 
-// GuestTarget is the target's name in orders, logs, events and metrics of guests. No target can
+// GuestTarget is the target of guests in orders, logs, events and metrics. No target in the file can
 // have this name.
 const GuestTarget = "/solve"
 
@@ -156,21 +155,21 @@ const GuestTarget = "/solve"
 // not change the order.
 type Spec struct {
 	Target   string // name for logs and events; GuestTarget if the order is for a guest
-	Owner    string // of the target
+	Owner    string // owner of the target
 	Identity captcha.Identity
-	ID       captcha.ID // of Identity
+	ID       captcha.ID // hash of Identity
 	Depth    int
 	Margin   time.Duration
 	Lifetime time.Duration
-	Lead     time.Duration // lead time; tokens that expire within this time do not count in the depth
-	// Shortest is the shortest learned lead time; 0 = too few lead times are known.
+	Lead     time.Duration // lead time; tokens that expire within this time do not count toward the depth
+	// Shortest is the shortest lead time that poold has learned; 0 = too few lead times are known.
 	Shortest        time.Duration
 	PerHour, PerDay int  // the target's budgets; 0 = no limit
 	SimulatedOnly   bool // Buy refuses a slot at a real provider
-	// Guests is the budget of all guests; zero unless the order is for a guest.
+	// Guests limits the orders of all guests together; zero unless the order is for a guest.
 	Guests pool.Caps
-	// Image is the picture of a captcha.Image, and nil for other types. The picture is kept only in
-	// memory and only until the submit.
+	// Image contains the bytes of the picture for the type captcha.Image, and is nil for other types.
+	// The buyer keeps the picture only in memory and only until the submit.
 	Image []byte
 }
 

@@ -16,8 +16,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// A used-up budget refuses the order, and its error says when the budget has room again. The order
-// keeps no permit, no slot, and no reservation in the other budget.
+// A used-up budget refuses the order, and the error says when the budget has room again. The refused
+// order keeps no permit, no slot, and no reservation in another budget.
 func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		// The first two caps are the target's caps per hour and per day. The third is the overall cap.
@@ -30,7 +30,7 @@ func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 		asked  string
 	}{
 		"over all targets": {
-			// The budget is tried twice.
+			// The budget is tried a second time after budgetRetry.
 			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - budgetRetry}, "overall", 1, "book",
 		},
 		"the target's of the hour": {
@@ -68,7 +68,7 @@ func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	}
 }
 
-// If there is no overall budget, no reservation is made.
+// Without an overall budget, nothing is reserved.
 func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(3)
@@ -92,7 +92,7 @@ func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 	})
 }
 
-// Booked returns the number of solves in the overall budget and the cap.
+// Booked returns the number of solves in the overall budget and the size of the budget.
 func TestBookedReturnsTheUsedBudget(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(7)
@@ -204,7 +204,7 @@ func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 	})
 }
 
-// The journal has the price, the budgets and the facts of an order, so any replica can end the
+// The journal contains the price, the budgets and the facts of an order, so any replica can end the
 // order.
 func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 			}
 			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`
 			facts := text
-			if price < 0 { // unknown
+			if price < 0 { // a negative price is unknown
 				facts = strings.TrimSuffix(text, "}") + `,"unpriced":true}`
 			}
 			if stored := s.stock.facts(o.Ref); stored != facts {
@@ -247,7 +247,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 	})
 }
 
-// A refused order frees its slot even if Redis does not answer the return of the reservations.
+// A refused order frees its slot even if Redis does not answer when the reservations are returned.
 func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, step := range []string{"refund", "release"} {
@@ -265,8 +265,8 @@ func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// An outage of Redis leaves no reservation without a purchase. Redis may fail after a refusal, or
-// for longer than an order's life.
+// After an outage of Redis, no reservation without a purchase is left. The outage begins after a
+// refusal, or lasts longer than an order's life.
 func TestAnOutageLeavesNoReservation(t *testing.T) {
 	for name, c := range map[string]struct {
 		away   []string

@@ -24,7 +24,7 @@ type Buyer struct {
 	replay    *replay
 }
 
-// base has the fields that the parts of a buyer share.
+// base contains the fields that all parts of a buyer share.
 type base struct {
 	stock   Orders
 	observe Observer
@@ -54,11 +54,11 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	}
 }
 
-// SetBudget sets the overall budget: the maximum number of solves in 24 h over all targets and
+// SetBudget sets the overall budget: the maximum number of solves in 24 h, over all targets and
 // replicas; 0 = no limit.
 func (b *Buyer) SetBudget(perDay int) { b.placer.setBudget(perDay) }
 
-// Booked returns the number of solves in the overall daily budget, and the budget.
+// Booked returns how many solves count in the overall daily budget, and the size of the budget.
 func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	perDay = b.placer.budget()
 	if perDay == 0 {
@@ -68,7 +68,7 @@ func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	return used, perDay, err
 }
 
-// BookedForGuests returns the numbers of solves for guests in the last 60 min and 24 h.
+// BookedForGuests returns how many solves count for guests in the last 60 min and in the last 24 h.
 func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) {
 	return b.stock.Booked(ctx, pool.OfGuests)
 }
@@ -84,17 +84,17 @@ func (b *Buyer) SetProviders(entries []Entry) {
 }
 
 // Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls onSlot
-// with the slot, exactly once and in a new goroutine. The order of the grants, the errors and the
-// duty to free the slot are those of Admit. A pending request has no goroutine.
+// with the slot, exactly once and in a new goroutine. As for Admit, the best bid wins, onSlot gets
+// the same errors, and the slot must be freed. A pending request has no goroutine.
 func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, onSlot)
 }
 
 // Admit waits for a slot at the first provider that is up, even while that provider is full. The
-// slot goes to the pending request with the best bid, but one slot in fairTurn goes to the oldest
-// request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller should
-// cancel a long wait and bid again with current figures. The caller must pass the slot to Buy or
-// free it.
+// slot goes to the pending request with the best bid, except that one slot in fairTurn goes to the
+// oldest request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller
+// that waits long should cancel the wait and bid again with current figures. The caller must pass
+// the slot to Buy or free it.
 func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return b.scheduler.admit(ctx, bid)
 }
@@ -108,19 +108,19 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 //   - ErrDepth: the stock has enough tokens and orders, or buying is paused.
 //   - ErrReal: the target buys only from a simulated provider.
 //
-// After an error Buy has freed the slot and removed the reservations. If Redis does not answer, the
-// reservations are removed later. When a placed order ends, its goroutine calls onEnd with the
-// result.
+// If Buy returns an error, it has freed the slot and removed the reservations. If Redis does not
+// answer, the buyer removes the reservations later. When a placed order ends, its goroutine calls
+// onEnd with the result.
 //
-// When ctx ends, an order that was not submitted is removed, and a submitted order stays in the
-// journal.
+// When ctx ends, the buyer removes an order that was not submitted, and leaves a submitted order in
+// the journal.
 func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, onEnd func(Result)) error {
 	return b.orders.start(ctx, slot, spec, onEnd)
 }
 
-// Adopt takes over the orders with expired leases and runs each in a new goroutine until ctx ends.
-// The search takes at most limit; a limit of 0 means until ctx ends. Each goroutine calls onEnd
-// with its result. An error means that Redis did not answer for some orders.
+// Adopt takes over the orders with expired leases, and runs each order in a new goroutine until ctx
+// ends. The search for these orders takes at most limit; a limit of 0 means until ctx ends. Each
+// goroutine calls onEnd with its result. An error means that Redis did not answer for some orders.
 func (b *Buyer) Adopt(ctx context.Context, limit time.Duration, onEnd func(captcha.ID, Result)) error {
 	search, cancel := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
@@ -136,12 +136,13 @@ func (b *Buyer) Adopt(ctx context.Context, limit time.Duration, onEnd func(captc
 	return err
 }
 
-// Wait waits until no order is in flight at this replica. The caller must cancel the orders'
-// contexts first.
+// Wait waits until no order is in flight at this replica. The caller must first cancel the contexts
+// of the orders.
 func (b *Buyer) Wait() error { return b.orders.group.Wait() }
 
 // Report queues a caller's report on a token of the given age. The buyer passes the report to the
-// token's provider in the background, until the provider's report window ends. Report never blocks.
+// token's provider in the background, but not after the provider's report window has ended. Report
+// never blocks.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	b.reports.add(report{provider, task, t, time.Now().Add(-age), accepted})
 }
@@ -186,24 +187,24 @@ func (b *Buyer) Concurrency() int {
 	return b.accounts.termsOf(likely).limit
 }
 
-// Ended handles the message that a callback ended an order at some replica. The argument outcome is
+// Ended handles a message from some replica: a callback has ended an order. The argument outcome is
 // pool.Solved or the code of the failure.
 func (b *Buyer) Ended(order pool.Ref, outcome string) { b.orders.endedByCallback(order, outcome) }
 
-// Stranded lists, by provider, the paid tasks whose account is not configured.
+// Stranded lists the paid tasks whose account is not configured, by provider.
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
 
 // Callback handles a provider's message that a task ended. It counts and drops an invalid message.
-// The only error is ErrNotKept: neither Redis nor the disk stored the callback, and the provider
-// should retry. Callback ignores the end of ctx.
+// The only error is ErrNotKept: neither Redis nor the disk stored the callback, so the provider
+// should retry. The end of ctx does not interrupt Callback.
 func (b *Buyer) Callback(ctx context.Context, c Callback) error { return b.callbacks.handle(ctx, c) }
 
 // OpenDeadLetters opens the directory of the dead letters and finds the dead letters of an earlier
 // run.
 func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 
-// DeadLetters lists the dead letters without their tokens. If it returns an error, the list has
-// only the readable dead letters.
+// DeadLetters lists the dead letters without their tokens. If it also returns an error, the list
+// contains only the readable dead letters.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
 
 // DeadLetterCount returns the number of dead letters.

@@ -39,8 +39,7 @@ func TestAdmitWithoutProviders(t *testing.T) {
 	})
 }
 
-// The first provider of the list gets all orders. While that provider is down, the next provider
-// gets the orders.
+// The first provider in the list gets all orders. While it is down, the next provider gets the orders.
 func TestTheNextProviderTakesOver(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		two := newFakeProvider(s.ledger, "two")
@@ -61,7 +60,7 @@ func TestTheNextProviderTakesOver(t *testing.T) {
 	})
 }
 
-// A request waits for a full provider that is up. The next provider gets orders only while the
+// A request waits for a provider that is full and up. The next provider gets orders only while the
 // first provider is down.
 func TestARequestWaitsForAFullProvider(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -75,8 +74,8 @@ func TestARequestWaitsForAFullProvider(t *testing.T) {
 	})
 }
 
-// If a full provider goes down, its pending requests go to the next provider. Ready of the full
-// provider is not called, because a call would use up the probe.
+// If a full provider goes down, its pending requests go to the next provider. Ready is not called for
+// the full provider, because the call would use up the probe.
 func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -93,8 +92,8 @@ func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 	})
 }
 
-// While no provider is ready, a request waits until the earliest time that Ready returned, with few
-// calls of Ready.
+// While no provider is ready, a request waits until the earliest time that Ready returned. It calls
+// Ready only a few times.
 func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateBusy, 0) // without a delay
@@ -111,8 +110,8 @@ func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 
 func readies(s *fakeProvider) int { n, _ := s.calls(); return n }
 
-// Slots are granted in the order of the requests. Only one slot is free at a time, because two
-// callers with simultaneous grants could report them in any order.
+// Slots are granted in the order of the requests. In this test only one slot is free at a time, because
+// two callers that get their slots at the same time could report them in either order.
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		a, _, _ := mustAdmit(t, s.buyer)
@@ -175,8 +174,8 @@ func TestAReloadWakesPendingRequests(t *testing.T) {
 	}
 }
 
-// An unchanged provider keeps its slots in a reload. If the concurrency falls below the number of
-// slots in use, requests wait until enough slots are freed.
+// An unchanged provider keeps its slots during a reload. If the concurrency falls below the number of
+// slots in use, requests wait until enough slots are free.
 func TestAReloadKeepsSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		var held []*Slot
@@ -265,8 +264,8 @@ func boundedCtx(t *testing.T) context.Context {
 	return ctx
 }
 
-// The concurrency is the smaller of the number in the file and the provider's number of threads. The threads are
-// read each minute, and after an error the last number stays in force.
+// The concurrency is the smaller of the number in the file and the provider's number of threads. The
+// number of threads is read each minute. After an error the last number stays in force.
 func TestThreadsLimitConcurrency(t *testing.T) {
 	withBuyer(t, 20, func(t *testing.T, s *testBuyer) {
 		answers := []func() (int, bool, error){
@@ -292,7 +291,7 @@ func TestThreadsLimitConcurrency(t *testing.T) {
 	})
 }
 
-// Maintenance reads the limits of a new provider at once, makes no call to a provider that is down,
+// Maintenance reads the limits of a new provider at once. It makes no call to a provider that is down,
 // and survives a panic.
 func TestMaintenanceReadsProviders(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/spool"
 )
 
-// longestFallback is the maximum default of the wait for a callback.
+// longestFallback is the longest default wait for a callback.
 const longestFallback = 120 * time.Second
 
 // The outcomes of a callback.
@@ -24,12 +24,12 @@ const (
 	CallbackFailed    = "failed"    // the callback ended its order without a token
 	CallbackUnknown   = "unknown"   // the order does not exist, because the callback is repeated or late
 	CallbackForged    = "forged"    // invalid signature, provider or order id
-	CallbackMalformed = "malformed" // unreadable, too large, or about another task
+	CallbackMalformed = "malformed" // unreadable, too large, or about a different task
 	CallbackKept      = "kept"      // stored on disk as a dead letter, because Redis did not answer
 	CallbackRefused   = "refused"   // neither Redis nor the disk stored the callback
 )
 
-// Callback is a provider's HTTP request that reports the end of a task.
+// Callback is the HTTP request by which a provider reports the end of a task.
 type Callback struct {
 	Provider, Order, Secret string // parts of the path
 	Query                   url.Values
@@ -114,8 +114,8 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	return CallbackKept, nil
 }
 
-// deliver ends the order that a callback names. The argument arrived is the arrival time of the
-// order's first callback on this process' clock; zero = unknown. If Redis does not answer, deliver
+// deliver ends the order that a callback names. The argument arrived is when the order's first
+// callback arrived, on this process' clock; zero = unknown. If Redis does not answer, deliver
 // returns an error, and the caller may try again.
 func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
@@ -148,14 +148,14 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 	o.account = cs.accounts.accountOf(o.provider, o.accountID) // reports about the token go to this account
 	o.task = cmp.Or(l.Task, o.task)
 	n := noticeOf(l)
-	// The task was solved after the submit and at most o.delay before the callback.
+	// The task was solved after the submit, and at most o.delay before the callback arrived.
 	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
 	e := endOf(pool.Bought, n.trigger)
 	how, err := cs.carryOut(ctx, o, e, n, "")
 	if err != nil {
 		return "", err
 	}
-	// If the release fails, a later search for orphaned permits releases the permit.
+	// If the release fails, a later search for orphaned permits releases this permit.
 	_ = cs.stock.Release(ctx, o.provider, ref)
 	switch how {
 	case pool.Ended:
@@ -172,7 +172,7 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 	return CallbackFailed, nil
 }
 
-// noticeOf returns the notice of a dead letter.
+// noticeOf returns the notice that a dead letter contains.
 func noticeOf(l spool.Letter) notice {
 	if l.Code == "" {
 		return notice{trigger: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
@@ -181,7 +181,8 @@ func noticeOf(l spool.Letter) notice {
 }
 
 // isAbout reports whether the callback names the order's task, or a task that no other order has.
-// Otherwise a service that confuses tasks could fill a stock with another target's tokens.
+// Without this check, a service that confuses tasks could fill a stock with tokens for another
+// target.
 func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
@@ -192,16 +193,17 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// The type arrivals stores when each order's first callback arrived, until that callback is
-// delivered. So a repeated callback does not make a token younger. It is safe for concurrent use.
+// The type arrivals stores when the first callback of each order arrived, until that callback is
+// delivered. A repeated callback therefore does not make a token appear younger. The type is safe
+// for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time
 }
 
-// firstArrival records the arrival of a callback, and returns the arrival time of the order's first
-// callback. It returns the zero time if an earlier process received the first callback, because the
-// clock may have been changed since.
+// firstArrival records the arrival of a callback, and returns when the order's first callback
+// arrived. It returns the zero time if an earlier process received the first callback, because the
+// clock may have changed since.
 func (a *arrivals) firstArrival(order pool.Ref, at time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +211,7 @@ func (a *arrivals) firstArrival(order pool.Ref, at time.Time) time.Time {
 		return first
 	}
 	if len(a.at) >= spool.MostLetters {
-		clear(a.at) // so many arrivals mean an outage of hours, so most of their tokens have expired
+		clear(a.at) // this many arrivals mean an outage of hours, so most of their tokens have expired
 	}
 	a.at[order] = at
 	return at

@@ -10,8 +10,8 @@ import (
 	"poold/internal/spool"
 )
 
-// A token's age counts from the configured delay before its callback, but never from before the
-// submit.
+// A token's age is counted from the configured delay before its callback, but never from before
+// the submit.
 func TestTheAgeOfATokenFromACallback(t *testing.T) {
 	for name, c := range map[string]struct{ mark, arrived, delay, born, lead time.Duration }{
 		"the delay before it arrived": {0, 30 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second},
@@ -64,8 +64,8 @@ func TestACallbackIsNotFromTheFuture(t *testing.T) {
 	})
 }
 
-// If a callback is repeated after an outage of Redis, the token's age counts from the first
-// callback, even if that callback could not be stored.
+// If a callback is repeated after an outage of Redis, the token's age is counted from the first
+// callback, even if the first callback could not be stored.
 func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
 	for _, disk := range []bool{true, false} {
 		runBubble(t, fmt.Sprint(disk), func(t *testing.T) {
@@ -76,10 +76,10 @@ func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
 			o := s.order(t)
 			time.Sleep(15 * time.Second)
 			s.stock.failSteps("look")
-			_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
+			_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept on disk, or refused with status 503
 			time.Sleep(30 * time.Second)
 			s.stock.failSteps()
-			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repetition before the next replay
+			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // the service repeats the callback before the next replay
 			if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
 				t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
 			}
@@ -94,7 +94,8 @@ type timed struct {
 
 func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
 
-// If the clock is set back after a dead letter was stored, the lead time is still not negative.
+// If the clock is set back after a dead letter was stored, the lead time still does not become
+// negative.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		var took time.Duration

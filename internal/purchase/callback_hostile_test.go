@@ -19,7 +19,7 @@ import (
 	"poold/internal/spool"
 )
 
-// An invalid callback gets the same response as a valid callback, is counted, and changes nothing
+// An invalid callback gets the same response as a valid callback. It is counted and changes nothing
 // in Redis. The order is still polled.
 func TestInvalidCallbacksChangeNothing(t *testing.T) {
 	const good = "id=t1&code=03AFcallback"
@@ -101,8 +101,8 @@ func TestInvalidCallbacksChangeNothing(t *testing.T) {
 	}
 }
 
-// A callback with another order's task does not end this order, even if the task of this order is
-// unknown.
+// A callback with the task of another order does not end this order, even if the task id of this
+// order is unknown.
 func TestACallbackWithAnotherOrdersTaskIsIgnored(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
@@ -194,8 +194,8 @@ func TestACallbackOutlivesItsSender(t *testing.T) {
 	})
 }
 
-// A callback address is valid while the order can be in flight, also after reloads of the secrets
-// and the providers.
+// A callback address stays valid for as long as the order can be in flight, even after reloads that
+// change the secrets or the providers.
 func TestFormerSecretsVerify(t *testing.T) {
 	for name, change := range map[string]func(s *testBuyer){
 		"nothing":              func(*testBuyer) {},
@@ -226,15 +226,15 @@ func TestFormerSecretsVerify(t *testing.T) {
 	}
 }
 
-// Of two concurrent callbacks, the slower callback finds the order but cannot end it, and counts as
-// repeated.
+// If two callbacks arrive concurrently, the slower one finds the order but cannot end it. It counts
+// as unknown, like a repeated callback.
 func TestTheSlowerOfTwoCallbacksIsUnknown(t *testing.T) {
 	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			o := s.order(t)
 			s.stock.fault = func(step string) error {
 				if step == "settle" || strings.HasPrefix(step, "fail") {
-					s.stock.landElsewhere(t.Context(), o.Ref) // the faster one
+					s.stock.landElsewhere(t.Context(), o.Ref) // the faster callback
 				}
 				return nil
 			}

@@ -43,7 +43,7 @@ func (s *testBuyer) reload(c Callbacks) {
 	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5, Callbacks: c}})
 }
 
-// callbackTo returns a callback that a service sends now, with an address and a query.
+// callbackTo returns a callback that a service sends now, for an address and a query.
 func callbackTo(address, query string) Callback {
 	parts := strings.Split(address, "/")
 	n := len(parts)
@@ -61,7 +61,8 @@ func (s *testBuyer) mustCall(t *testing.T, c Callback) {
 	}
 }
 
-// wantLeft checks the numbers of orders and permits in Redis, and of used slots at this replica.
+// wantLeft checks how many orders and permits are in Redis, and how many slots are in use at this
+// replica.
 func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
 	t.Helper()
 	if o, p := s.stock.counts(); o != orders || p != places || s.buyer.slots()[0] != slots {
@@ -69,7 +70,7 @@ func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
 	}
 }
 
-// The form of an address never changes, because a callback may arrive after an upgrade.
+// The form of an address never changes, because a callback may arrive after an upgrade of poold.
 func TestTheCallbackAddressIsStable(t *testing.T) {
 	ref := pool.Ref{Order: "ABCDEF", Identity: "0123456789abcdef0123456789abcdef"}
 	const want = "https://poold.example.com/callback/one/ABCDEF.0123456789abcdef0123456789abcdef/SIGNATURE"
@@ -113,8 +114,8 @@ func TestASubmitHasAnAddressOnlyWithCallbacks(t *testing.T) {
 	}
 }
 
-// A callback with a token in any form lands the token at once, without a poll. The order's
-// goroutine ends, and permit and slot are freed.
+// A callback with a token in any form lands the token at once, without a poll. The order's goroutine
+// ends, and the permit and the slot are freed.
 func TestACallbackSettlesItsOrder(t *testing.T) {
 	for name, change := range map[string]func(*Callback){
 		"a query": func(c *Callback) { c.Query = url.Values{"id": {"t1"}, "code": {"03AFcallback"}} },
@@ -183,8 +184,8 @@ func TestARepeatedCallbackIsUnknown(t *testing.T) {
 	})
 }
 
-// callbackEndings lists callbacks, the messages between replicas about these callbacks, and the
-// ends of the orders.
+// callbackEndings lists callbacks, with the messages that replicas exchange about them and the ends of
+// the orders.
 func callbackEndings() map[string]struct {
 	how      string
 	outcome  Outcome
@@ -250,7 +251,8 @@ func TestACallbackCollectsALostSubmit(t *testing.T) {
 	})
 }
 
-// A callback may arrive at any replica. A message of the store reaches the replica that runs the order.
+// A callback may arrive at any replica. A message through Redis reaches the replica that runs the
+// order.
 func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 	for text, want := range callbackEndings() {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
@@ -275,8 +277,8 @@ func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 	}
 }
 
-// If the message about a callback at another replica is lost, the next lease renewal ends the order
-// here.
+// If the message about a callback at another replica is lost, this replica ends the order at the next
+// renewal of its lease.
 func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)
@@ -293,7 +295,7 @@ func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// The signing secret is kept even if a provider has many former secrets.
+// The secret that signs new addresses is kept even if a provider has many former secrets.
 func TestTheSigningSecretStaysKnown(t *testing.T) {
 	for _, once := range []bool{true, false} {
 		runBubble(t, fmt.Sprint(once), func(t *testing.T) {

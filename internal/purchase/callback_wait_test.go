@@ -73,8 +73,8 @@ func TestTheFirstPoll(t *testing.T) {
 	}
 }
 
-// After three consecutive tasks without callbacks, further tasks are polled without waiting for a
-// callback, until a callback arrives.
+// After three consecutive tasks without callbacks, new tasks are polled without waiting for a
+// callback. When a callback arrives, new tasks wait again.
 func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		tasks := 0
@@ -109,7 +109,7 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 		if wait := first(); wait != 40*time.Second || silent() {
 			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
 		}
-		// A callback at another replica counts here when the message about that callback arrives.
+		// A callback at another replica counts as arrived here when the message about it arrives.
 		for range silentAfter {
 			first()
 		}
@@ -128,8 +128,8 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 	})
 }
 
-// Callbacks that arrive in an outage of Redis become dead letters. Such callbacks count as arrived
-// at any replica, even if polls find the tokens.
+// Callbacks that arrive during an outage of Redis become dead letters. They count as arrived, at
+// whichever replica they arrive, even if polls find the tokens.
 func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 	for _, where := range []string{"at this replica", "at another replica"} {
 		runBubble(t, where, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 	}
 }
 
-// A callback without a usable result counts as arrived, and the task is polled.
+// A callback without a usable result counts as arrived. The task is still polled.
 func TestUselessCallbacksCountAsArrived(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		tasks := 0

@@ -53,14 +53,14 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	return r
 }
 
-// maybeCalled reports whether a callback about the order may have reached any replica. If a step of
-// the order failed in Redis, another replica may have stored a callback on its disk.
+// maybeCalled reports whether any replica may have received a callback for the order. If a step of the
+// order failed in Redis, another replica may have stored a callback on its disk.
 func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// buy submits the order and stores its task id. The result bought is false if the order ended
-// before that.
+// buy submits the order and stores its task id. The result bought is false if the order ended before
+// its task id was stored.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		ords.placer.rollback(ctx, o)
@@ -73,7 +73,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	}
 	crash.At("marked")
 	if err := ctx.Err(); err != nil {
-		// The order is marked as submitting, and only this replica knows that it was not submitted.
+		// The order is marked as submitting. Only this replica knows that it was not submitted.
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
@@ -109,9 +109,9 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	return Result{}, true
 }
 
-// markSubmitting stores that the submit is about to be sent, and checks that this replica still has
-// the lease of the order. A slow call is repeated, because the lease may expire while the process
-// is suspended.
+// markSubmitting records in Redis that the submit is about to be sent, and checks that this replica
+// still has the lease of the order. If the call was slow, markSubmitting repeats it, because the lease
+// may expire while the process is suspended.
 func (ords *orders) markSubmitting(ctx context.Context, o *Order) (r Result, marked bool) {
 	for {
 		asked := time.Now()
@@ -131,8 +131,8 @@ func (ords *orders) markSubmitting(ctx context.Context, o *Order) (r Result, mar
 	}
 }
 
-// submit sends the order to the provider. It ignores the end of ctx, because the outcome of a
-// cancelled submit would be unknown.
+// submit sends the order to the provider. It ignores the end of ctx, because a cancelled submit would
+// have an unknown outcome.
 func (ords *orders) submit(ctx context.Context, o *Order) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
@@ -159,7 +159,7 @@ func isUnknown(err error) bool {
 	return !errors.As(err, &fault) || fault.Unknown
 }
 
-// submitFailed returns the notice about a submit that failed.
+// submitFailed returns the notice for a submit that failed.
 func submitFailed(err error) notice {
 	n := notice{trigger: unanswered, err: err, code: codeOf(err)}
 	if isUnknown(err) {
@@ -178,8 +178,7 @@ func submitFailed(err error) notice {
 	return n
 }
 
-// conclude ends an order as the table of ends (end.go) defines for the order's state and the
-// trigger.
+// conclude ends an order as the table in end.go defines for the order's state and the trigger.
 func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n notice) Result {
 	e := endOf(state, n.trigger)
 	switch e.script {
@@ -192,7 +191,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	now := time.Now()
 	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
 	var how pool.EndResult
-	call := rand.Text() // lets Redis recognise a retry, because an attempt without an answer may have succeeded
+	call := rand.Text() // lets Redis recognise a retry, because an earlier attempt without an answer may have succeeded
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
@@ -206,9 +205,9 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	switch {
 	case e.refund: // nothing was bought, so it does not matter whether another replica ended the order
 	case err != nil || how == pool.Gone:
-		// Redis did not answer until the order expired, or no longer has the order. The order ends here
-		// unless another replica or a callback ended it. If the order ended elsewhere, the service may no
-		// longer know the task, so the service's error proves nothing.
+		// Either Redis did not answer until the order expired, or Redis no longer has the order. The
+		// order ends here, unless another replica or a callback ended it. In that case the service may
+		// no longer know the task, so the error of the service proves nothing.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {
@@ -246,8 +245,8 @@ func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	})
 }
 
-// keepUnknown stores that the outcome of the submit is unknown. Until the order expires it counts
-// in the depth, at the provider and in the budgets. Only a callback can end it earlier.
+// keepUnknown records that the outcome of the submit is unknown. Until the order expires, it counts
+// toward the depth, at the provider and in the budgets. Only a callback can end it earlier.
 func (ords *orders) keepUnknown(ctx context.Context, o *Order, e end, n notice) Result {
 	exists := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
@@ -255,7 +254,7 @@ func (ords *orders) keepUnknown(ctx context.Context, o *Order, e end, n notice) 
 		return err
 	})
 	if err == nil && !exists {
-		// If the order still exists, another replica runs it and has its permit.
+		// If the order still exists, another replica now runs it and has its permit.
 		there := false
 		err := ords.retryUntilDeadline(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
 			_, there, err = ords.stock.Find(ctx, o.Ref)
@@ -270,7 +269,7 @@ func (ords *orders) keepUnknown(ctx context.Context, o *Order, e end, n notice) 
 	return e.result(o, n)
 }
 
-// storeUnknown stores that an order's outcome is unknown. It returns false if the order has
+// storeUnknown records in Redis that an order's outcome is unknown. It returns false if the order has
 // ended.
 func (ords *orders) storeUnknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (exists bool, err error) {
 	exists, err = ords.stock.Unknown(ctx, order, hold)
@@ -316,8 +315,8 @@ func (ords *orders) endElsewhere(o *Order) Result {
 	return Result{Outcome: Elsewhere, Err: errElsewhere}
 }
 
-// giveUpTask reports a paid task as lost after Redis was away for too long, or after the order has
-// expired in Redis. If another replica ended the order, giveUpTask returns that end.
+// giveUpTask reports a paid task as lost, because Redis was away for too long or the order has expired
+// in Redis. If another replica ended the order, giveUpTask returns that end.
 func (ords *orders) giveUpTask(ctx context.Context, o *Order, cause error) Result {
 	if ords.endedElsewhere(ctx, o) {
 		return ords.endElsewhere(o)
@@ -338,6 +337,6 @@ func (ords *orders) reportLost(o *Order, cause error) Result {
 func (ords *orders) reportPanic(o *Order, cause any) Result {
 	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	n := notice{err: fmt.Errorf("panic: %v", cause)}
-	ords.contain(func() { ords.reportEnd(o, Lost, n) }) // the observer may panic again
+	ords.contain(func() { ords.reportEnd(o, Lost, n) }) // the observer may panic too
 	return end{outcome: Lost}.result(o, n)
 }

@@ -17,8 +17,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// This file tests the life of an order from the submit to the end, in the sequence of doc.go. Other
-// files test the other parts:
+// This file tests the life of an order from the submit to the end, in the order of the steps in
+// doc.go. Other files test the other parts:
 //
 //	buyer_test.go, scheduler_test.go       who gets a slot
 //	place_test.go, budget_test.go,
@@ -32,7 +32,7 @@ import (
 //	account_test.go, standing_test.go      accounts, and the faults that replicas share
 //	stop_test.go, panic_test.go            stops and panics
 
-// An order runs through its steps and waits at the provider's pace. The age of the token counts
+// An order runs through its steps and waits at the provider's pace. The age of the token is counted
 // from the last poll that found the task unsolved.
 func TestTheLifeOfAnOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -53,7 +53,8 @@ func TestTheLifeOfAnOrder(t *testing.T) {
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
 		l := s.stock.landed()[0]
-		// The sum of 1 s for the submit, 15 s of first wait, two intervals and three polls.
+		// This is the sum of 1 s for the submit, 15 s for the first wait, two intervals and three
+		// polls.
 		if !near(l.Lead, 26600*time.Millisecond, time.Second) {
 			t.Errorf("lead %v, want about 26.6s", l.Lead)
 		}
@@ -73,8 +74,8 @@ func TestTheLifeOfAnOrder(t *testing.T) {
 	})
 }
 
-// If the first poll finds the token, the task may have been solved right after the submit. So the
-// token's age counts from just before the submit.
+// If the first poll finds the token, the task may have been solved right after the submit. The
+// token's age is therefore counted from just before the submit.
 func TestAgeCountsFromTheSubmit(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
@@ -90,8 +91,8 @@ func TestAgeCountsFromTheSubmit(t *testing.T) {
 	})
 }
 
-// A token from a service's stock has the age that the service states. The token may be older than
-// the order.
+// A token that the service took from its own stock has the age that the service states. It may be
+// older than the order.
 func TestATokenFromStockIsAsOldAsTheServiceSays(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
@@ -107,7 +108,7 @@ func TestATokenFromStockIsAsOldAsTheServiceSays(t *testing.T) {
 	})
 }
 
-// If the provider delays a poll, the poll waits, and the task is not lost.
+// If the provider asks for a delay, the poll waits, and the task is not lost.
 func TestAPollWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var at []time.Duration
@@ -125,16 +126,15 @@ func TestAPollWaitsAsLongAsTheProviderAsks(t *testing.T) {
 		if len(at) != 2 || at[1]-at[0] != 30*time.Second {
 			t.Errorf("polls at %v, want 30s between them", at)
 		}
-		// The first poll returned no information about the task, so the first poll does not make the
-		// token younger.
+		// The first poll gave no information about the task, so it does not make the token younger.
 		if l := s.stock.landed()[0]; l.SincePlaced != 0 {
 			t.Errorf("born %v after the placing, want 0s", l.SincePlaced)
 		}
 	})
 }
 
-// A task is given up at the provider's time-out after a last poll. The order then ends with the
-// code of a time-out.
+// At the provider's time-out, a task is polled a last time and then given up. The order ends with
+// the code of a time-out.
 func TestATaskIsGivenUpAtItsTimeout(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var events []Event
@@ -157,7 +157,7 @@ func TestATaskIsGivenUpAtItsTimeout(t *testing.T) {
 	})
 }
 
-// Each failure ends an order with the result in the table of ends (end.go).
+// Each failure ends an order as the table in end.go says.
 func TestEachFailureEndsAnOrder(t *testing.T) {
 	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
 	unknown := &provider.Error{Class: provider.Capacity, Code: "no answer", Unknown: true}
@@ -215,8 +215,8 @@ func TestEachFailureEndsAnOrder(t *testing.T) {
 	}
 }
 
-// If Redis' answer about a failure is lost, this replica reports the failure, unless another
-// replica may have ended the order.
+// If a failed order ends and the answer of Redis is lost, this replica reports the failure, unless
+// another replica may have ended the order.
 func TestAFailureWithALostReplyIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		callbacks bool
@@ -253,8 +253,8 @@ func TestAFailureWithALostReplyIsReported(t *testing.T) {
 	}
 }
 
-// A failure is not counted again if another replica ended or adopted the order before this
-// replica's poll found the failure.
+// If this replica's poll finds a failure after another replica has ended or adopted the order, the
+// failure is not counted again.
 func TestAFailureAfterAnEndElsewhereIsNotCounted(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		runBubble(t, fmt.Sprint(gone), func(t *testing.T) {

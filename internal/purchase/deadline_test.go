@@ -30,7 +30,7 @@ func TestThePeriodsOfAPlacedOrder(t *testing.T) {
 	})
 }
 
-// An order of unknown outcome stays with its replica and keeps its permit for as long as the
+// An order with an unknown outcome stays with its replica, and keeps its permit for as long as the
 // service may solve the task. No replica adopts such an order.
 func TestALostSubmitKeepsItsPermit(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -72,7 +72,7 @@ func TestALostSubmitKeepsItsPermit(t *testing.T) {
 	})
 }
 
-// A task belongs to its order for as long as the order can be in flight, also if only the callback
+// A task is bound to its order for as long as the order can be in flight, even if only the callback
 // contained the task id.
 func TestATaskIsClaimedForAnOrdersLife(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
@@ -95,14 +95,14 @@ func TestATaskIsClaimedForAnOrdersLife(t *testing.T) {
 	})
 }
 
-// If a replica dies during a submit, the order and its permit expire when the service can no longer
-// solve the task.
+// If a replica dies during a submit, the order and its permit expire as soon as the service can no
+// longer solve the task.
 func TestAnAdoptedSubmitExpires(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Submitting)
 		time.Sleep(10 * time.Second)
 		heir := s.replica("no letters")
-		heir.provider.limit = time.Hour // the order's own time-out applies
+		heir.provider.limit = time.Hour // the order keeps its own time-out
 		heir.adopt(t)
 		if life, place := time.Until(s.stock.record(o.Ref).Until), s.stock.permitTTL("one", o.Ref); life != 180*time.Second || place != life {
 			t.Errorf("it lives for %v, and has its permit for %v", life, place)

@@ -15,14 +15,14 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// stall is one replica's network to Redis. While the network hangs, calls are neither refused nor
-// answered.
+// stall is the network between one replica and Redis. While the network hangs, calls are neither
+// refused nor answered.
 type stall struct {
 	redis *redistest.Bubble
 
 	mu    sync.Mutex
 	hangs bool
-	ways  []net.Conn // the replica's ends
+	ways  []net.Conn // the replica's ends of the connections
 	holes []net.Conn // the other ends of the hanging connections
 }
 
@@ -62,18 +62,18 @@ func (s *stall) goOn() {
 	s.holes = nil
 }
 
-// If another replica ends an order while the order's replica stalls, the order is not lost and is
-// not reported as lost.
+// If another replica ends an order while the order's own replica stalls, the order is not lost
+// and is not reported as lost.
 func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	unsolvable := func(context.Context, int) (provider.Solution, error) {
 		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	}
 	for name, c := range map[string]struct {
-		limit  time.Duration // the provider's
+		limit  time.Duration // the provider's time-out
 		hang   time.Duration
 		own    func(context.Context, int) (provider.Solution, error) // polls of the stalling replica
 		others func(context.Context, int) (provider.Solution, error)
-		tokens int // left in the end
+		tokens int // number of tokens in the stock at the end
 	}{
 		"it was landed":                         {limit: 3 * time.Minute, hang: 15 * time.Second, own: notReady(2), tokens: 1},
 		"it was landed, and is asked for long":  {limit: 3 * time.Minute, hang: time.Minute, own: notReady(20), tokens: 1},
@@ -130,13 +130,13 @@ func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	}
 }
 
-// An order is lost if Redis has no record of the order's end, or if an outage of Redis outlasts
-// this record.
+// An order is lost if Redis no longer remembers how it ended, or if an outage of Redis lasts
+// longer than Redis remembers the end.
 func TestAnOrderWithoutAKnownEndIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang   time.Duration
 		forget bool
-		told   time.Duration // after the placing
+		told   time.Duration // time from the placing to the report
 	}{
 		"redis stays away":       {24 * time.Hour, false, 3*time.Minute + 40*time.Second + fateKept},
 		"redis knows of nothing": {10 * time.Minute, true, 10 * time.Minute},

@@ -26,7 +26,7 @@ const (
 	abandoned     trigger = "abandoned"      // the replica that ran the order is dead
 )
 
-// script names the change in Redis at the end of an order, for the log.
+// script names the change in Redis with which an order ends. The log shows the name.
 type script string
 
 const (
@@ -37,7 +37,7 @@ const (
 	collect script = "collecting an order of a replica"    // this replica continues the order
 )
 
-// situation is the state of an order and the trigger.
+// situation is the state of an order together with a trigger.
 type situation struct {
 	state   pool.State
 	trigger trigger
@@ -48,14 +48,14 @@ type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budget reservations are returned
 	outcome  Outcome // returned to the caller of Buy; "" if the order was adopted
-	lost     bool    // the service may have solved the task, so the order counts as lost and its price as spent
+	lost     bool    // the service may have solved the task, so the order counts as lost and its price counts as spent
 	hopeless bool    // Result.Hopeless
 	attempt  pool.Attempt
 }
 
-// This table has the end for each pair of state and trigger. The trigger may come from the answer
-// to the submit, a poll, a callback, a stop or an adoption. After a callback the state is Bought,
-// even if the journal has another state, because the callback proves the purchase.
+// ends contains the end for each pair of state and trigger. The trigger may come from the answer to
+// the submit, a poll, a callback, a stop or an adoption. After a callback the state is Bought, even if
+// the journal has another state, because the callback proves the purchase.
 var ends = map[situation]end{
 	// The order was not submitted.
 	{pool.Intent, stopped}:   {script: remove, refund: true, outcome: Interrupted},
@@ -79,8 +79,8 @@ var ends = map[situation]end{
 	{pool.Bought, abandoned}:     {script: collect},
 }
 
-// endOf returns the end for a situation. It panics if the table has no such entry; a test tries
-// every situation that can occur.
+// endOf returns the end for a situation. It panics if the table has no end for the situation. A test
+// tries every situation that can occur.
 func endOf(state pool.State, n trigger) end {
 	e, ok := ends[situation{state, n}]
 	if !ok {
@@ -92,18 +92,18 @@ func endOf(state pool.State, n trigger) end {
 // notice is a trigger with its details.
 type notice struct {
 	trigger  trigger
-	err      error             // the provider's error; nil if the task is solved
+	err      error             // the provider's error; nil if the trigger is solved
 	code     string            // the provider's code of err; "" = none
 	solution provider.Solution // set if the task is solved
 	took     time.Duration     // time from the submit to the trigger
-	age      time.Duration     // greatest possible age of the token at the time of the trigger
+	age      time.Duration     // greatest possible age of the token when the trigger occurred
 	callback bool              // the trigger is a callback
 }
 
-// refusedPrefix precedes the code of a parameter fault in a message between replicas.
+// refusedPrefix precedes the code of a parameter fault in messages between replicas.
 const refusedPrefix = "refused "
 
-// message encodes the notice of a callback as a text for the other replicas.
+// message encodes the notice of a callback as a text for other replicas.
 func (n notice) message() string {
 	switch n.trigger {
 	case solved:
@@ -114,7 +114,7 @@ func (n notice) message() string {
 	return n.code
 }
 
-// readMessage decodes a text from notice.message.
+// readMessage decodes a text that notice.message returned.
 func readMessage(word string) notice {
 	if word == pool.Solved {
 		return notice{trigger: solved, callback: true}
@@ -133,8 +133,8 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// endRepeated logs that the order's token was in the stock before, and returns the end of an order
-// without a token.
+// endRepeated logs that the order's token had been in the stock before, and returns the end of an
+// order without a token.
 func (b *base) endRepeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
 	return withoutToken(n)
@@ -159,8 +159,8 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// answer returns the error for the caller that waits for a guest's order. It returns nil for a
-// target, because the callers of a target wait for the target's next order.
+// answer returns the error for the caller that waits for a guest's order. For a target it returns nil,
+// because the callers of a target wait for the target's next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
 		return nil
@@ -168,8 +168,8 @@ func (e end) answer(o *Order, n notice) *pool.FailedError {
 	return &pool.FailedError{Reason: e.result(o, n).Err.Error(), Refused: e.hopeless}
 }
 
-// solvedAfter returns the shortest possible time from the submit to the solve. The result is
-// negative if the service dated the token before the submit.
+// solvedAfter returns the shortest possible time from the submit to the solve. The result is negative
+// if the service says that the token is older than the submit.
 func (n *notice) solvedAfter() time.Duration {
 	if n.solution.Dated {
 		return n.solution.SinceSubmit
@@ -177,8 +177,8 @@ func (n *notice) solvedAfter() time.Duration {
 	return max(0, n.took-n.age)
 }
 
-// carryOut runs the script of an end that removes the order. The argument call is the same for each
-// retry, so that Redis recognises a retry.
+// carryOut runs the script of an end that removes the order. All retries have the same argument call,
+// so that Redis recognises a retry.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.EndResult, error) {
 	if e.script == settle {
 		repeated, as := withoutToken(n)
@@ -212,13 +212,13 @@ type Event struct {
 	Identity captcha.Identity // without its proxy
 	Target   string           // target for which the order was placed
 	Owner    string           // owner of the target
-	Provider string           // provider that was called last
+	Provider string           // last provider that was called
 	Task     string           // the provider's id of the task; "" if it is unknown
 	Outcome  Outcome          // Solved, Failed, Lost, Refused or Busy
 	Code     string           // the provider's error code; "" = none
 	Price    int64            // price of the token in billionths of the currency; negative = unknown
-	// Placed, Submitted and Solved are times on this process' clock; zero means that the step did not
-	// happen. For an adopted order they are the latest possible times.
+	// Placed, Submitted and Solved are times on this process' clock. Zero means that the step did not
+	// happen. In an adopted order, each is the latest possible time.
 	Placed, Submitted, Solved time.Time
 	Polls                     int  // polls by this replica
 	Callback                  bool // a callback ended the order
@@ -226,7 +226,7 @@ type Event struct {
 
 // Observer receives events. Its methods must not block.
 type Observer interface {
-	// Ended receives each order that ends at this replica. It receives neither interrupted orders nor
+	// Ended receives each order that ends at this replica. It does not receive interrupted orders or
 	// orders that end at another replica.
 	Ended(e Event)
 	Callback(outcome string)
@@ -256,15 +256,15 @@ func codeOf(err error) string {
 	return ""
 }
 
-// Outcome is how an order ended.
+// Outcome says how an order ended.
 type Outcome string
 
 // The outcomes of an order.
 const (
 	// Solved means that the token is in the stock.
 	Solved Outcome = "solved"
-	// Failed means that the task ended without a token. It also means a refused submit, unless the
-	// reason is the parameters, the capacity or the account.
+	// Failed means that the task ended without a token. It also means that the provider refused the
+	// submit for a reason other than the parameters, the capacity or the account.
 	Failed Outcome = "failed"
 	// Lost means that the outcome of the order is unknown. The order counts as bought.
 	Lost    Outcome = "lost"
@@ -272,8 +272,8 @@ const (
 	Busy    Outcome = "busy"    // the provider has no capacity, or the account has a fault; nothing was bought
 	// Elsewhere means that another replica ended the order or took it over.
 	Elsewhere Outcome = "elsewhere"
-	// Interrupted means that a stop or an outage of Redis came before the order's end. An order
-	// without a submit was removed; a submitted order stays in the journal.
+	// Interrupted means that a stop or an outage of Redis interrupted the order. An order without a
+	// submit was removed; a submitted order stays in the journal.
 	Interrupted Outcome = "interrupted"
 )
 
@@ -285,17 +285,17 @@ var sentences = map[Outcome]string{
 	Busy:    "the provider takes no order now",
 }
 
-// Result is how an order ended, and why.
+// Result says how an order ended, and why.
 type Result struct {
 	Outcome Outcome
-	// Hopeless means that the provider rejects the target's parameters, so that another order with the
-	// same parameters would fail too.
+	// Hopeless means that the provider rejects the target's parameters, so another order with the same
+	// parameters would fail too.
 	Hopeless bool
 	Err      error // nil if Solved
 }
 
-// finish stops the goroutine of an order that a callback or another replica ended. Only the first
-// call has an effect.
+// finish stops the goroutine of an order that a callback or another replica ended. Only the first call
+// of finish has an effect.
 func (o *Order) finish(r Result) {
 	o.outside.CompareAndSwap(nil, &r)
 	o.stop()

@@ -19,7 +19,7 @@ import (
 )
 
 // The table has an end for each trigger that can occur in a state. Reservations are returned only
-// if nothing was bought. An order that may have been bought stays or is counted.
+// if nothing was bought. An order that may have been bought either stays in Redis or is counted.
 func TestEachEventHasAnEnd(t *testing.T) {
 	can := map[pool.State][]trigger{
 		pool.Intent:     {stopped, abandoned},
@@ -55,7 +55,7 @@ func TestEachEventHasAnEnd(t *testing.T) {
 	}
 }
 
-// Decoding a message between replicas restores the encoded notice.
+// readMessage restores the notice that message encoded.
 func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	for text, n := range map[string]notice{
 		pool.Solved:                     {trigger: solved, callback: true},
@@ -74,8 +74,8 @@ func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// The lifetime of an identity's tokens is known for one to two hours after the last token expired.
-// Only some orders search the whole list.
+// The lifetime of an identity's tokens is remembered for one to two hours after the last token
+// expired. Only some orders search the whole list for old entries.
 func TestLifetimesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLifetimes()
@@ -110,7 +110,7 @@ func TestLifetimesAreForgotten(t *testing.T) {
 	})
 }
 
-// listener is an observer that stores the events.
+// listener is an observer that stores events.
 type listener struct {
 	witness
 	events *[]Event
@@ -126,8 +126,8 @@ func fullIdentity() captcha.Identity {
 	}
 }
 
-// An event has all facts of its order except the proxy, whether a poll, an adopter or a callback
-// ended the order.
+// An event contains all facts of its order except the proxy, whether a poll, an adopter or a
+// callback ended the order.
 func TestEventsHaveAllFacts(t *testing.T) {
 	target := spec()
 	target.Identity = fullIdentity()
@@ -202,7 +202,7 @@ func TestEventsHaveAllFacts(t *testing.T) {
 	}
 }
 
-// The journal records of older versions, which lack the optional facts, can be read.
+// Journal records of older versions, which lack the optional facts, can be read.
 func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 	r := pool.Record{
 		Ref: pool.Ref{Order: "A", Identity: "0123456789abcdef0123456789abcdef"}, State: pool.Bought, Task: "t7", Price: 7,
@@ -228,8 +228,8 @@ func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 	}
 }
 
-// If a guest's order fails, the guest's caller gets the reason from the buyer's result. Callers of
-// a target wait for the next order.
+// If a guest's order fails, the guest's caller gets the reason that the buyer's result contains.
+// The callers of a target wait for the next order.
 func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 	task := &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	parameters := &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
@@ -237,8 +237,8 @@ func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 		submit, poll error
 		target       bool
 		called       bool   // a callback ends the order as failed
-		token        string // of the poll
-		want         string // "" = the caller goes on waiting
+		token        string // the token that the poll returns
+		want         string // text of the caller's error; "" = the caller continues to wait
 		refused      bool
 	}{
 		"a task that failed":               {poll: task, want: "one: the task brought no token: task fault ERROR_CAPTCHA_UNSOLVABLE"},
@@ -312,8 +312,8 @@ func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 	}
 }
 
-// If a service answers two tasks with the same token, the first order lands the token. The second
-// order fails with the reason, by a poll or a callback.
+// If a service returns the same token for two tasks, the first order lands the token. The second
+// order fails with this reason, whether a poll or a callback ends it.
 func TestARepeatedTokenFailsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

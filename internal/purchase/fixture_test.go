@@ -20,15 +20,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	miniredis.DumpMaxLineLen = 1 << 20 // dumps of Redis are compared
-	// When go-redis retries a dial, its goroutine sleeps for up to a second after Close.
+	miniredis.DumpMaxLineLen = 1 << 20 // because tests compare dumps of Redis
+	// If go-redis retries a dial, its goroutine may sleep for up to a second after Close.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// ledger records events in sequence, so that a test can compare them. The stock and the fakes of a
-// test share a ledger.
+// ledger records events in their order, so that a test can compare them. The stock and the fakes
+// of a test share one ledger.
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
@@ -59,29 +59,29 @@ func (l *ledger) want(t *testing.T, want ...string) {
 	}
 }
 
-// fakeProvider is a provider whose calls execute functions of the test.
+// fakeProvider is a provider whose calls run functions that the test sets.
 type fakeProvider struct {
 	*ledger
 	name    string
 	mu      sync.Mutex
 	state   provider.State
 	wait    time.Duration // wait that Ready returns if the state is not ok
-	readies int           // calls of Ready
+	readies int           // number of calls of Ready
 	fault   *provider.Fault
 	submit  func(ctx context.Context) (string, error)
 	poll    func(ctx context.Context, n int) (provider.Solution, error)
 	polls   int
 	threads func() (int, bool, error)
-	asked   int // calls of Threads
+	asked   int // number of calls of Threads
 	limit   time.Duration
 
 	submitted provider.Request // the last submitted request, without the image
 	image     string           // image of the last submitted request
 	polled    captcha.Identity // identity of the last polled task
-	sold      int              // tokens
-	answered  time.Time        // of Answered
+	sold      int              // number of tokens sold so far
+	answered  time.Time        // result of Answered
 	report    func() error
-	probe     error // of Probe
+	probe     error // error that Probe returns
 }
 
 func newFakeProvider(l *ledger, name string) *fakeProvider {
@@ -256,8 +256,7 @@ func newTestBuyerWith(t *testing.T, concurrency int, letters string) *testBuyer 
 	return openTestBuyer(newTestRedis(t, l), concurrency, letters)
 }
 
-// openTestBuyer returns one replica: a buyer on the test's Redis with its own fake of the provider
-// "one".
+// openTestBuyer returns one replica: a buyer on the test's Redis with its own fake provider "one".
 func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
 	w.t.Helper()
 	s := &testBuyer{ledger: w.ledger, provider: newFakeProvider(w.ledger, "one")}
@@ -295,7 +294,7 @@ func spec() Spec {
 	}
 }
 
-// order admits and places an order, and clears the record of calls.
+// order admits and places an order. Afterwards it clears the recorded calls.
 func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())
@@ -321,7 +320,7 @@ func (s *testBuyer) orderFor(t *testing.T, target Spec) *Order {
 	return o
 }
 
-// reserve acquires a permit for an order. The permit lasts for a day.
+// reserve acquires a permit for an order. The permit lasts one day.
 func (s *testBuyer) reserve(t *testing.T, name string, order pool.Ref) {
 	t.Helper()
 	if p, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour, -1); err != nil || !p.OK {
@@ -337,7 +336,7 @@ func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	}
 }
 
-// startCollecting collects an order in the background. It returns when the collection blocks.
+// startCollecting collects an order in the background. It returns when the background work blocks.
 func (s *testBuyer) startCollecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
@@ -362,7 +361,7 @@ func (s *testBuyer) startRunning(t *testing.T) (stop func()) {
 	}
 }
 
-// slots returns the slots in use at each configured provider.
+// slots returns the number of slots in use at each configured provider.
 func (b *Buyer) slots() (taken []int) {
 	b.accounts.mu.Lock()
 	defer b.accounts.mu.Unlock()
@@ -382,5 +381,6 @@ func notReady(n int) func(context.Context, int) (provider.Solution, error) {
 	}
 }
 
-// near reports whether got differs from want by at most the tolerance, because polls have jitter.
+// near reports whether got differs from want by at most the tolerance. Polls have jitter, so tests
+// cannot compare exact times.
 func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }

@@ -23,8 +23,8 @@ func guest(caps pool.Caps) Spec {
 	return g
 }
 
-// An order for a guest gets a reservation in the overall budget and then in the guests' budget. If
-// the guests' budget refuses, the reservation in the overall budget is returned.
+// An order for a guest reserves a solve in the overall budget and then in the guests' budget. If
+// the guests' budget refuses the order, the reservation in the overall budget is returned.
 func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(9)
@@ -94,8 +94,8 @@ func TestAnAdoptedGuestIsRefunded(t *testing.T) {
 	})
 }
 
-// Eight replicas buy for guests concurrently while steps fail, replies are lost, and replicas die
-// between two steps. No budget is exceeded, and each bought order counts in both budgets.
+// Eight replicas buy for guests concurrently. Meanwhile steps fail, replies are lost, and replicas
+// die between two steps. No budget is exceeded, and each bought order counts in both budgets.
 func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		overall int

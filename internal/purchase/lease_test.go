@@ -18,7 +18,7 @@ type renewals struct {
 	*stock
 	began time.Time
 	seen  map[pool.Ref][]time.Duration
-	left  map[pool.Ref][]time.Duration // remaining times of each lease in Redis before its renewals
+	left  map[pool.Ref][]time.Duration // remaining time of each lease in Redis, before each of its renewals
 }
 
 func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error) {
@@ -31,7 +31,7 @@ func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, er
 	return r.stock.Renew(ctx, orders)
 }
 
-// Each order in flight keeps its lease until its end, also during its submit.
+// Each order in flight keeps its lease until its end, even during its submit.
 func TestLeasesAreRenewed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
@@ -54,7 +54,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 				if got := r.seen[o.Ref]; !slices.Equal(got, every) {
 					t.Errorf("%s: renewed after %v, want %v", what, got, every)
 				}
-				// A renewal, a placement and a mark each give a lease of 5 s.
+				// A renewal, a placement and a mark each set the lease to 5 s.
 				if got := r.left[o.Ref]; slices.ContainsFunc(got, func(left time.Duration) bool { return left != 3500*time.Millisecond }) {
 					t.Errorf("%s: what was left of its leases: %v", what, got)
 				}
@@ -72,15 +72,15 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// Two renewals in a row may fail, because a lease of 5 s is renewed each 1.5 s.
+// Two renewals in a row may fail, because a lease lasts 5 s and is renewed every 1.5 s.
 func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 	if 3*renewEvery >= pool.Lease {
 		t.Errorf("renewals each %v, leases of %v", renewEvery, pool.Lease)
 	}
 }
 
-// If another replica adopts an order, this replica frees the slot, and does not poll, settle or
-// report the order.
+// If another replica adopts an order, this replica frees the slot. It neither polls nor settles nor
+// reports the order.
 func TestAStolenOrderEndsElsewhere(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)
@@ -127,7 +127,7 @@ func TestAnOrderOfAnotherReplicaIsNotSettled(t *testing.T) {
 	})
 }
 
-// An order that another replica has adopted is not submitted.
+// An order that another replica has adopted is not submitted here.
 func TestNoSubmitWithoutTheLease(t *testing.T) {
 	for name, lose := range map[string]func(w *testRedis, ref pool.Ref){
 		"another's": func(w *testRedis, ref pool.Ref) { w.steal(w.t.Context(), ref) },
@@ -147,8 +147,8 @@ func TestNoSubmitWithoutTheLease(t *testing.T) {
 	}
 }
 
-// The process may be suspended between the mark and the submit. So a mark that took half a lease is
-// repeated.
+// The process may be suspended between the mark and the submit. A mark that took half the time of a
+// lease or longer is therefore repeated.
 func TestASlowMarkIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		took   time.Duration
@@ -185,7 +185,7 @@ func TestASlowMarkIsRepeated(t *testing.T) {
 	}
 }
 
-// If a service answers a submit with another order's task, no token is delivered twice.
+// If a service answers a submit with the task of another order, no token is delivered twice.
 func TestASubmitAnsweredWithAnotherOrdersTaskIsLost(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.claimElsewhere("t1")
@@ -201,8 +201,8 @@ func TestASubmitAnsweredWithAnotherOrdersTaskIsLost(t *testing.T) {
 	})
 }
 
-// A callback at another replica may precede this replica's poll or the end of its submit. The token
-// lands once, whether the message about the callback comes first or last.
+// A callback may arrive at another replica before this replica's poll, or before its submit ends.
+// The token lands once, whether the message about the callback comes first or last.
 func TestACallbackElsewherePrecedesThePoll(t *testing.T) {
 	unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 	for name, c := range map[string]struct {
@@ -246,8 +246,8 @@ func TestACallbackElsewherePrecedesThePoll(t *testing.T) {
 	}
 }
 
-// If another replica has adopted an order, the order keeps its permit and its reservations, however
-// this replica ends it.
+// If another replica has adopted an order, the order keeps its permit and its reservations,
+// whatever end this replica finds.
 func TestReservationsOfAnAdoptedOrderStay(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
@@ -330,7 +330,7 @@ func TestARepeatedMarkMakesNoTokenYounger(t *testing.T) {
 		s.stock.lostReply = func(step string) error {
 			if step == "mark" {
 				if marks++; marks == 1 {
-					time.Sleep(2600 * time.Millisecond) // more than half a lease
+					time.Sleep(2600 * time.Millisecond) // more than half the time of a lease
 				}
 			}
 			return nil
@@ -346,7 +346,8 @@ func TestARepeatedMarkMakesNoTokenYounger(t *testing.T) {
 	})
 }
 
-// An order that was adopted during its submit returns to this replica when its task id is stored.
+// An order that was adopted during its submit returns to this replica when the replica stores the
+// task id.
 func TestAnOrderReturnsWithItsTask(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// uselessAfter is the life of a dead letter whose token has an unknown lifetime.
+	// uselessAfter is how long a dead letter is kept if the lifetime of its token is unknown.
 	uselessAfter = 24 * time.Hour
-	// The token lifetime of an identity is remembered for lifeKept after the identity's last token
-	// expired. Most orders last less long. A longer time would cost memory, because each picture is a
-	// new identity.
+	// lifeKept is how long the token lifetime of an identity is remembered after the identity's last
+	// token expired. Most orders end sooner. A longer time would cost memory, because each picture is
+	// a new identity.
 	lifeKept = time.Hour
 )
 
-// The type lifetimes stores the token lifetime of each identity, as of the identity's last order.
-// It is safe for concurrent use.
+// The type lifetimes stores for each identity the token lifetime of its last order. It is safe for
+// concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life
-	sweep time.Time // time of the next removal of old entries
+	sweep time.Time // when old entries are removed next
 }
 
 type life struct {
@@ -32,8 +32,8 @@ type life struct {
 
 func newLifetimes() *lifetimes { return &lifetimes{of: map[captcha.ID]life{}} }
 
-// setLife records the lifetime of an identity's tokens. It also removes the entries of
-// identities whose last token expired long ago.
+// setLife records the lifetime of an identity's tokens. It also removes the entries of identities
+// whose last token expired more than lifeKept ago.
 func (l *lifetimes) setLife(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"poold/internal/provider"
 )
 
-// refreshEvery is the interval at which each provider's thread limit and balance are read.
+// refreshEvery is the interval between two reads of each provider's thread limit and balance.
 const refreshEvery = time.Minute
 
-// maintain reads the thread limits and balances of all providers once per refreshEvery, and those
-// of new providers at once.
+// maintain reads the thread limits and balances of all providers once per refreshEvery. It reads
+// those of a new provider at once.
 func (as *accounts) maintain(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
@@ -50,7 +50,8 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 
 // refreshAccount reads one provider's thread limit and its balance.
 func (as *accounts) refreshAccount(ctx context.Context, a *account) {
-	// During an account fault the provider gets only slow probes, and each probe is an order.
+	// During an account fault the only calls to the provider are rare probes, and each probe is an
+	// order.
 	if a.State(time.Now()).Kind == provider.StateDown {
 		return
 	}
@@ -68,8 +69,8 @@ func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 }
 
 // resize applies the number of threads that a provider reports. After an error the last number
-// stays in force. A number of 0 still allows one order, because the service's answer to that order
-// gives the reason.
+// stays in force. If the number is 0, one order is still allowed, because the service's answer to
+// this order gives the reason.
 func (as *accounts) resize(a *account, total int, ok bool, err error) {
 	as.mu.Lock()
 	before, turned := a.limitLocked(), a.threadsFailed != (err != nil)

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// callTime limits a call to the provider. It exceeds the client's own time-out, because a
-	// cancelled submit has an unknown outcome.
+	// callTime limits a call to the provider. It exceeds the client's own time-out, because a submit
+	// that is cancelled earlier would have an unknown outcome.
 	callTime = 20 * time.Second
-	// stockTime bounds one step in Redis, including the retries of the Redis client.
+	// stockTime limits one step in Redis, including the retries of the Redis client.
 	stockTime = 3 * time.Second
-	// A permit expires placeMargin after its order, so that a permit never expires too early after a
-	// crash.
+	// placeMargin is how much longer a permit lives than its order, so that no permit expires too
+	// early after a crash.
 	placeMargin = 10 * time.Second
 	// clockSlack is the greatest difference between the clocks of Redis nodes.
 	clockSlack = 10 * time.Second
-	// budgetRetry is the delay before a full budget is tried again. If the stock refuses another
-	// order, that order's reservation soon ends.
+	// budgetRetry is the delay before the second attempt at a full budget. If the stock has just
+	// refused another order, that order's reservation soon ends.
 	budgetRetry = 100 * time.Millisecond
-	// currency is the number of stored price units per unit of the currency.
+	// currency is the number of stored price units in one unit of the currency.
 	currency = 1e9
 )
 
@@ -34,30 +34,30 @@ type Order struct {
 	spec        Spec
 	slot        *Slot
 	account     *account      // account at which to submit and poll
-	provider    string        // name of the provider when the order was placed; the permit has this name
+	provider    string        // name of the provider when the order was placed; the permit is under this name
 	accountID   string        // id of the account when the order was placed
 	timeout     time.Duration // time-out of the provider when the order was placed
 	booked      []pool.Budget // shared budgets in which the order may have a reservation
 	refusals    int           // consecutive submits that the provider had refused when the order was placed
-	pingback    string        // callback address for the submit; "" = none, or already submitted
+	pingback    string        // callback address for the submit; "" = none, or the order is already submitted
 	hasCallback bool          // the submit had a callback address
 	fallback    time.Duration // how long to wait for the callback before polling
 	delay       time.Duration // assumed age of a token when its callback arrives
 	price       int64         // price of the token in billionths of the currency; negative = unknown
-	// deadline is when the order expires in Redis, or a little earlier.
+	// deadline is the time at which the order expires in Redis, or a little earlier.
 	deadline time.Time
 
 	placed time.Time // time of the placement; for an adopted order the latest possible time
-	// The method collect sets these fields from top to bottom. In an adopted order the first four
-	// fields are already set.
-	submitted  time.Time // just before the submit
+	// The method collect sets the following fields from top to bottom. In an adopted order,
+	// submitted, answered, task and unsolved are already set.
+	submitted  time.Time // time just before the submit
 	answered   time.Time // time at which the task id arrived
 	task       string    // the provider's id of the task
-	unsolved   time.Time // latest time at which the task is known to be unsolved
+	unsolved   time.Time // latest time at which the task was still unsolved
 	polls      int       // polls by this replica
 	lastCall   time.Time // start of the last poll, or of the submit if there was no poll
-	slowPolls  int       // polls during an account fault
-	stepFailed bool      // a step failed in Redis at least once
+	slowPolls  int       // polls during the current account fault
+	stepFailed bool      // at least one step failed in Redis
 
 	stop       context.CancelFunc     // ends the method collect; set while the order is in flight
 	outside    atomic.Pointer[Result] // set when a callback or another replica ended the order
@@ -73,7 +73,7 @@ func (o *Order) providerName() string {
 	return o.provider
 }
 
-// readOrder returns the order of a journal record, without account and slot.
+// readOrder returns the order that a journal record describes, without account and slot.
 func readOrder(r pool.Record) (*Order, error) {
 	if r.Unreadable != nil {
 		return nil, r.Unreadable
@@ -96,11 +96,11 @@ func readOrder(r pool.Record) (*Order, error) {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// longestFlight returns the longest time that an order can be in flight: the provider's time-out
-// and two calls.
+// longestFlight returns the longest time that an order can be in flight: the provider's time-out and
+// the time of two calls.
 func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
-// facts returns the facts that the journal stores for a replica that adopts the order.
+// facts returns the facts that the journal stores for a replica that may adopt the order.
 func (o *Order) facts() pool.Facts {
 	return pool.Facts{
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,

@@ -13,8 +13,8 @@ import (
 	"poold/internal/pool"
 )
 
-// maxOrders is the maximum number of goroutines that run orders. Normally the providers'
-// concurrency keeps the number far lower.
+// maxOrders is the maximum number of goroutines that run orders. The providers' concurrency
+// normally keeps the number far lower.
 const maxOrders = 4096
 
 // The type orders runs the orders of this replica. It is safe for concurrent use.
@@ -51,7 +51,7 @@ func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, onEnd func
 // run places a new order and runs it until it ends. The caller starts a goroutine for each call.
 func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, onEnd func(Result)) {
 	defer func() {
-		// The package errgroup would let a panic end the daemon.
+		// Without this recover, package errgroup would let a panic end the daemon.
 		if cause := recover(); cause != nil {
 			panics.Log(ords.log, "panic while buying", cause, "target", spec.Target)
 			slot.Free()
@@ -62,7 +62,7 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan
 		}
 	}()
 	o, err := ords.placer.place(ctx, slot, *spec)
-	spec.Image = nil // from here on only the order refers to the picture
+	spec.Image = nil // from now on only the order refers to the picture
 	placed <- err
 	if err == nil {
 		onEnd(ords.collect(ctx, o))
@@ -77,7 +77,8 @@ func (ords *orders) runAdopted(ctx context.Context, o *Order, onEnd func(captcha
 	})
 }
 
-// renewEvery lets a lease survive two failed renewals in a row.
+// renewEvery is the interval between two renewals of a lease. A lease survives two failed renewals
+// in a row.
 const renewEvery = 1500 * time.Millisecond
 
 // register adds an order to the orders in flight, so that its lease is renewed and a callback can
@@ -95,7 +96,7 @@ func (ords *orders) unhold(o *Order) {
 }
 
 // renew renews the leases of this replica's orders, and stops orders whose lease another replica
-// has.
+// now has.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
 	orders := make([]pool.Ref, 0, len(ords.inFlight))

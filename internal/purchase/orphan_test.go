@@ -9,13 +9,14 @@ import (
 	"poold/internal/redisdb"
 )
 
-// The permit of a missing order is released, but only when the order can no longer be created.
+// The permit of a missing order is released, but only after the order can no longer be
+// created.
 func TestOrphanedPermitsAreReleased(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
 		s.reserve(t, "one", orphan)
 		s.reserve(t, "one", late)
-		time.Sleep(time.Hour) // no search has found the permits yet
+		time.Sleep(time.Hour) // no search has found these permits yet
 		foreign := s.foundOrder(t, pool.Bought)
 		want := func(places ...pool.Ref) {
 			t.Helper()
@@ -50,7 +51,7 @@ func TestOrphanedPermitsAreReleased(t *testing.T) {
 	})
 }
 
-// A permit whose release fails is released by the next search.
+// If the release of a permit fails, the next search releases it.
 func TestAnOrphanedPermitIsReleasedAfterAnError(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		orphan := pool.Ref{Order: "orphan", Identity: spec().ID}

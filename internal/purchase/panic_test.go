@@ -18,8 +18,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// A panic in one order is logged with the stack, and becomes the order's error. The slot is freed,
-// and the order counts as bought.
+// A panic in one order is logged with its stack, and the order ends with the panic as its error.
+// The slot is freed, and the order counts as bought.
 func TestAPanicEndsOneOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -128,7 +128,7 @@ func (f *panickingProvider) Ready(at time.Time) (bool, time.Duration) {
 	return f.fakeProvider.Ready(at)
 }
 
-// panickingObserver is an observer that panics.
+// panickingObserver is an observer whose methods panic.
 type panickingObserver struct {
 	witness
 	broken *atomic.Bool

@@ -23,7 +23,7 @@ import (
 
 const pictureCanary = "picture-canary-4711-"
 
-// pictureSpec returns a spec with a picture. Each part that must not be stored has a canary.
+// pictureSpec returns a spec with a picture. Each part that must not be stored contains a canary.
 func pictureSpec() Spec {
 	image := []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 100))
 	sum := sha256.Sum256(image)
@@ -55,9 +55,9 @@ func visibleCanaries(text string) (found []string) {
 	return found
 }
 
-// A picture's bytes reach only the provider, and after the submit nothing refers to them. Redis,
-// facts, log, events and errors contain neither the picture nor the proxy. The answer is only in
-// the stock.
+// Only the provider gets a picture's bytes, and after the submit nothing refers to them. Redis,
+// facts, log, events and errors contain neither the picture nor the proxy. Only the stock contains
+// the answer.
 func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 	if len(visibleCanaries("a "+pictureCanary)) == 0 || len(visibleCanaries(base64.StdEncoding.EncodeToString(pictureSpec().Image))) == 0 {
 		t.Fatal("a canary is not seen")
@@ -73,7 +73,7 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 			var events []Event
 			s.buyer.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			s.buyer.observe = listener{witness{s.ledger}, &events}
-			var pictures []string // of Redis
+			var pictures []string // pictures that Redis contains
 			s.provider.submit = func(context.Context) (string, error) {
 				pictures = append(pictures, s.stock.dump())
 				return "t1", fault
@@ -86,7 +86,7 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 				return provider.Solution{Token: "zwei wörter"}, nil
 			}
 			image, ended := s.buyPicture(t)
-			time.Sleep(time.Second) // the order was submitted, but not polled
+			time.Sleep(time.Second) // the order is submitted but not polled yet
 			synctest.Wait()
 			runtime.GC()
 			if image.Value() != nil {
@@ -133,7 +133,7 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 	return image, ended
 }
 
-// An order that must be removed again later does not keep its picture.
+// An order that must be removed a second time does not keep its picture.
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.stock.lostReply = loseAnswer("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
@@ -165,8 +165,8 @@ func TestOrdersForEqualPicturesAllLand(t *testing.T) {
 	})
 }
 
-// The order's type decides whether a callback is valid. For instance, the text of a picture is not
-// a token of a reCAPTCHA.
+// Whether a callback is valid depends on the order's type. For example, the text of a picture is
+// not a reCAPTCHA token.
 func TestACallbackMustFitItsOrdersType(t *testing.T) {
 	const named = "challenge:c,validate:v,seccode:v|jordan"
 	geetest := captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: "https://example.com/"}

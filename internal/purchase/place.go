@@ -19,7 +19,7 @@ const (
 	// retryEvery is the interval between two attempts to remove leftovers.
 	retryEvery = time.Second
 	// turnEvery is the time between two submits at an account that refuses every submit. turnSpread
-	// randomises the time of a replica's next submit, so that no replica is always the first.
+	// randomises the time at which a replica submits next, so that no replica is always the first.
 	turnEvery, turnSpread = 5 * time.Second, 500 * time.Millisecond
 	// budgetWindow is how long a solve counts in a budget.
 	budgetWindow = 24 * time.Hour
@@ -35,7 +35,7 @@ type placer struct {
 
 	mu        sync.Mutex
 	perDay    int        // the overall budget; 0 = no limit
-	leftovers []leftover // orders to remove again
+	leftovers []leftover // orders that must be removed once more
 }
 
 func (p *placer) setBudget(perDay int) {
@@ -50,12 +50,12 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
-// stores the order in the journal. It returns the errors of Buy. After an error, the slot is free
-// and the reservations are removed. After a success, the caller must call collect.
+// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and stores
+// the order in the journal. It returns the errors of Buy. If it returns an error, the slot is free and
+// the reservations are removed. If it succeeds, the caller must call collect.
 //
-// The method place checks ctx only before the first step, because a cancelled step may still change
-// Redis. All steps together take a few seconds at most.
+// The method place checks ctx only before the first step, because a cancelled step may still take
+// effect in Redis. All steps together take a few seconds at most.
 func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
 		slot.Free()
@@ -74,7 +74,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	if err != nil {
 		return nil, err
 	}
-	// Redis may execute a step late, after this call has given up. A step after notAfter does nothing.
+	// Redis may execute a step after this call has given up. After the time notAfter, the step has no
+	// effect.
 	notAfter := at.After(stockTime + clockSlack)
 	full, err := p.reserveBudgets(bounded, o, notAfter)
 	switch {
@@ -110,8 +111,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	return o, nil
 }
 
-// acquire takes a permit at the slot's provider and returns the time of the decision on Redis'
-// clock. It returns the errors of Buy. After an error the slot is free.
+// acquire takes a permit at the slot's provider. It returns the time, on Redis' clock, at which Redis
+// decided. It returns the errors of Buy. If it returns an error, the slot is free.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.RedisTime, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))
@@ -158,8 +159,8 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// reserveBudgets reserves a solve in each shared budget of the order. The result full is the first
-// used-up budget.
+// reserveBudgets reserves a solve in each shared budget of the order. If a budget is used up, the
+// result full describes the first such budget.
 func (p *placer) reserveBudgets(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
@@ -186,8 +187,8 @@ func (p *placer) reserveBudgets(ctx context.Context, o *Order, notAfter pool.Red
 	return nil, nil
 }
 
-// rollbackUnanswered removes an order after Redis did not answer a step. It removes the order now
-// and once more later, because Redis may still execute that step.
+// rollbackUnanswered removes an order after a step that Redis did not answer. It removes the order now
+// and once more later, because Redis may still execute the step in between.
 func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) error {
 	p.rollback(ctx, o)
 	p.removeLater(o)
@@ -213,9 +214,9 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 	}
 }
 
-// remove removes an order that was not bought, and then its reservations. If the process dies
-// between the two steps, Redis counts one permit too many for a while. In the opposite order it
-// could count one permit too few.
+// remove removes an order that was not bought, and then its reservations. If the process dies between
+// the two steps, Redis counts one permit too many for a while. In the reverse order, Redis could count
+// one permit too few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	var how pool.EndResult
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {
@@ -243,12 +244,12 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 	})
 }
 
-// leftover is an order with a step that Redis did not answer. A Redis server that hung may execute
-// the step after the order was removed. Without a second removal the order would then count until
-// it expires.
+// leftover is an order with a step that Redis did not answer. A Redis server that hung may execute the
+// step after the order was removed. Without a second removal, the order would then count until it
+// expires.
 type leftover struct {
 	order *Order
-	once  bool // the order was removed once; a second removal undoes a late step
+	once  bool // the order was removed once; the second removal undoes a late step
 }
 
 // removeLater adds an order to the leftovers.
@@ -259,7 +260,7 @@ func (p *placer) removeLater(o *Order) {
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// removeLeftovers removes every leftover twice, except leftovers that have expired in Redis. A
+// removeLeftovers removes every leftover twice, unless the leftover has expired in Redis. A
 // reservation in a budget expires after a day.
 func (p *placer) removeLeftovers(ctx context.Context) {
 	p.mu.Lock()

@@ -22,7 +22,8 @@ func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	return ended, s.buyer.Buy(t.Context(), slot, target, func(r Result) { ended <- r })
 }
 
-// Buy returns when the order is placed, and calls onEnd when the order ends. Wait waits for this end.
+// Buy returns when the order is placed, and calls onEnd when the order ends. Wait returns after this
+// end.
 func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
@@ -39,7 +40,7 @@ func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	})
 }
 
-// The number of orders in flight is bounded. Beyond the bound, Buy returns an error.
+// The number of orders in flight is limited. Above the limit, Buy returns an error.
 func TestOrdersAreBounded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		found := s.foundOrder(t, pool.Bought)
@@ -51,7 +52,7 @@ func TestOrdersAreBounded(t *testing.T) {
 		if _, err := heir.buy(t, spec()); !errors.Is(err, ErrBusy) || heir.buyer.slots()[0] != 0 {
 			t.Errorf("buy = %v, %v slots are taken", err, heir.buyer.slots())
 		}
-		// An adopted order beyond the bound is left to other replicas.
+		// An adopted order above the limit is left to other replicas.
 		err := heir.buyer.Adopt(t.Context(), time.Second, func(captcha.ID, Result) { t.Error("an order ended") })
 		if err != nil || heir.buyer.slots()[0] != 0 {
 			t.Errorf("adopt = %v, %v slots are taken", err, heir.buyer.slots())
@@ -75,7 +76,7 @@ func TestOrdersAreBounded(t *testing.T) {
 	})
 }
 
-// Buy acquires the permit before it creates the order, and each reservation outlives the order.
+// Buy acquires the permit before it creates the order. Each reservation lives longer than the order.
 func TestPlaceReservesFirst(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := mustPlace(t, s.buyer, spec())
@@ -85,7 +86,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 			Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
 			Lead: 20 * time.Second, TTL: s.provider.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
 		}
-		// Redis does not execute a step later than NotAfter.
+		// Redis does not execute a step after NotAfter.
 		if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime+clockSlack || late < stockTime+clockSlack-time.Second {
 			t.Errorf("the placing may be carried out %v late", late)
 		}
@@ -102,7 +103,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 	})
 }
 
-// For the race detector: the providers are reloaded while an order is placed.
+// This test is for the race detector: the providers are reloaded while an order is placed.
 func TestPlaceDuringAReload(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -195,8 +196,8 @@ func TestPlaceAfterAStopDoesNothing(t *testing.T) {
 	})
 }
 
-// If other replicas have all permits, the order is refused, and the provider is not tried again for
-// a short time.
+// If other replicas have all permits, the order is refused, and this replica does not try the
+// provider again for a short time.
 func TestAProviderFullAtOtherReplicasIsLeftAlone(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		ctx := boundedCtx(t)
@@ -226,7 +227,7 @@ func TestAProviderFullAtOtherReplicasIsLeftAlone(t *testing.T) {
 }
 
 // Redis hangs while an order is placed, and executes a step after the order was removed. The late
-// step is then undone before the order would expire.
+// step is undone before the order expires.
 func TestLateStepsAreRolledBack(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -242,7 +243,7 @@ func TestLateStepsAreRolledBack(t *testing.T) {
 		s.buyer.placer.mu.Lock()
 		left := s.buyer.placer.leftovers[0].order
 		s.buyer.placer.mu.Unlock()
-		// The late step, from the same replica.
+		// The same replica executes the late step.
 		if p, err := s.stock.Store.Acquire(t.Context(), "one", left.Ref, 9, time.Hour, -1); err != nil || !p.OK {
 			t.Fatal(p.OK, err)
 		}

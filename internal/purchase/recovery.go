@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// orphanedFor is how long a permit must be without an order before it is released. A permit is
-	// acquired up to stockTime before its order is created.
+	// orphanedFor is how long a permit must be without an order before the permit is released. A permit
+	// is acquired up to stockTime before its order is created.
 	orphanedFor = 15 * time.Second
-	// A search at one provider stops after errors for maxErrors identities. The next search tries
-	// again.
+	// maxErrors limits the identities with errors in a search at one provider. After this number, the
+	// search stops, and the next search tries again.
 	maxErrors = 3
-	// A stranded order is reported until strandedFor after a search last found it. If no search finds
-	// the order for this long, another replica has adopted the order.
+	// strandedFor is how long a stranded order is reported after a search last found it. If no search
+	// finds the order for this long, another replica has adopted the order.
 	strandedFor = 2 * pool.Lease
 )
 
@@ -39,7 +39,7 @@ type recovery struct {
 	lifetimes *lifetimes
 
 	mu       sync.Mutex
-	orphans  map[permit]time.Time     // for each permit without an order: the time at which it was first found
+	orphans  map[permit]time.Time     // for each permit without an order: when a search first found it
 	stranded map[permit]strandedOrder // orders whose account is not configured
 }
 
@@ -75,7 +75,7 @@ func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	return adopted, errors.Join(errs...)
 }
 
-// adoptAt adopts the orders of one provider name. After an error it continues with the other
+// adoptAt adopts the orders under one provider name. After an error it continues with the other
 // identities, but it stops after maxErrors errors.
 func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
 	refs, err := rc.stock.Holders(ctx, name)
@@ -110,8 +110,8 @@ func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order,
 }
 
 // takeOver handles an adopted order according to the order's state. It returns the order if this
-// replica must collect it. The result askable is false if no configured account can poll the
-// order's task.
+// replica must collect it. The result askable is false if no configured account can poll the order's
+// task.
 func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o *Order, askable bool) {
 	o, err := readOrder(r)
 	if err != nil {
@@ -123,9 +123,9 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	switch e := endOf(r.State, abandoned); e.script {
 	case remove:
 		log.Info("removing an order that its replica had not submitted")
-		// The journal does not have the shared budgets in which the order has a reservation, so
-		// reservations in all shared budgets are removed. After an error the next search finds the order
-		// again.
+		// The journal does not record in which shared budgets the order has a reservation, so the
+		// reservations in all shared budgets are removed. After an error, the next search finds the
+		// order again.
 		_ = rc.placer.remove(ctx, name, r.Ref, []pool.Budget{pool.Overall, pool.OfGuests})
 		return nil, true
 	case keep:
@@ -158,8 +158,8 @@ func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	rc.releaseLeases(ctx, o.Ref)
 }
 
-// releaseOrphans releases a provider's permits whose orders have been missing for orphanedFor. Such
-// a permit is left if a replica ends an order and dies before it releases the order's permit.
+// releaseOrphans releases a provider's permits whose orders have been missing for orphanedFor. A
+// replica leaves such a permit if it ends an order and dies before it releases the permit.
 func (rc *recovery) releaseOrphans(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
 	var due []pool.Ref
@@ -189,7 +189,7 @@ func (rc *recovery) releaseOrphans(ctx context.Context, provider string, missing
 // strandedOrder is a paid task whose account is not configured.
 type strandedOrder struct {
 	seen  time.Time
-	until time.Time // time at which the order expires
+	until time.Time // when the order expires
 }
 
 // Stranded describes paid tasks in flight that cannot be polled, because no configured provider has
@@ -197,7 +197,7 @@ type strandedOrder struct {
 type Stranded struct {
 	Provider string // name of the provider when the orders were placed
 	Orders   int
-	Until    time.Time // time at which the last of these orders expires
+	Until    time.Time // when the last of these orders expires
 }
 
 // list lists the stranded orders by provider.
@@ -221,8 +221,8 @@ func (rc *recovery) list() []Stranded {
 	return list
 }
 
-// addStranded records the stranded orders of a provider name, and ends this replica's leases on
-// these orders, because the account may be configured at another replica. It logs when it finds new
+// addStranded records the stranded orders of a provider name. It ends this replica's leases on these
+// orders, because another replica may have the account in its configuration. It logs when it finds new
 // stranded orders.
 func (rc *recovery) addStranded(ctx context.Context, name string, orders []pool.Record) {
 	now, grew := time.Now(), false

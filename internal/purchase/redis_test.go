@@ -40,7 +40,7 @@ func (w *testRedis) hasPermit(name string, order pool.Ref) bool {
 }
 
 func (w *testRedis) permitsAt(name string) []string {
-	members, _ := w.redis.ZMembers(testPrefix + ":places:{" + name + "}") // none: no such key
+	members, _ := w.redis.ZMembers(testPrefix + ":places:{" + name + "}") // an error means that the key does not exist
 	return members
 }
 
@@ -59,7 +59,7 @@ func (w *testRedis) booked() []string { return w.bookedOf(pool.Overall) }
 
 // bookedOf returns the orders with a reservation in a shared budget.
 func (w *testRedis) bookedOf(of pool.Budget) []string {
-	members, _ := w.redis.ZMembers(testPrefix + ":spend:{" + string(of) + "}") // none: no such key
+	members, _ := w.redis.ZMembers(testPrefix + ":spend:{" + string(of) + "}") // an error means that the key does not exist
 	return members
 }
 
@@ -84,7 +84,7 @@ func (w *testRedis) sum(name string) (n int) {
 	for _, stats := range w.redis.Keys() {
 		if strings.HasPrefix(stats, testPrefix+":stats:") {
 			var one int
-			_, _ = fmt.Sscan(w.redis.HGet(stats, name), &one) // none: 0
+			_, _ = fmt.Sscan(w.redis.HGet(stats, name), &one) // a missing field leaves 0
 			n += one
 		}
 	}
@@ -127,7 +127,7 @@ func (w *testRedis) setFacts(order pool.Ref, facts string) {
 	w.redis.HSet(key("journal", order.Identity), order.Order, strings.Join(fields, "|"))
 }
 
-// endLease ends an order's lease, as if no replica renewed the lease.
+// endLease ends an order's lease, as if no replica had renewed it.
 func (w *testRedis) endLease(order pool.Ref) {
 	w.t.Helper()
 	if _, err := w.redis.ZAdd(key("leases", order.Identity), float64(time.Now().UnixMilli()), order.Order); err != nil {
@@ -173,7 +173,7 @@ func (w *testRedis) pauseElsewhere(id captcha.ID) {
 	}
 }
 
-// forgetOrder removes an order from Redis, like a restart without persistence.
+// forgetOrder removes an order from Redis, like a restart of Redis without persistence.
 func (w *testRedis) forgetOrder(order pool.Ref) {
 	w.t.Helper()
 	for _, kind := range []string{"orders", "leases"} {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// replayEvery is the interval at which dead letters are retried.
+	// replayEvery is the interval between two replays of the dead letters.
 	replayEvery = 2 * time.Second
-	// A replay stops if Redis does not answer for maxStuck identities in a row. This limits the calls
-	// while Redis is away. If only one Redis node is away, the identities on that node come last in
-	// the next replay.
+	// maxStuck is the number of consecutive identities without an answer from Redis after which a
+	// replay stops. It limits the calls while Redis is away. If only one Redis node is away, the next
+	// replay handles the identities on that node last.
 	maxStuck = 5
 )
 
@@ -38,11 +38,12 @@ type Replayed struct {
 	Dropped  int `json:"dropped"`  // letters whose orders had already ended
 	Expired  int `json:"expired"`  // letters whose tokens had expired
 	Left     int `json:"left"`
-	// Reason says why some dead letters were not replayed.
+	// Reason gives the reason why some dead letters were not replayed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// The type replay retries dead letters. One run is active at a time. It is safe for concurrent use.
+// The type replay retries dead letters. At most one run is active at a time. The type is safe for
+// concurrent use.
 type replay struct {
 	*base
 	callbacks *callbacks
@@ -71,7 +72,7 @@ func (rp *replay) open() error {
 	return nil
 }
 
-// runQuietly replays without results. An outage of Redis is logged by the store.
+// runQuietly replays and ignores the results. The store logs an outage of Redis.
 func (rp *replay) runQuietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
 // run retries all dead letters; see Buyer.Replay.
@@ -107,7 +108,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 			rp.callbacks.arrivals.forget(order)
 		}
 		if failed := rp.callbacks.kept.Remove(l.Order); failed != nil {
-			stuck = failed // the next run finds the letter again and drops it
+			stuck = failed // the next run finds this letter again and drops it
 			return true
 		}
 		rp.countOutcome(outcome, &r)
@@ -133,8 +134,8 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 }
 
 // compareLetters returns a function that sorts dead letters by identity. The identities that failed
-// most recently come last. Identities are hashes, so identities on the same Redis node are rarely
-// adjacent.
+// most recently come last. Identities are hashes, so neighbours in this order are rarely on the same
+// Redis node.
 func (rp *replay) compareLetters() func(x, y string) int {
 	last := maps.Clone(rp.stuck)
 	return func(x, y string) int {
@@ -144,7 +145,7 @@ func (rp *replay) compareLetters() func(x, y string) int {
 	}
 }
 
-// countOutcome counts a dead letter that was removed.
+// countOutcome adds the outcome of a removed dead letter to the result.
 func (rp *replay) countOutcome(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:
@@ -170,8 +171,8 @@ func (rp *replay) retryLetter(ctx context.Context, l spool.Letter) (outcome stri
 	}
 	outcome, err = rp.callbacks.deliver(ctx, l, rp.callbacks.arrivals.firstArrival(order, time.Time{}))
 	if err == nil && outcome == CallbackUnknown {
-		// An earlier delivery may have ended the order although Redis' answer was lost. The order then
-		// still has its permit.
+		// An earlier delivery may have ended the order although its answer from Redis was lost. In
+		// this case the order still has its permit.
 		err = withTimeout(ctx, func(ctx context.Context) error { return rp.stock.Release(ctx, l.Provider, order) })
 	}
 	return outcome, err

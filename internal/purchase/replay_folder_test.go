@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Run replays dead letters when Redis is back. A fault of the folder loses no letter. The log has
-// one line for the start of the fault and one for its end.
+// Run replays dead letters when Redis is available again. A fault of the folder loses no letter. The
+// log gets one line when the fault starts and one line when it ends.
 func TestRunReplaysDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -28,8 +28,8 @@ func TestRunReplaysDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop := s.startRunning(t)
-		// This puts the replay at 10 s, between two renewals. A simultaneous renewal could find that the
-		// order is gone before the message about its end arrives.
+		// After this pause, the replay comes at 10 s, between two renewals. A renewal at the same time
+		// could find that the order is gone before the message about its end arrives.
 		time.Sleep(8500 * time.Millisecond)
 		s.stock.failSteps()
 		back := time.Now()
@@ -81,7 +81,7 @@ func TestAnUnreadableFolderIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A folder that cannot be opened prevents the start, and the error contains its name.
+// If the folder cannot be opened, the start fails, and the error contains the folder's name.
 func TestABlockedFolderStopsTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blocked := filepath.Join(t.TempDir(), "file")

@@ -69,7 +69,7 @@ func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID
 }
 
 // A dead letter that cannot be delivered does not block other letters, even if it is the oldest.
-// Identities without an answer are retried in turns.
+// If Redis does not answer for several identities, the replays try these identities in turns.
 func TestAStuckLetterBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -99,7 +99,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 				}
 			}
 			if row < maxStuck && got.Left > 0 {
-				// This replay tried all letters, so each unreachable identity had its turn.
+				// This replay tried all letters, so it tried each unreachable identity.
 				for id := range p.away {
 					if !slices.Contains(p.asked, id) {
 						t.Errorf("%s was not tried", id)
@@ -113,7 +113,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 		if want := (Replayed{Replayed: 12, Left: 24, Reason: others}); err != nil || got != want {
 			t.Errorf("replay = %+v, %v, want %+v", got, err, want)
 		}
-		// The other unreachable identities have their turns.
+		// Later replays try the other unreachable identities in turns.
 		turns := map[captcha.ID]bool{}
 		for range 3 {
 			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != maxStuck {
@@ -154,7 +154,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 	})
 }
 
-// If Redis does not answer for the first identities, a replay ends early, and the next replay
+// If Redis does not answer for the first identities, the replay ends early. The next replay
 // begins with other identities.
 func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestExpiredLettersDoNotProveThatRedisAnswers(t *testing.T) {
 	})
 }
 
-// One node of a cluster is dead, and the other nodes serve their slots.
+// One node of a cluster is dead. The other nodes still serve their slots.
 func TestReplayWithADeadNode(t *testing.T) {
 	addresses := redistest.Cluster(t)
 	r := newReplica(t, pool.Options{Addresses: "redis://" + strings.Join(addresses, ",redis://")})
@@ -231,7 +231,7 @@ func TestReplayWithADeadNode(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// Run starts these replays.
+	// Normally Run starts these replays.
 	for deadline := time.Now().Add(30 * time.Second); r.buyer.DeadLetterCount() > left; {
 		got, err := r.buyer.Replay(t.Context())
 		if err != nil && !errors.Is(err, redisdb.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {

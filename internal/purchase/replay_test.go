@@ -16,7 +16,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// mustReplay replays the dead letters and compares the result.
+// mustReplay replays the dead letters and checks the result.
 func (s *testBuyer) mustReplay(t *testing.T, want Replayed) {
 	t.Helper()
 	got, err := s.buyer.Replay(t.Context())
@@ -29,7 +29,7 @@ func (s *testBuyer) mustReplay(t *testing.T, want Replayed) {
 }
 
 // Whichever step fails in Redis, the provider gets a success response, and the dead letter ends the
-// order later. The token's age counts from the first arrival of the callback.
+// order later. The token's age is counted from the first arrival of the callback.
 func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 	const token, code = "id=t1&code=03AFcallback", "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"
 	for name, c := range map[string]struct {
@@ -90,8 +90,8 @@ func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 	}
 }
 
-// If only the release of the permit fails after the token landed, no dead letter is kept. A search
-// for orphaned permits releases this permit.
+// If the token lands and only the release of the permit fails, no dead letter is kept. A search for
+// orphaned permits releases this permit.
 func TestAFailedReleaseKeepsNoDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -166,11 +166,11 @@ func TestADeadLetterOfAnEndedOrderIsDropped(t *testing.T) {
 	})
 }
 
-// A dead letter is kept for the lifetime of the identity's tokens. Then it is removed without a
-// call of Redis, so that it cannot stop other letters.
+// A dead letter is kept for the lifetime of the identity's tokens. After that it is removed without a
+// call to Redis, so that it cannot stop other letters.
 func TestDeadLettersExpire(t *testing.T) {
 	for name, c := range map[string]struct {
-		foreign bool // the buyer with the letter has never placed an order for this identity
+		foreign bool // the buyer that has the letter has never placed an order for this identity
 		life    time.Duration
 	}{"a known life": {false, 120 * time.Second}, "an unknown life": {true, 24 * time.Hour}} {
 		runBubble(t, name, func(t *testing.T) {
@@ -236,8 +236,8 @@ func TestAReplayEndsWhenRedisGoesAway(t *testing.T) {
 	})
 }
 
-// The next process replays the dead letters in the folder, although it knows neither the order nor
-// the secret.
+// The next process replays the dead letters in the folder, even though it has neither the order nor the
+// secret.
 func TestDeadLettersSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "deep", "letters")
@@ -257,19 +257,20 @@ func TestDeadLettersSurviveARestart(t *testing.T) {
 		}
 		time.Sleep(17 * time.Second)
 		next.mustReplay(t, Replayed{Replayed: 1})
-		// The clock may have been changed between two processes, so the token's age counts from the submit.
+		// The clock may have changed between the two processes, so the token's age is counted from the
+		// submit.
 		if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 0 || l[0].Lead != 0 || l[0].Value != "03AFcallback" {
 			t.Errorf("landed %+v", l)
 		}
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 			t.Errorf("left: %d orders, %d permits", orders, places)
 		}
-		s.mustReplay(t, Replayed{}) // the folder is empty for the first process too
+		s.mustReplay(t, Replayed{}) // the folder is now empty for the first process too
 	})
 }
 
-// Two concurrent replays count each dead letter once. A replay that waits for another replay ends
-// when its context ends.
+// If two replays run concurrently, each dead letter counts once. A replay that waits for the other
+// replay ends when its context ends.
 func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -314,7 +315,7 @@ func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 	})
 }
 
-// A stop soon ends a replay of many dead letters.
+// A stop quickly ends a replay of many dead letters.
 func TestAStopEndsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxReports bounds the pending reports. Further reports are counted and not sent.
+	// maxReports limits the pending reports. Further reports are counted and not sent.
 	maxReports = 256
-	// reportsAtOnce is the number of senders.
+	// reportsAtOnce is the number of goroutines that send reports.
 	reportsAtOnce = 16
 	// reportTries is the maximum number of attempts to send one report.
 	reportTries = 3
@@ -61,8 +61,9 @@ func (rs *reports) add(r report) {
 	}
 }
 
-// send sends reports until ctx ends, several concurrently, so that a service that hangs does not
-// delay reports to other services. At the end it counts the pending reports as refused.
+// send sends reports until ctx ends. Several reports are sent concurrently, so that a service
+// that hangs does not delay reports to other services. When ctx ends, send counts the pending
+// reports as refused.
 func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup
 	for range reportsAtOnce {

@@ -63,8 +63,8 @@ func TestReportsArePassedOn(t *testing.T) {
 	}
 }
 
-// Pending reports never block the caller. Reports that exceed the queue are counted at once. A
-// token ages while its report is pending.
+// Pending reports never block the caller. If the queue is full, further reports are counted at
+// once. A token ages while its report is pending.
 func TestReportsNeverBlock(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }
@@ -107,7 +107,7 @@ func TestARemovedProviderGetsNoReports(t *testing.T) {
 	})
 }
 
-// A stop does not wait for a report that is due for a retry.
+// A stop does not wait for a report that is waiting for its retry.
 func TestAStopDoesNotWaitForAReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
@@ -135,8 +135,8 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 	})
 }
 
-// A service that hangs does not delay reports to other services. At a stop each pending report is
-// counted once.
+// A service that hangs does not delay reports to other services. When the buyer stops, each
+// pending report is counted once.
 func TestAHangingServiceDelaysNoOtherReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})

@@ -29,7 +29,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 	return nil
 }
 
-// repeat runs periodic work until ctx ends. A panic ends only the current call.
+// repeat calls the function work periodically until ctx ends. A panic ends only the current call.
 func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -49,8 +49,8 @@ func (b *base) contain(work func()) { _ = panics.Contain(b.log, "panic at the bu
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	// A step is retried for stopGrace after ctx has ended. This must be shorter than the daemon's
-	// drain limit.
+	// stopGrace is how long a step is still retried after ctx has ended. It must be shorter than
+	// the daemon's drain limit.
 	stopGrace = 5 * time.Second
 )
 
@@ -61,7 +61,7 @@ func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing stri
 	return ords.retryUntil(ctx, o, o.deadline, doing, step)
 }
 
-// retryUntil is retryUntilDeadline with another deadline.
+// retryUntil is retryUntilDeadline with a given deadline.
 func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
@@ -97,6 +97,6 @@ func withTimeout(ctx context.Context, step func(context.Context) error) error {
 	return step(bounded)
 }
 
-// jitter returns a random duration of 90 to 110 % of d, so that orders that were
-// placed together do not poll together.
+// jitter returns a random duration from 90 to 110 % of d, so that orders that were placed together
+// do not poll together.
 func jitter(d time.Duration) time.Duration { return backoff.Around(d, 0.1) }

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// While a request is pending, the providers' states are checked at least once per recheckEvery,
-	// because a state can change without a notification.
+	// recheckEvery is the longest interval between two checks of the providers' states while a request
+	// is pending. A state can change without a notification.
 	recheckEvery = time.Second
-	// shortestRecheck is the minimum delay before a provider that was not ready is checked again.
+	// shortestRecheck is the shortest delay before the scheduler checks again a provider that was not
+	// ready.
 	shortestRecheck = 50 * time.Millisecond
-	// No order is tried at a provider for fullFor after other replicas have filled the provider.
+	// fullFor is how long no order is tried at a provider after other replicas have filled it.
 	fullFor = 200 * time.Millisecond
-	// servedFor is how long a target's turn at a bounded provider is remembered.
+	// servedFor is how long the scheduler remembers the turn of a target at a bounded provider.
 	servedFor = time.Hour
 )
 
-// One slot in fairTurn slots goes to the oldest request, regardless of the bids, so that no request
-// starves.
+// One slot in fairTurn goes to the oldest request, regardless of the bids, so that no request starves.
 const fairTurn = 4
 
-// Bid is the worth of a slot to a target.
+// Bid says how much a slot is worth to a target.
 type Bid struct {
 	Callers bool      // callers wait for the token; such a bid precedes bids without callers
-	Worth   float64   // weighted number of callers that this order saves from waiting
+	Worth   float64   // weighted number of callers that need not wait because of this order
 	Since   time.Time // when the target began to wait for the slot
-	For     string    // the target, or GuestTarget for all guests; see scheduler.served
+	For     string    // the target, or GuestTarget for guests; see scheduler.served
 }
 
 // beats reports whether b precedes the other bid. If fair is true, only the waiting time counts.
@@ -106,7 +106,7 @@ func (r *Request) Withdraw() bool {
 	return true
 }
 
-// The heaps of a scheduler.
+// The kinds of heaps in a scheduler.
 const (
 	byWorth = iota // the best bid first
 	bySince        // the longest wait first
@@ -142,8 +142,8 @@ func (h *requests) Pop() any {
 	return r
 }
 
-// scheduler grants slots to requests, one at a time: the best bid first, and among equal bids the
-// earlier request. One goroutine runs while requests are pending.
+// scheduler grants slots to requests, one at a time. The best bid comes first. Among equal bids, the
+// earlier request comes first. Its goroutine runs while requests are pending.
 type scheduler struct {
 	accounts *accounts
 	emptied  chan struct{} // wakes the goroutine of the scheduler after the last request was withdrawn
@@ -153,7 +153,7 @@ type scheduler struct {
 	granted int  // number of slots granted so far
 	number  uint64
 	waiting [2]requests // two heaps of the same requests, byWorth and bySince
-	// time of the last turn of each target at a bounded provider
+	// served is the time of each target's last turn at a bounded provider.
 	served map[string]time.Time
 }
 
@@ -220,14 +220,14 @@ func (q *scheduler) run() {
 	}
 }
 
-// grantFree grants the slots that are free now. If requests remain, it returns how long to wait and
-// the channel that is closed at the next change. The channel is nil if no request is pending.
+// grantFree grants the slots that are free now. If requests remain, it returns how long to wait and a
+// channel that is closed when an account changes. The channel is nil if no request is pending.
 func (q *scheduler) grantFree() (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.waiting[byWorth].Len() > 0 {
-		// The provider's readiness is checked only while a request is pending, because the check may use
-		// up the single probe per minute.
+		// The provider's readiness is checked only while a request is pending, because the check may
+		// use up the probe that is allowed per minute.
 		var slot *Slot
 		var err error
 		slot, wait, changed, err = q.accounts.nextSlot()
@@ -276,8 +276,8 @@ func (q *scheduler) removeLocked(r *Request) {
 	}
 }
 
-// nextSlot takes a slot of the first account that is ready and not full. If there is no such
-// account, it returns how long to wait, and the channel that is closed at the next change.
+// nextSlot takes a slot of the first account that is ready and not full. If there is no such account,
+// it returns how long to wait and a channel that is closed when an account changes.
 func (as *accounts) nextSlot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -136,7 +136,7 @@ func TestAdmitRefusesAnEndedContext(t *testing.T) {
 }
 
 // admitAll starts the given number of callers, which wait for a single slot. Then it frees the slot
-// and returns the time until each caller had the slot.
+// and returns how long it takes until each caller has had the slot.
 func admitAll(t *testing.T, callers int) time.Duration {
 	t.Helper()
 	q := newTestScheduler(1)
@@ -156,14 +156,14 @@ func admitAll(t *testing.T, callers int) time.Duration {
 			slot.Free()
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // most callers wait by now
+	time.Sleep(50 * time.Millisecond) // by now most callers wait
 	freed := time.Now()
 	held.Free()
 	group.Wait()
 	return time.Since(freed)
 }
 
-// A grant does not search all pending requests: 16 times as many requests take about 16 times as
+// A grant does not search all pending requests. So 16 times as many requests take about 16 times as
 // long, not 256 times.
 func TestGrantsDoNotSearchAllRequests(t *testing.T) {
 	const few, many = 2000, 32000
@@ -173,7 +173,7 @@ func TestGrantsDoNotSearchAllRequests(t *testing.T) {
 	}
 }
 
-// BenchmarkGrant grants a slot to one of 50,000 requests and adds the next request.
+// BenchmarkGrant measures granting a slot to one of 50,000 requests and adding the next request.
 func BenchmarkGrant(b *testing.B) {
 	q := newTestScheduler(1)
 	held, err := q.admit(b.Context(), Bid{})
@@ -195,15 +195,16 @@ func BenchmarkGrant(b *testing.B) {
 		ask(i)
 	}
 	b.StopTimer()
-	for range 50000 { // the scheduler ends when no request is pending
+	for range 50000 { // when no request is pending, the scheduler ends
 		held.Free()
 		held = <-slots
 	}
 	held.Free()
 }
 
-// Requests with callers come first, then the highest worth, then the longest wait. One slot in four
-// goes to the longest wait, so that a worthless bid is served too.
+// Requests with callers come before requests without callers. Among these, the highest worth comes
+// first; for equal worth, the longest wait. One slot in four goes to the longest wait, so that a
+// worthless bid is served too.
 func TestSlotsGoToTheBestBid(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
@@ -216,7 +217,7 @@ func TestSlotsGoToTheBestBid(t *testing.T) {
 			name string
 			Bid
 		}{
-			{"worthless", Bid{Since: since(-90)}}, // the first request at the buyer
+			{"worthless", Bid{Since: since(-90)}}, // the buyer's first request
 			{"good", Bid{Worth: 2, Since: since(-3)}},
 			{"better", Bid{Worth: 3, Since: since(-2)}},
 			{"as good, longer", Bid{Worth: 2, Since: since(-9)}},

@@ -21,8 +21,8 @@ func DeriveSecret(key captcha.Secret) captcha.Secret {
 	return captcha.Secret(hex.EncodeToString(mac(key, "poold callbacks")))
 }
 
-// address returns the callback address of an order, or "" without callbacks. The signature is part
-// of the path, because services append a query.
+// address returns the callback address of an order, or "" if there are no callbacks. The signature
+// is part of the path, because services append a query to the address.
 func (c Callbacks) address(provider string, order pool.Ref) string {
 	if c.URL == "" || len(c.Secrets) == 0 {
 		return ""
@@ -35,22 +35,22 @@ func sign(secret captcha.Secret, provider, order string) string {
 	return hex.EncodeToString(mac(secret, provider, order)[:16])
 }
 
-// mac returns the HMAC-SHA-256 of the joined texts. They must not contain a zero byte.
+// mac returns the HMAC-SHA-256 of the joined texts. The texts must not contain a zero byte.
 func mac(secret captcha.Secret, texts ...string) []byte {
 	hash := hmac.New(sha256.New, []byte(secret.Reveal()))
 	_, _ = hash.Write([]byte(strings.Join(texts, "\x00")))
 	return hash.Sum(nil)
 }
 
-// The type secrets stores the secrets that sign callback addresses, also those of removed
+// The type secrets stores the secrets that sign callback addresses, including those of removed
 // providers. It is safe for concurrent use.
 type secrets struct {
 	mu         sync.Mutex
 	byProvider map[string][]captcha.Secret // by provider; the current secrets come last
 }
 
-// remember sets the secrets of a provider. It keeps the former secrets for the callbacks
-// of orders that were placed before a reload.
+// remember sets the secrets of a provider. It keeps the former secrets, because callbacks of orders
+// that were placed before a reload are signed with them.
 func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +61,9 @@ func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.byProvider[provider] = append(former, current...)
 }
 
-// isGenuine reports whether this daemon made the callback's address. The check of each secret takes
-// constant time. If the provider's name is unknown, isGenuine tries the secrets of all providers,
-// because the provider may have been renamed before this process started.
+// isGenuine reports whether this daemon issued the callback's address. The check of each secret
+// takes constant time. If the provider's name is unknown, isGenuine tries the secrets of all
+// providers, because the provider may have been renamed before this process started.
 func (s *secrets) isGenuine(c Callback) bool {
 	s.mu.Lock()
 	candidates, known := s.byProvider[c.Provider]

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A reload can replace the simulated provider while an order waits for its slot. Then the order of a
-// target that buys only simulated tokens is refused before anything is reserved.
+// A reload can replace the simulated provider while an order waits for its slot. If the order's
+// target buys only simulated tokens, the order is then refused before anything is reserved.
 func TestBuyRefusesARealProvider(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		only := spec()

@@ -7,8 +7,8 @@ import (
 	"poold/internal/provider"
 )
 
-// offer is an account with a copy of its state. With the copy, the provider can be called without
-// the lock.
+// offer is an account with a copy of its state. Thanks to the copy, the provider can be called without
+// holding the lock.
 type offer struct {
 	*account
 	full    bool
@@ -16,8 +16,8 @@ type offer struct {
 	bounded bool          // the provider refused the last submits of all targets
 }
 
-// offers returns an offer for each configured account, and a channel that is closed at the next
-// change of an account.
+// offers returns an offer for each configured account, and a channel that is closed when an account
+// changes.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -33,14 +33,14 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	return offers, as.changed
 }
 
-// choose returns the first account that is ready and not full. If there is none, it returns nil and
-// the time until the next check.
+// choose returns the first account that is ready and not full. If there is no such account, it returns
+// nil and the time until the next check.
 func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := recheckEvery
 	for _, o := range offers {
 		if o.full {
-			// Ready may use up the single probe per minute, so Ready is not called for a full provider. If a
-			// full provider is up, the request waits for a slot there.
+			// Ready may use up the probe that is allowed per minute, so it is not called for a full
+			// provider. If a full provider is up, the request waits for a slot at this provider.
 			if !o.bounded && o.State(at).Kind == provider.StateOK {
 				return nil, min(wait, o.recheck)
 			}
@@ -55,8 +55,8 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	return nil, wait
 }
 
-// take takes a slot. Only the scheduler takes slots for new orders, so the account is still not
-// full. Adopted orders take slots beyond the limit.
+// take takes a slot. Only the scheduler takes slots for new orders, so the account has not become full
+// since the scheduler's check. Adopted orders take slots beyond the limit.
 func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -79,19 +79,19 @@ func (s *Slot) Free() {
 	}
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
-	// The order's permit was probably released too, so another order may succeed now.
+	// The order's permit was probably released too, so another order can succeed now.
 	s.freeLocked(time.Time{})
 }
 
-// freeFull frees the slot because other replicas have filled the account. For fullFor no order is
-// tried at the account.
+// freeFull frees the slot after other replicas have filled the account. No order is tried at the
+// account for the time fullFor.
 func (s *Slot) freeFull() {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
 	s.freeLocked(time.Now().Add(fullFor))
 }
 
-// freeLocked frees the slot. No order is tried at the account until fullUntil.
+// freeLocked frees the slot. No order is tried at the account before fullUntil.
 func (s *Slot) freeLocked(fullUntil time.Time) {
 	if s.freed {
 		return

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// exchangeEvery is the interval at which a replica reads the providers' standings from Redis.
+	// exchangeEvery is the interval between two reads of the providers' standings from Redis.
 	exchangeEvery = time.Second
 	// slowPoll is the time between two polls of a task while the account's polls are refused.
 	slowPoll = time.Minute
 )
 
-// faultKey identifies a provider's fault, so that a change of the fault is recognised. The zero
+// faultKey identifies a provider's fault. If the key changes, the fault is shared again. The zero
 // value means that the provider is up.
 type faultKey struct {
 	kind         provider.FaultKind
@@ -33,7 +33,8 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// shareFault shares with the other replicas that a provider's fault began or ended at this replica.
+// shareFault shares with the other replicas that a provider's fault began, changed or ended at this
+// replica.
 func (as *accounts) shareFault(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := faultKeyOf(f)
@@ -72,7 +73,7 @@ func (as *accounts) setShared(a *account, now faultKey) {
 	as.notifyLocked()
 }
 
-// exchange exchanges the state of the providers with the other replicas.
+// exchange shares this replica's faults of the providers, and adopts those of the other replicas.
 func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
 		as.shareFault(ctx, a)
@@ -100,7 +101,7 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Unlock()
 	mine := a.Fault()
 	switch {
-	case faultKeyOf(mine) != known: // the fault changed meanwhile; the next exchange shares the new fault
+	case faultKeyOf(mine) != known: // the fault changed meanwhile; the next exchange shares the change
 	case s.Fault == nil && mine == nil:
 	case s.Fault == nil:
 		a.Adopt(ctx, nil)
@@ -112,14 +113,14 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 			Since: at.Add(-s.Fault.Since).Truncate(time.Millisecond), Next: at.Add(s.Fault.Next), Every: s.Fault.Every, Polls: s.Fault.Polls,
 		}
 		if f.Kind == provider.FaultOutage && a.Answered().After(f.Since) {
-			return // this replica reaches the provider
+			return // this replica still reaches the provider
 		}
 		a.Adopt(ctx, &f)
 		as.setShared(a, faultKeyOf(a.Fault()))
 	}
 }
 
-// noteSubmit records the answer to a submit. A refusal counts towards the provider's bound, unless
+// noteSubmit handles the answer to a submit. A refusal counts toward the provider's bound, unless
 // its cause is the capacity or the account.
 func (as *accounts) noteSubmit(ctx context.Context, a *account, refusals int, err error) {
 	as.shareFault(ctx, a)
@@ -146,7 +147,8 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// pauseOrders stops this replica's orders at a probed account for the given wait.
+// pauseOrders stops this replica's orders at an account for the given time, because another order
+// probes the account.
 func (as *accounts) pauseOrders(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -167,8 +169,8 @@ func sinceAnswered(a *account) time.Duration {
 var ErrUnknownProvider = errors.New("no provider has this name")
 
 // Probe tries a provider now, after an operator has repaired the provider's account. It reads the
-// balance and allows the next order at once. It returns the state of the provider. The errors are
-// ErrUnknownProvider and those of Redis.
+// balance and allows the next order at once. It returns the state of the provider. Its errors are
+// ErrUnknownProvider and errors of Redis.
 func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	a := b.accounts.byName(name)
 	if a == nil {
@@ -195,8 +197,8 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	return b.accounts.status(a, time.Now()), err
 }
 
-// Outage reports whether all providers are down, why, and when the first of them can be used again.
-// A zero time means an unknown time.
+// Outage reports whether all providers are down. It returns the reason, and the time at which the
+// first provider can be used again; zero = unknown.
 func Outage(providers []Status) (reason string, until time.Time, is bool) {
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true

@@ -11,7 +11,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// withLog is withBuyer with access to the log.
+// withLog is like withBuyer, with access to the log.
 func withLog(t *testing.T, test func(t *testing.T, s *testBuyer, log *testkit.Log)) {
 	t.Helper()
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
@@ -21,7 +21,7 @@ func withLog(t *testing.T, test func(t *testing.T, s *testBuyer, log *testkit.Lo
 	})
 }
 
-// A fault that cannot be shared with the other replicas is shared by the next exchange.
+// If a fault cannot be shared with the other replicas, the next exchange shares it.
 func TestAFaultIsSharedAfterAnError(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		fault := bannedFault()
@@ -41,7 +41,7 @@ func TestAFaultIsSharedAfterAnError(t *testing.T) {
 	})
 }
 
-// If Redis cannot count a refused submit, neither the order nor the count changes.
+// If Redis cannot count a refused submit, the log says so, and the count does not change.
 func TestAnUncountedRefusalIsLogged(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		refusal := &provider.Error{Code: "ERROR_SITEKEY", Class: provider.Parameters}
@@ -61,8 +61,8 @@ func TestAnUncountedRefusalIsLogged(t *testing.T) {
 	})
 }
 
-// Probe returns the provider's state, and no error, after a failed probe. The failed probe does not
-// change the turn of the next order. Without Redis, Probe returns an error.
+// After a failed probe, Probe returns the provider's state and no error. The failed probe does not
+// change when the next order may try the provider. Without Redis, Probe returns an error.
 func TestAFailedProbeReturnsTheState(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		fault := bannedFault()

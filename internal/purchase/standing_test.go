@@ -39,8 +39,8 @@ func (s *testBuyer) standing(t *testing.T) permits.Standing {
 	return standing
 }
 
-// If an answered poll changes a shared fault, the turn of the next probe does not change. Only a
-// new observation of the fault delays this turn.
+// If an answered poll changes a shared fault, the time of the next probe stays the same. Only a new
+// observation of the fault delays the next probe.
 func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		as, others := s.buyer.accounts, s.stock.other()
@@ -80,7 +80,7 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 	})
 }
 
-// partOfStock is a stock that cannot count the permits of any provider.
+// partOfStock is a stock that cannot read the permits of any provider.
 type partOfStock struct{ Orders }
 
 func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error) {
@@ -145,8 +145,8 @@ func TestTheFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	})
 }
 
-// After a refused order this replica waits for the provider's next turn. If the fault or the series
-// of refusals ends earlier, the next order does not wait.
+// After a refused order this replica waits for the provider's next turn. If the fault or the series of
+// refusals ends earlier, the replica places its next order without this wait.
 func TestTheEndOfAFaultEndsTheWaitForATurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin, end func(t *testing.T, s *testBuyer)
@@ -207,14 +207,14 @@ func (s *testBuyer) countRefusals(t *testing.T, n int) {
 	}
 }
 
-// A refused submit counts towards the bound over all targets, unless its cause is the capacity, the
-// account or an identity for which no call was made. An accepted submit ends any series of
-// refusals.
+// A refused submit counts toward the provider's bound over all targets, unless its cause is the
+// capacity, the account, or an identity for which no call was made. An accepted submit ends any series
+// of refusals.
 func TestRefusedSubmitsAreCounted(t *testing.T) {
 	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
 		before int
-		answer error // to the submit
+		answer error // answer to the submit
 		want   int
 	}{
 		"accepted after one": {1, nil, 0},
@@ -238,8 +238,8 @@ func TestRefusedSubmitsAreCounted(t *testing.T) {
 	}
 }
 
-// If a provider refuses all submits, the targets take turns: a target whose order got a permit
-// comes last, even if that target has waited longest. A turn without a permit does not count.
+// If a provider refuses all submits, the targets take turns. A target whose order got a permit comes
+// last, even if it has waited longest. A turn without a permit does not count.
 func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.countRefusals(t, permits.MostRefusals)
@@ -287,8 +287,8 @@ func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	})
 }
 
-// After a probe by an operator, both this replica's state and the state in Redis allow the next
-// order at once. The probe of an unknown provider returns an error.
+// After an operator's probe, both this replica's state and the state in Redis allow the next order at
+// once. The probe of an unknown provider returns an error.
 func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.reportElsewhere(t, permits.Fault{Kind: "account", Code: "IP_BANNED", Next: time.Minute, Every: time.Minute})
@@ -323,8 +323,8 @@ func TestMaintenanceSharesAFault(t *testing.T) {
 	})
 }
 
-// During an account fault with refused polls, a task is polled at half of its remaining time and
-// then once a minute. The polls of a second fault, after an answered poll, begin in the same way.
+// During an account fault with refused polls, a task is polled at half of its remaining time, and after
+// that once a minute. After an answered poll, the polls of a second fault begin in the same way.
 func TestEachAccountFaultSlowsPolls(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		var at []time.Duration
@@ -342,10 +342,10 @@ func TestEachAccountFaultSlowsPolls(t *testing.T) {
 		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 			t.Errorf("collect = %+v, want %v", r, Lost)
 		}
-		// The times of the first poll, of a poll a minute later, and of a poll one interval later, with
-		// jitter.
+		// The first three times: the first poll, a poll a minute later, and a poll one interval later,
+		// with jitter.
 		want := []time.Duration{15 * time.Second, 75 * time.Second, 80 * time.Second}
-		// The times at half of the remaining 100 s and at the time-out.
+		// The last two times: half of the remaining 100 s, and the time-out.
 		want = append(want, 130*time.Second, 180*time.Second)
 		if !slices.EqualFunc(at, want, func(got, want time.Duration) bool { return near(got, want, time.Second) }) {
 			t.Errorf("polls after %v, want %v", at, want)

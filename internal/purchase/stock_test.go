@@ -16,8 +16,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// testRedis is the Redis of a test, shared by all its replicas, with the faults that the test
-// injects.
+// testRedis is the Redis of a test, with the faults that the test injects. All replicas of the test
+// share it.
 type testRedis struct {
 	*ledger
 	t     *testing.T
@@ -34,8 +34,8 @@ type testRedis struct {
 	second    *pooltest.Store         // another replica; see the method other
 }
 
-// stock is one replica's store, with the real scripts. It records the steps in the ledger and lets
-// a test inject faults.
+// stock is the store of one replica, with the real scripts. It records the steps in the ledger, and
+// injects the faults of the test.
 type stock struct {
 	*testRedis
 	*pooltest.Store
@@ -78,7 +78,7 @@ func (w *testRedis) change(do func()) {
 	do()
 }
 
-// failSteps makes the steps fail whose names begin with one of the given prefixes.
+// failSteps makes each step fail whose name begins with one of the given prefixes.
 func (w *testRedis) failSteps(names ...string) {
 	w.change(func() {
 		w.fault = func(step string) error {
@@ -103,7 +103,7 @@ func (w *testRedis) injectedFault(which *func(string) error, step string) error 
 	return ask(step)
 }
 
-// runStep executes a step with the injected faults.
+// runStep executes a step and applies the injected faults.
 func runStep[T any](w *testRedis, step string, do func() (T, error)) (answer T, err error) {
 	var none T
 	if err := w.injectedFault(&w.fault, step); err != nil {
@@ -119,7 +119,7 @@ func runStep[T any](w *testRedis, step string, do func() (T, error)) (answer T, 
 	return answer, err
 }
 
-// runLimitedStep is runStep for a step that the buyer limits in time.
+// runLimitedStep is runStep for a step for which the buyer must set a time limit.
 func runLimitedStep[T any](ctx context.Context, w *testRedis, step string, do func() (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		w.t.Errorf("%s is a step without a limit", step)

@@ -34,7 +34,7 @@ func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 	})
 }
 
-// A stop lets a submit in flight finish, and the task id is stored. The order stays in the journal
+// A stop waits for a submit in flight, and the task id is stored. The order stays in the journal
 // and is not polled.
 func TestAStopWaitsForASubmitInFlight(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -101,8 +101,8 @@ func TestAStopRemovesAnUnsubmittedOrder(t *testing.T) {
 	})
 }
 
-// A received token lands in spite of a stop, also after a short outage of Redis. The stop does not
-// wait for a longer outage.
+// A received token lands in spite of a stop, even after a short outage of Redis. The stop does not
+// wait for the end of a longer outage.
 func TestAStopLandsAReceivedToken(t *testing.T) {
 	for _, away := range []time.Duration{2 * time.Second, time.Hour} {
 		runBubble(t, fmt.Sprint(away), func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestAStopEndsLeases(t *testing.T) {
 	})
 }
 
-// A stop does not wait for an answer of Redis about how an order ended.
+// A stop does not wait until Redis answers how an order ended.
 func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

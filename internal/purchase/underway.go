@@ -9,7 +9,7 @@ import (
 	"poold/internal/pool"
 )
 
-// OrderInFlight is an order of any replica that is in flight and may have been submitted.
+// OrderInFlight is an order in flight, at any replica, that may have been submitted.
 type OrderInFlight struct {
 	Order    pool.Ref
 	Identity captcha.Identity // without its proxy
@@ -24,9 +24,9 @@ type OrderInFlight struct {
 	Age               time.Duration // shortest possible time since the submit
 }
 
-// OrdersInFlight lists the orders in flight of all replicas, in no particular order. It finds the
-// orders by their permits, and omits orders that this version cannot read. It returns an error if
-// any Redis node does not answer.
+// OrdersInFlight lists the orders in flight of all replicas, in any order. It finds the orders
+// through their permits, and omits orders that this version of poold cannot read. It returns an
+// error if any Redis node does not answer.
 func (b *Buyer) OrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
 	names, err := b.stock.Providers(ctx)
 	if err != nil {

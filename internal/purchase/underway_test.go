@@ -11,8 +11,8 @@ import (
 )
 
 // Each replica lists the orders in flight that may have been bought, for any provider name and
-// target, but without their proxies. The list omits orders that were not submitted and orders that
-// ended.
+// target. The list does not contain proxies. It omits orders that were not submitted and orders
+// that have ended.
 func TestOrdersUnderWayAreListed(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		began := time.Now().UTC().Truncate(time.Millisecond)

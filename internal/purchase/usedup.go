@@ -9,9 +9,9 @@ import (
 
 // UsedUp describes a budget that has refused an order of this replica.
 type UsedUp struct {
-	Of     pool.Budget // the shared budget; "" = the own budget of Target
+	Of     pool.Budget // the shared budget; "" = the budget of the target in Target
 	Target string      // name of the target; "" for a shared budget
-	Until  time.Time   // when the budget has room again; zero = it has accepted an order since
+	Until  time.Time   // when the budget has room again; zero = the budget has accepted an order since
 }
 
 // budgetKey identifies a budget.
@@ -20,8 +20,8 @@ type budgetKey struct {
 	target string // "" for a shared budget
 }
 
-// usedUp stores which budgets refused an order of this replica. It is safe for concurrent use; the
-// zero value is empty.
+// usedUp records which budgets refused an order of this replica. It is safe for concurrent use.
+// The zero value contains no budgets.
 type usedUp struct {
 	mu    sync.Mutex
 	known map[budgetKey]UsedUp
@@ -40,7 +40,7 @@ func (u *usedUp) refused(of pool.Budget, target string, wait time.Duration) {
 	u.known[budgetKey{of, target}] = UsedUp{Of: of, Target: target, Until: time.Now().Add(wait)}
 }
 
-// placed records that the budgets of an order had room.
+// placed records that the budgets of a placed order had room.
 func (u *usedUp) placed(booked []pool.Budget, target string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -69,8 +69,8 @@ func (b *Buyer) UsedUp() []UsedUp {
 	return list
 }
 
-// ProviderStates returns the names and states of the configured providers without asking Redis. It
-// does not block.
+// ProviderStates returns the names and states of the configured providers, without a call to
+// Redis. It does not block.
 func (b *Buyer) ProviderStates() []Status {
 	_, list := b.accounts.list(time.Now())
 	return list

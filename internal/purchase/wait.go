@@ -11,15 +11,15 @@ import (
 	"poold/internal/provider"
 )
 
-// await polls the task until the task ends or the order times out. A callback about the
-// order cancels ctx.
+// await polls the task until the task ends or the order times out. When a callback for the order
+// arrives, ctx is cancelled.
 func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
 	o.lastCall = o.submitted
 	for {
-		// The wait is cut so that the last poll is made at the time-out.
+		// The wait is shortened so that the last poll is made at the time-out.
 		if err := backoff.Sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
 			return notice{trigger: stopped, err: err}
 		}
@@ -65,8 +65,8 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 
 // pace returns the time of the first poll and the interval between polls. If a callback is
 // expected, the first poll comes after the fallback time. Otherwise the first poll comes one
-// interval before the shortest recent lead time, but not before the provider's first wait. An even
-// earlier poll would find nothing. A later first poll would make the token's age less certain.
+// interval before the shortest recent lead time, but not before the provider's first wait. An
+// earlier poll would find no token. After a later poll, the token's age would be less certain.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.hasCallback && !silent {
@@ -75,9 +75,9 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
-// pollDelay returns how long to delay a poll during an account fault, in which the service may
-// refuse polls too; 0 = poll now. During the fault each task is still polled once a minute, at
-// least once before its time-out, and at its time-out.
+// pollDelay returns how long to delay a poll; 0 = poll now. During an account fault the service
+// may refuse polls too. Each task is then polled only once a minute, but at least once before its
+// time-out, and at its time-out.
 func (o *Order) pollDelay(at, giveUp time.Time) time.Duration {
 	ok, wait := o.account.PollTurn(at)
 	if ok {

@@ -19,7 +19,7 @@ func slow() simulated.Options {
 	return o
 }
 
-// killUnderWay starts a poold, waits until it has bought a depth of 6 and kills it.
+// killUnderWay starts a poold, waits until it has bought 6 tokens, and kills it.
 func (w *world) killUnderWay(t testing.TB) {
 	t.Helper()
 	p := w.start(t)
@@ -31,7 +31,7 @@ func (w *world) killUnderWay(t testing.TB) {
 	p.waitForDeath(5 * time.Second)
 }
 
-// edit replaces a text in the configuration file.
+// edit replaces the text old in the configuration file by the text with.
 func (w *world) edit(t testing.TB, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(w.config)
@@ -60,8 +60,8 @@ func (p *process) notices() string {
 	return strings.Join(status.Notices, "\n")
 }
 
-// A provider that was renamed before a restart is still the same account. All its orders in flight
-// are collected, and nothing is bought again.
+// A provider is renamed before a restart, but its account stays the same. The tokens of all its
+// orders in flight are collected, and nothing is bought again.
 func TestARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -81,8 +81,8 @@ func TestARenamedProvider(t *testing.T) {
 	}
 }
 
-// A provider was renamed before a restart. Callbacks for its older tasks still contain the old name,
-// and the same key signs them.
+// A provider is renamed before a restart. Callbacks for its older tasks contain the old name and
+// are accepted, because the same secret signs them.
 func TestCallbacksOfARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -101,8 +101,8 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 	}
 }
 
-// Tasks of a provider that the file no longer lists cannot be collected. The status and the log
-// report their number once, until the file lists the provider again.
+// Tasks of a provider that the file no longer lists cannot be collected. The status shows their
+// number until the file lists the provider again. The log reports it once.
 func TestARemovedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -127,7 +127,8 @@ func TestARemovedProvider(t *testing.T) {
 	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 {
 		t.Errorf("%d tasks were bought for a depth of 6", n)
 	}
-	// The log reports all these tasks once, or twice if some of the leases expired later.
+	// The log reports all these tasks in one line, or in two lines if some of the leases expired
+	// later.
 	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n < 1 || n > 2 {
 		t.Errorf("logged %d times", n)
 	}
@@ -136,8 +137,8 @@ func TestARemovedProvider(t *testing.T) {
 	}
 }
 
-// A reload removes the provider and one of two replicas is killed. The other replica collects the
-// orders that the killed replica had bought there.
+// A reload removes the provider, and one of two replicas is killed. The other replica collects the
+// tokens that the killed replica had ordered from this provider.
 func TestAReloadAndAKilledReplica(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 1, timeout: "60s"})
@@ -151,8 +152,8 @@ func TestAReloadAndAKilledReplica(t *testing.T) {
 			}
 		}
 	}
-	// Both replicas run before the orders are placed, so that a slow start does not outlast the
-	// solves.
+	// Both replicas run before the orders are placed. Otherwise the solves could end during a slow
+	// start.
 	w.atRest(t, living, 20*time.Second)
 	w.edit(t, "depth: 1", "depth: 7")
 	reload()

@@ -15,8 +15,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// polling returns the keys of the orders in flight. It reads these keys like a program that knows
-// only the table in DynamoDB.
+// polling returns the keys of the orders in flight. It reads them in the same way as a program that
+// knows only the table in DynamoDB.
 func polling(t *testing.T, emulator string) (keys []string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, emulator, strings.NewReader(`{"TableName":"Solves","IndexName":"GSI1",
@@ -68,7 +68,7 @@ func TestDynamoDBShowsOrdersInFlight(t *testing.T) {
 	testkit.Within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
 }
 
-// With active_items: false the table has no items of orders in flight.
+// With active_items: false the table contains no items for orders in flight.
 func TestActiveItemsCanBeLeftOut(t *testing.T) {
 	for wanted, runs := range map[bool]int{true: 1, false: 0} {
 		k := keeper{store: &dynamostore.Store{}}

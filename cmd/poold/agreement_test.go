@@ -20,25 +20,26 @@ import (
 	"poold/internal/testkit"
 )
 
-// A daemon and its simulation must agree. Over 60 seeds of these demands the standard deviation of a
-// simulation is 3.7 % of the waste and 0.6 points of the hits. For the difference between a run and
-// the mean of ten simulations it is 1.05 times that, so a larger difference is not chance. A busy
-// machine delays solves that take 1.8 s: ten processes on two cores cost 4.2 points of hits.
+// These are the largest accepted differences between a daemon and its simulation. Over 60 seeds of
+// these demands, the standard deviation of one simulation is 3.7 % of the waste and 0.6 percentage
+// points of the hit rate. The standard deviation of the difference between one run and the mean of
+// ten simulations is 1.05 times as large. A busy machine also delays solves: ten processes on two
+// cores cost 4.2 percentage points of the hit rate.
 const (
 	mostHitsApart  = 0.06 // as a share of the requests
 	mostWasteApart = 0.15 // as a share of the simulation's waste
 )
 
-// The comparison runs ten times as fast as usual: tokens are usable for 8 s, and a solve takes 1.8 s.
-// Each target has its own demand. Many targets in one daemon give as much information as one target
-// in a long run.
+// The comparison uses times that are a tenth of the usual times: tokens are usable for 8 s, and a
+// solve takes 1.8 s. Each target has its own demand. A short run with many targets gives as much
+// information as a long run with one target.
 const (
 	crowd       = 6
-	crowdSeed   = 5                // seed of the first target's demand; this seed and the next seeds give a high demand
+	crowdSeed   = 5                // seed of the first target's demand; this seed and the following seeds give a high demand
 	crowdSlots  = 64               // number of the provider's threads for each target, more than needed
 	crowdDemand = 70 * time.Second // length of the demand
 	// crowdIdle ends the buying after the last request. Without this limit the daemon and the
-	// simulation keep buying for a minute or two in case of a further burst.
+	// simulation would continue to buy for one or two minutes, because a further burst could come.
 	crowdIdle = 15 * time.Second
 	// number of simulations of each target; a simulation is cheap, but a run of the daemon is
 	// expensive
@@ -53,10 +54,10 @@ var crowdProvider = simulated.Options{
 }
 
 // crowdFile is the configuration file of both the daemon, at the given address, and the simulation.
-// Until a target has seen lead times, it expects the sum of first poll and interval, and it chooses
-// the scale of its times accordingly. Here this sum is the provider's median, so that nothing is
-// learned twice in this short time. Tokens come by callbacks, so that no token waits for a first
-// poll.
+// Until a target knows real lead times, it expects the sum of first poll and interval as lead time,
+// and scales its time constants accordingly. In this file the sum equals the provider's median. So
+// the scale does not change, and nothing has to be learned again. The provider sends tokens by
+// callbacks, so no token waits for the first poll.
 func crowdFile(t *testing.T, provider, address string) string {
 	t.Helper()
 	const interval = 50 * time.Millisecond
@@ -150,7 +151,7 @@ func (c *customer) simulate(t *testing.T, file string) (mean outcome) {
 	writeFile(t, trace, lines.String())
 	o := crowdProvider
 	for run := range simulations {
-		// Lifetime, margin, depth and idle_after come from the file.
+		// Lifetime, margin, depth and idle_after are in the file.
 		code, text, problems := simulateWith(t, "--config", file, "--target", c.target, "--trace", trace, "--json",
 			"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
 			"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.FormatUint(c.seed*simulations+uint64(run), 10))
@@ -229,7 +230,8 @@ func (p *process) waitForEnd(c *customer, last time.Time) outcome {
 		s = p.target(c.target)
 		return time.Since(last) > crowdIdle && s.Fresh == 0 && s.InFlight == 0
 	})
-	// The simulation knows only requests that were counted and tokens that arrived.
+	// The simulation cannot model requests that were not counted, or tokens that were returned or
+	// lost.
 	if int(s.Requests) != len(c.asked) || s.Hits != c.hits.Load() || s.Returned+s.Lost > 0 {
 		p.t.Errorf("%s: %d requests were sent and %d got a token: %+v", c.target, len(c.asked), c.hits.Load(), s)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A replica that served a key has stopped. The other replicas then know all hand-outs of this
-// replica, including the last hand-out.
+// After a replica has stopped, the other replicas know all its hand-outs to a key, including the
+// last one.
 func TestEveryReplicaKnowsTheAuditOfAStoppedOne(t *testing.T) {
 	t.Parallel()
 	const key = "audit-of-a-test-0123456789"

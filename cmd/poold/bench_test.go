@@ -14,8 +14,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// BenchmarkHandOut sends consecutive requests for ready tokens, to a target and for a guest through
-// /solve.
+// BenchmarkHandOut sends requests for ready tokens, one after another: for a target, and for a
+// guest through /solve.
 func BenchmarkHandOut(b *testing.B) {
 	address := redistest.Server(b)
 	w := newWorld(b, simulated.Options{}, terms{top: buying, redis: "redis://" + address})

@@ -20,8 +20,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// Invalid callbacks of all kinds, and repetitions of all valid callbacks, get the status 200 and are
-// counted. They change nothing.
+// Invalid callbacks of all kinds and repeated valid callbacks get the status 200 and are counted,
+// but change nothing.
 func TestHostileCallbacks(t *testing.T) {
 	t.Parallel()
 	door := newCallbackDoor(t)
@@ -96,7 +96,7 @@ func providerCalls(metrics map[string]float64, action string) (sum float64) {
 	return sum
 }
 
-// cuttable is a Redis behind a network that can be cut.
+// cuttable starts a Redis server behind a proxy that can cut the network.
 func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
@@ -118,8 +118,9 @@ func letters(t *testing.T, w *world) []string {
 	return files
 }
 
-// While Redis is unreachable, callbacks are stored on disk and get the status 200. After Redis
-// returns, every token is in stock exactly once, even if the replica is killed before that.
+// While Redis is unreachable, callbacks are stored on disk and get the status 200. When Redis is
+// reachable again, every token comes into the stock exactly once. This holds even if the replica is
+// killed before that time.
 func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []bool{false, true} {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// BenchmarkCallsPerToken reports how many calls to the provider each token needs, by the daemon's
-// metrics. The calls are the submit, and the polls until the token is collected. Lead times are
-// lognormal around 600 ms. The first poll comes after 500 ms, and the next polls every 170 ms. All
-// these times are a thirtieth of the usual times.
+// BenchmarkCallsPerToken reports how many calls to the provider each token needs, according to the
+// daemon's metrics. The calls are the submit, and the polls until the token is collected. Lead
+// times are lognormal around 600 ms. The first poll comes after 500 ms, and the next polls every
+// 170 ms. All these times are a thirtieth of the usual times.
 func BenchmarkCallsPerToken(b *testing.B) {
 	for _, callbacks := range []bool{false, true} {
 		name, with := "polling", terms{depth: 20, pace: "first_poll: 500ms, poll_interval: 170ms"}

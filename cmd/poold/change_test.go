@@ -60,8 +60,8 @@ func (d *changedDaemon) change(t *testing.T, args ...string) (code int, stdout, 
 	return runCommand(t, map[string]string{"POOLD_URL": server.URL, "POOLD_KEY": "key1"}, args...)
 }
 
-// Each command that changes something sends one request to the route with the same name. It prints
-// one line with the part of the result that the key may see.
+// Each command that changes a target sends one request to the route with the same name. It prints
+// one line, with only the parts of the result that the key may read.
 func TestChanges(t *testing.T) {
 	const jsonType = " application/json "
 	for _, c := range []struct {
@@ -108,7 +108,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The output for a pause with an end contains the time of the end.
+// If a pause has an end, the output contains the time of the end.
 func TestPauseSaysItsEnd(t *testing.T) {
 	_, stdout, _ := (&changedDaemon{}).change(t, "pause", "login", "--for", "2h")
 	end, err := time.Parse(time.RFC3339, strings.TrimSpace(strings.TrimPrefix(stdout, "login: paused until ")))

@@ -27,8 +27,8 @@ const clientKey = "0123456789abcdef0123456789abcdef"
 // strangersKey is the key of another client.
 const strangersKey = "fedcba9876543210fedcba9876543210"
 
-// clientsConfig is a file for clients. It has placeholders for the addresses of Redis and of the
-// provider.
+// clientsConfig is the configuration file of the tests with clients of solving services. It has
+// placeholders for the addresses of Redis and of the provider.
 const clientsConfig = `
 server: {keys: [{name: clients, key: "` + clientKey + `", scopes: [token, solve, status, admin]}, {name: strangers, key: "` + strangersKey + `", scopes: [token]}]}
 redis: {url: "redis://%s", prefix: clients}
@@ -177,8 +177,8 @@ func TestTwoCaptchaClient(t *testing.T) {
 }
 
 // The daemon is killed at four points: between submit and poll, when the poll takes the token, when
-// the token is written down, and after the response. The id still gives the same token, and only to
-// its own caller.
+// the token is stored for the task, and after the response. After each kill, the task's id still
+// gives the same token, and only to the caller that submitted the task.
 func TestTasksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	p, _, _ := startForClients(t, "killed")
@@ -238,8 +238,8 @@ func sendAsOperator(t *testing.T, method, address, key string, body string) {
 	}
 }
 
-// One poold buys from another poold. Its pools fill with tokens of the other poold, no token arrives
-// twice or after its end, and both ledgers balance.
+// One poold buys from another poold. The first poold fills its pools with tokens of the second. No
+// token arrives twice or after its expiry, and the ledgers of both balance.
 func TestPooldBuysFromPoold(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -295,8 +295,8 @@ targets:
 	first.balance()
 }
 
-// checkAges compares the hand-outs with the ledger of the service: no token has expired. With the
-// tasks protocol no token seems younger than its real age.
+// checkAges compares the hand-outs with the ledger of the service. It fails if a token had expired
+// or, with the tasks protocol, if a token seems younger than it is.
 func checkAges(t *testing.T, api string, books simulated.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
 	t.Helper()
 	due := map[string]time.Time{}

@@ -40,7 +40,8 @@ func TestExitCodes(t *testing.T) {
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},
 		{"check --config " + bad, 1, bad + ":1: error: providers: ", "problems in " + bad + ": 2"},
 		{"check --config " + dir + "/none.yaml", 1, dir + "/none.yaml: error: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)", "problems in"},
-		// The first line of a start precedes every step that can wait, even the reading of the file.
+		// The first log line of a start precedes every step that can wait, even the reading of the
+		// file.
 		{"serve --config " + dir + "/none.yaml", 1, "", `msg=starting version=dev commit=`},
 		{"serve --config " + bad, 1, "", bad + ":1: providers: "},
 		{"healthcheck --url http://127.0.0.1:1", 1, "", "asking the daemon: "},
@@ -92,8 +93,9 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	// The checks of the file refuse an address that is open to the network, and an address in use
-	// cannot be bound. The error of the start then names the address that was used.
+	// The start fails for each of these addresses. One is open to the network, which the checks of
+	// the file refuse. The other is in use, so the daemon cannot bind it. The error names the
+	// address, which shows where the address came from.
 	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)
@@ -137,7 +139,8 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	}
 }
 
-// `poold token` prints only the token, and uses a method that no proxy or HTTP client repeats.
+// `poold token` prints only the token. It uses a method that proxies and HTTP clients do not
+// repeat.
 func TestTokenCommand(t *testing.T) {
 	for _, c := range []struct {
 		args   string

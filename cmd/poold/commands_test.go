@@ -80,8 +80,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// The help of every command has examples of this command with existing flags, and describes each
-// flag.
+// The help of every command has examples of the command, which use only existing flags. It
+// describes each flag.
 func TestHelpOfEveryCommand(t *testing.T) {
 	commands := allCommands(bareRoot())
 	if len(commands) < 25 {
@@ -172,7 +172,8 @@ func TestTreeReadsNothingGlobal(t *testing.T) {
 	}
 }
 
-// The flags of one run do not affect the next run. The flag --version works without other arguments.
+// The flags of one run of the function run do not affect the next run. The flag --version works
+// without other arguments.
 func TestRunsAreApart(t *testing.T) {
 	if code, stdout, _ := runCommand(t, nil, "--version"); code != 0 || !strings.HasPrefix(stdout, "poold dev, commit ") {
 		t.Errorf("exit %d: %s", code, stdout)

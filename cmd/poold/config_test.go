@@ -12,8 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A pipe replaces the file for a while, and again during the stop. Neither a reload nor the stop
-// waits for a program that writes to the pipe.
+// A pipe replaces the configuration file for a while, and again during the stop. Neither a reload
+// nor the stop waits until a program writes to the pipe.
 func TestAPipeInPlaceOfTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")

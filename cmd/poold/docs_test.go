@@ -14,8 +14,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// readDocs returns README and all pages of docs except the decisions, because the decisions also name
-// features that no longer exist.
+// readDocs returns README and all pages of docs except the decisions. The decisions are omitted
+// because they also name features that no longer exist.
 func readDocs(t *testing.T) (text string) {
 	t.Helper()
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -35,8 +35,8 @@ func readDocs(t *testing.T) (text string) {
 	return text
 }
 
-// README and docs name every command and every flag, and no others. TestReference checks the
-// reference of docs/cli.md.
+// README and docs name every command and every flag, and name no command or flag that does not
+// exist. TestReference checks the reference of docs/cli.md.
 func TestDocsNameFlagsAndCommands(t *testing.T) {
 	docs := readDocs(t)
 	flags, names := map[string]bool{"--build-arg": true, "--help": true}, map[string]bool{"man": true, "help": true}

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// callbackDoor is the public address of the replicas, like a load balancer. It forwards callbacks to
-// the first replica that listens, and records the callbacks. If the replica dies, the door does not
-// repeat the callback. A nil door forwards nothing.
+// callbackDoor is the public address of the replicas, like the address of a load balancer. It
+// records callbacks and forwards each to the first replica that listens. If the replica dies during
+// a callback, the door does not repeat the callback. A nil door forwards nothing.
 type callbackDoor struct {
 	url string
 
@@ -107,7 +107,8 @@ func (c callback) send(base string) (status int, err error) {
 	return response.StatusCode, nil
 }
 
-// takeRefused requests a token from an empty pool and reads the response.
+// takeRefused requests a token from an empty pool, and returns the code and the Retry-After of the
+// refusal.
 func (p *process) takeRefused(target string) (code string, retry time.Duration) {
 	p.t.Helper()
 	response, err := http.Get(p.url + "/pool/" + target + "/token?wait=0s")

@@ -18,7 +18,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// Secrets that no output may contain.
+// These are secrets that no output may contain.
 const (
 	canaryProvider = "canary-provider-key-5e2b"
 	canaryServer   = "canary-server-key-77aa"
@@ -73,7 +73,8 @@ const extraTarget = `
     depth: 3
 `
 
-// The identities of the targets above. The test compares them with the identities in the tokens.
+// These are the identities of the targets in the file. The test compares them with the identities
+// in the tokens.
 var identities = map[string]captcha.ID{
 	"login": captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 		Pageurl: "https://staging.example.com/login"}.ID(),
@@ -85,8 +86,8 @@ var identities = map[string]captcha.ID{
 		Pageurl: "https://staging.example.com/added", Action: "login"}.ID(),
 }
 
-// This is the main job, from pools.yaml to the callers, with a real Redis and the solving service in
-// another process.
+// TestEndToEnd tests the whole path from pools.yaml to the callers, with a real Redis server. The
+// solving service runs in another process.
 func TestEndToEnd(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
 	service := startProvider(t, simulated.Options{
@@ -114,8 +115,8 @@ func TestEndToEnd(t *testing.T) {
 		began := time.Now()
 		writeFile(t, config, text+extraTarget)
 		warm(t, p, "added", 4*time.Second)
-		// The limit is 2 s plus a lead time. Before any measurement the lead time is the first poll
-		// plus an interval.
+		// The limit is 2 s plus a lead time. Before the first solve, the lead time is assumed to be
+		// the first poll plus one interval.
 		if took := time.Since(began); took > 2400*time.Millisecond+time.Second {
 			t.Errorf("warm after %v", took)
 		}
@@ -230,7 +231,7 @@ func checkIdentity(t *testing.T, target string, h handout) {
 	}
 }
 
-// bought returns the number of sales for an identity, without the sales that failed.
+// bought returns the number of sold tasks of an identity, without the tasks that failed.
 func bought(books simulated.Ledger, id captcha.ID) int {
 	n := 0
 	for _, sale := range books.Sales {
@@ -354,7 +355,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	}
 }
 
-// runAllChanges runs all commands that make changes, with a daemon that has one target.
+// runAllChanges runs all commands that change something, on a daemon with one target.
 func runAllChanges(t *testing.T, command func(args ...string) (string, int), target string) {
 	t.Helper()
 	taken, _ := command("token", target, "--wait", "50s", "--json", "--min-ttl", "1s")

@@ -11,8 +11,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// Each kind of end has the right record. The kinds are: solved, unsolvable, refused at the
-// submission, timed out, lost, called back twice, and adopted from a dead replica.
+// The history has the right record for each kind of end. The orders are solved, unsolvable, refused
+// at the submit, timed out, lost, called back twice, or adopted from a dead replica.
 func TestEachEndHasItsRecord(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	o.Faults = []simulated.Fault{
 		{On: simulated.Submit, When: on("refused"), Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"},
 		{On: simulated.Submit, When: on("lost"), Kind: simulated.Drop, Accepted: true},
-		// Polls report that tasks with this last digit are never ready.
+		// Tasks whose id ends in 1 never become ready, according to the polls.
 		{On: simulated.Poll, When: func(c simulated.Call) bool { return strings.HasSuffix(c.Task, "1") }, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"},
 	}
 	service := httptest.NewServer(simulated.New(o))
@@ -43,8 +43,8 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	}
 	ask(t, []*process{dying, living}, len(pages), func(i int) string { return guest(pages[i], `,"timeout":"12s"`) }, noHeaders)
 	living.order("POST", "/pool/login/pause", "", 204) // so that the target does not renew its tokens forever
-	// Such an order counts as lost when its token would have expired. It is detected within a minute
-	// after that.
+	// An order that never becomes ready counts as lost when its token would have expired. A replica
+	// detects this within a minute.
 	testkit.Within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
 		bought := 0
 		for _, f := range living.day().Types {
@@ -68,7 +68,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			}
 		}
 	}
-	unsold := 0 // orders without a known task; some of the lost orders were not bought
+	unsold := 0 // orders without a known task; the service did not sell some of the lost orders
 	for _, sale := range books.Sales {
 		r, recorded := of[sale.Task]
 		want, code := "solved", ""
@@ -85,7 +85,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			t.Errorf("task %s, which %+v, is recorded as %+v", sale.Task, sale, r)
 		}
 	}
-	unknown := books.Totals.Refused - hows["refused"] // refusals whose response was lost
+	unknown := books.Totals.Refused - hows["refused"] // refused submits whose response was lost
 	if hows["refused"] == 0 || hows["lost"] == 0 || hows["lost"] < unsold+unknown || unknown < 0 || hows["solved"] == 0 || hows["failed"] < 10 {
 		t.Errorf("ends: %v; %d tasks have no record; the service: %+v", hows, unsold, books.Totals)
 	}

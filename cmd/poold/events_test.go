@@ -25,8 +25,8 @@ func (p *process) kinds() (kinds []events.Kind) {
 	return kinds
 }
 
-// Two replicas notice a fault of the account and a new file at the same time. Both show one list, which
-// has each change once. The command prints it.
+// Two replicas notice a fault of the account and a new file at the same time. Both show the same
+// list of events, with one event for each change. The command prints the list.
 func TestEventsOfTwoReplicas(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestEventsOfTwoReplicas(t *testing.T) {
 	}
 
 	service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
-	one.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent) // so that tokens are bought
+	one.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent) // so that the replicas buy tokens
 	both("the fault", has(events.AccountFault))
 	both("both to know of the fault", func(p *process) bool { return p.providerState() == "down" })
 	service.SetFaults()
@@ -70,7 +70,7 @@ func TestEventsOfTwoReplicas(t *testing.T) {
 	}
 }
 
-// The command prints no control character of a hostile daemon.
+// The command escapes the control characters in the responses of a hostile daemon.
 func TestEventsCommandEscapes(t *testing.T) {
 	t.Parallel()
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

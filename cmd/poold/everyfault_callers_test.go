@@ -26,8 +26,8 @@ type storyCallers struct {
 	all    sync.WaitGroup
 
 	mu     sync.Mutex
-	bought map[string]int // by token: how often it was handed out to one caller alone
-	shared map[string]int // by token: how often it was handed out as shared or as repeated
+	bought map[string]int // number of hand-outs to a single caller, by token
+	shared map[string]int // number of hand-outs as a shared or repeated solve, by token
 	codes  map[string]int // number of all other responses by code
 }
 
@@ -68,7 +68,7 @@ func startStoryCallers(s *everyFault) *storyCallers {
 	return c
 }
 
-// loop runs a caller that sends requests to the replicas in turn, with pauses, until the end.
+// loop runs a caller that sends requests to the replicas in turn, with pauses, until end is called.
 func (c *storyCallers) loop(pause time.Duration, asks func(i int, p *process)) {
 	c.all.Go(func() {
 		for i := 0; ; i++ {
@@ -191,7 +191,8 @@ func (s *everyFault) checkLedger() {
 			s.Errorf("%s: %v was spent, %d were solved", of, spent, totals.Solved)
 		}
 	}
-	// The tokens of callers and stock are exactly the tokens that the service sold.
+	// The tokens that the callers got and the tokens in stock are together exactly the tokens that
+	// the service sold.
 	m := living.metrics()
 	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n != len(s.callers.bought) {
 		s.Errorf("%d tokens were handed out, the callers got %d", n, len(s.callers.bought))

@@ -25,8 +25,9 @@ const (
 	solverKey = "key-of-a-solver-0123456789"
 )
 
-// everyFault is a set of three replicas with callers of each kind that never stop. The replicas share
-// a solving service, a Redis, and a PostgreSQL for claims and history.
+// everyFault has three replicas and callers of each kind, which send requests during the whole
+// test. The replicas share a solving service, a Redis server, and a PostgreSQL server for claims
+// and history.
 type everyFault struct {
 	*testing.T
 
@@ -39,8 +40,8 @@ type everyFault struct {
 	callers  *storyCallers
 }
 
-// The file's targets in addition to the target login. The service refuses the site key of the target
-// refusable for a while. The budget of the target small is lower than its demand.
+// Besides the target login, the file has the targets refusable and small. The service refuses the
+// site key of refusable for a while. The budget of small is lower than its demand.
 const (
 	smallKey     = "1x00000000000000000000CC"
 	smallBudget  = 12
@@ -82,10 +83,11 @@ server: {body_budget: 4MiB, keys: [{name: story, key: %s, scopes: [token, solve,
 	return s
 }
 
-// TestEveryFaultInTurn applies one fault after another to three replicas. Meanwhile callers take
-// tokens, buy, share and repeat solves and send pictures. After each fault all replicas recover by
-// themselves or after an operator's action. In the end the ledger of the service agrees with the
-// figures of /metrics and /status, and with the records, CSV, days and usage of the history.
+// TestEveryFaultInTurn applies one fault after another to three replicas. During the whole test,
+// callers take tokens, buy, share and repeat solves, and send pictures. After each fault all
+// replicas recover, by themselves or after an operator's action. In the end the ledger of the
+// service agrees with the figures of /metrics and /status, and with the records, CSV, days and
+// usage of the history.
 func TestEveryFaultInTurn(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -150,9 +152,8 @@ func (s *everyFault) refuseSubmits() {
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
 	before := s.submits()
 	s.wait(lasts)
-	// Each identity has three submissions before it is limited, and the account has 20. After that
-	// only one submission in 5 s is possible. Submissions in flight at the last response are
-	// additional.
+	// An identity may have three refused submits, and the account 20, before poold limits the
+	// submits to one in 5 s. Submits that are already in flight at that time are additional.
 	if n := s.submits() - before; n > 50 {
 		s.Errorf("%d submits in %v", n, lasts)
 	}
@@ -182,7 +183,8 @@ func (s *everyFault) reportInventedTokens() {
 	}
 }
 
-// sendPictures sends more pictures at the same time than the replicas' budgets for bodies allow.
+// sendPictures sends so many pictures at the same time that they exceed the replicas' memory for
+// request bodies.
 func (s *everyFault) sendPictures() {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -201,7 +203,8 @@ func (s *everyFault) sendPictures() {
 	}
 }
 
-// setClockBack moves all times of the claims as if PostgreSQL's clock had been set back.
+// setClockBack changes the times of all claims in PostgreSQL as if the server's clock had been set
+// back.
 func (s *everyFault) setClockBack() {
 	body := guest("clock", sharing)
 	before := ""
@@ -235,11 +238,11 @@ func (s *everyFault) makeReadOnly() {
 	s.server.SQL(s, admin, "alter database "+name+" reset default_transaction_read_only")
 }
 
-// freeze stops PostgreSQL while a shared solve ends. It also replaces the entry that waits in Redis
-// for the history by a value of another program.
+// freeze stops PostgreSQL while a shared solve ends. In Redis, an entry about an ended order waits
+// for the history. freeze replaces this entry by a value of another program.
 func (s *everyFault) freeze() {
 	ended := s.historyKey(guestIdentity("frozen"))
-	s.redis.Del(s.Context(), ended) // the key is new, because only this fault uses its identity
+	s.redis.Del(s.Context(), ended) // the key must not exist yet; only this fault uses its identity
 	var sharers sync.WaitGroup
 	var mu sync.Mutex
 	tokens := map[string]int{}
@@ -289,12 +292,13 @@ func (s *everyFault) freeze() {
 	}
 }
 
-// historyKey returns the key at which the ends of an identity wait for the history.
+// historyKey returns the Redis key of the entries about an identity's ended orders that wait for
+// the history.
 func (s *everyFault) historyKey(id captcha.Identity) string {
 	return "world:ended:{" + string(id.ID()) + "}"
 }
 
-// refuseSitekey makes the service refuse one target's site key until the site key is corrected.
+// refuseSitekey makes the service refuse one target's site key for some time.
 func (s *everyFault) refuseSitekey() {
 	s.service.SetFaults(simulated.Fault{
 		On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY",
@@ -313,7 +317,7 @@ func (s *everyFault) refuseSitekey() {
 		return true
 	})
 	s.service.SetFaults()
-	// The order of the probe may be one of the few orders that the service cannot solve.
+	// The probe may be one of the few orders that the service cannot solve.
 	var resumed time.Time
 	testkit.Within(s, 30*time.Second, "the target to be bought for", func() bool {
 		if time.Since(resumed) > 5*time.Second {
@@ -351,7 +355,7 @@ func (p *process) providerState() string {
 	return document.Providers[0].State
 }
 
-// refusePolls makes the service refuse the account, but only at polls.
+// refusePolls makes the service refuse the account's polls, but not its submits.
 func (s *everyFault) refusePolls() {
 	s.service.SetFaults(simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "IP_BANNED"})
 	s.wait(4 * time.Second)

@@ -21,7 +21,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// story is a page of the docs whose blocks run one after another.
+// story runs the blocks of a page of the docs, one after another.
 type story struct {
 	t      *testing.T
 	folder string
@@ -29,13 +29,13 @@ type story struct {
 	daemon *process
 	site   *httptest.Server
 	file   map[string]any // content of pools.yaml
-	kept   []string       // files with programs that no command has run yet
+	kept   []string       // files with programs that no command of the page has run yet
 }
 
 const exampleKey = "0123456789abcdef0123456789abcdef"
 
-// newStory starts a daemon for a page, with pools.yaml and another solving service. It waits until
-// the daemon serves a token.
+// newStory starts a daemon for a page. The daemon uses pools.yaml, but with the given solving
+// service. It waits until the daemon serves a token.
 func newStory(t *testing.T, blocks []block, service string) *story {
 	t.Helper()
 	s := &story{t: t, folder: t.TempDir(), site: newSite(t)}
@@ -47,7 +47,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 		t.Fatal(err)
 	}
 	for _, target := range s.file["targets"].(map[string]any) {
-		delete(target.(map[string]any), "simulated_only") // the story's service is a real one to poold
+		delete(target.(map[string]any), "simulated_only") // for poold, the story's service is a real service
 	}
 	s.add(fmt.Sprintf("providers: [{name: captchaai, profile: captchaai, url: %q, key: %s, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
 	key := ""
@@ -95,7 +95,7 @@ func (s *story) add(text string) {
 		s.t.Fatal(err)
 	}
 	if s.daemon != nil {
-		delete(sections, "providers") // the page names a paid service; the story keeps its own
+		delete(sections, "providers") // the page names a paid service; the story keeps its own service
 	}
 	merge(s.file, sections)
 	merged, err := yaml.Marshal(s.file)
@@ -159,8 +159,8 @@ func (s *story) console(b block) {
 	}
 }
 
-// program runs a program. If the program begins with a comment that names a file, the program is
-// stored in this file instead.
+// program runs a program. If the program begins with a comment that names a file, it is only stored
+// in this file.
 func (s *story) program(b block, with string) {
 	s.t.Helper()
 	if name := fileComment.FindStringSubmatch(b.text); name != nil {
@@ -172,7 +172,7 @@ func (s *story) program(b block, with string) {
 	s.bash(b, with+" example")
 }
 
-// fileComment matches a first line that names a file.
+// fileComment matches a first line that is a comment with the name of a file.
 var fileComment = regexp.MustCompile(`\A(?://|#) ([\w.-]+\.(?:js|py))\n`)
 
 // bash runs commands in the story's folder and returns their output.
@@ -191,8 +191,8 @@ func (s *story) bash(b block, commands string) string {
 	return printed.String()
 }
 
-// linkModules links the npm packages of scripts/setup into the story's folder. It also writes a file
-// that names the browser for Playwright and sets limits for a busy machine.
+// linkModules links the npm packages of scripts/setup into the story's folder. It also writes a
+// configuration file for Playwright, with the browser to use and with timeouts for a busy machine.
 func (s *story) linkModules() {
 	s.t.Helper()
 	const missing = "the packages of scripts/docs are not on this machine (scripts/test installs them): %v"
@@ -215,7 +215,8 @@ func (s *story) linkModules() {
 		"module.exports = { timeout: 120_000, expect: { timeout: 60_000 }, use: { launchOptions: { executablePath: %q } } };\n", browser))
 }
 
-// newSite is a site with a form that a widget protects. It accepts tokens of the simulated service.
+// newSite starts a site with a form that a CAPTCHA protects. The form accepts tokens of the
+// simulated service.
 func newSite(t *testing.T) *httptest.Server {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -282,8 +283,8 @@ func fields(text string) []string {
 	return slices.Compact(names)
 }
 
-// Blocks are found with the words after their fences. A command in notRun is omitted with all its
-// lines.
+// blocksOf finds each block with the words after its fence. A command in notRun is omitted with all
+// its lines.
 func TestExamplesAreFound(t *testing.T) {
 	const page = "text\n```sh\ndocker build \\\n  .\npoold status\n```\n\n- a list\n  ```yaml add\n  a: 1\n  ```\n```js\n// a.js\n```\n"
 	blocks := blocksOf("docs/operating.md", page)
@@ -302,8 +303,8 @@ func TestExamplesAreFound(t *testing.T) {
 	}
 }
 
-// The output of a command matches the page in two cases: JSON has the same fields, or the first line
-// of a text is equal except for words with digits.
+// The output of a command matches the page if it is JSON with the same fields. Any other output
+// matches if its first line is equal, except for words with digits.
 func TestExamplesAreCompared(t *testing.T) {
 	for _, c := range []struct {
 		shown, printed string

@@ -14,9 +14,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// The examples of README.md and docs/*.md run. A page is a story: its fenced blocks run one after
-// another, in a new folder with poold, pools.yaml and a picture, letters.png, against a running
-// daemon. The words after a fence select how the block runs:
+// TestExamples runs the examples of README.md and docs/*.md. A page is a story: its fenced blocks
+// run one after another against a running daemon. They run in a new folder with poold, pools.yaml
+// and the picture letters.png. The words after a fence select how the block runs:
 //
 //	sh           commands of bash; the first one that fails fails the test
 //	console      commands behind "$ ", and their output: the test compares the names of the
@@ -28,9 +28,9 @@ import (
 //	text         nothing to run, except the commands below "examples:" in the output of --help
 //
 // The test replaces 127.0.0.1:8080 by the daemon's address, which POOLD_URL also contains. It
-// replaces the page of README's own target by a page of the test. If a page mentions POOLD_KEY, the
-// daemon requires this key. A curl fails if its response is an error. notRun lists the commands that
-// cannot run in the test.
+// replaces the page of the target in README by a page of the test. If a page mentions POOLD_KEY,
+// the daemon requires this key. A curl fails if its response is an error. notRun lists the commands
+// that cannot run in the test.
 func TestExamples(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -93,7 +93,7 @@ var notRun = map[string]map[string][]string{
 	},
 }
 
-// The root of the repository.
+// root is the root folder of the repository.
 var root = filepath.Join("..", "..")
 
 // block is a fenced block of a page.

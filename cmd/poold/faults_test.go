@@ -43,8 +43,8 @@ func startFaulty(t *testing.T, concurrency, depth int) (service string, replica 
 	return service, func() *process { return startPoold(t, config, "") }
 }
 
-// Four replicas start at the same time on an empty Redis. Together they keep one depth, within the
-// provider's concurrency.
+// Four replicas start at the same time on an empty Redis. Together they keep the depth, not four
+// times the depth, and observe the provider's concurrency.
 func TestReplicasKeepOneDepth(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -74,8 +74,8 @@ func TestReplicasKeepOneDepth(t *testing.T) {
 }
 
 // requestAndHangUp requests a token and hangs up when the duration patience has passed since the
-// given moment. It reports whether a token was on its way. It closes only its own direction of the
-// connection, so that it still sees whether the daemon sent anything.
+// given moment. It reports whether the daemon sent a token nevertheless. It closes only its own
+// direction of the connection, so that it can still receive data from the daemon.
 func requestAndHangUp(t *testing.T, p *process, query string, moment <-chan struct{}, patience time.Duration) (received bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
@@ -100,11 +100,11 @@ func requestAndHangUp(t *testing.T, p *process, query string, moment <-chan stru
 	return strings.HasPrefix(string(answer), "HTTP/1.1 200 ")
 }
 
-// Callers of two replicas hang up while they wait, and while their token is on its way from a slow
-// Redis. Every solved token reaches a caller or the stock.
+// Callers of two replicas hang up while they wait, and while the response of a slow Redis with
+// their token is in flight. Every solved token reaches a caller or the stock.
 func TestHangingUpOverHTTP(t *testing.T) {
-	// The first exchange on a new connection takes three delays. Together they must be far below the
-	// second that an exchange may take.
+	// The first exchange on a new connection takes three times the delay. This time must be far
+	// below one second, the timeout of an exchange.
 	const depth, delay = 60, 150 // ms
 	t.Parallel()
 	address, network := cuttable(t)
@@ -114,7 +114,7 @@ func TestHangingUpOverHTTP(t *testing.T) {
 		depth: depth, redis: address, pace: "first_poll: 2500ms, poll_interval: 250ms", provider: ", concurrency: 200", timeout: "60s",
 	})
 	replicas := []*process{w.start(t), w.start(t)}
-	testkit.Within(t, 20*time.Second, "the orders to be placed", func() bool { // on a busy machine the first orders land meanwhile
+	testkit.Within(t, 20*time.Second, "the orders to be placed", func() bool { // on a busy machine the first orders land while the last ones are placed
 		s := replicas[0].target("login")
 		return s.InFlight+s.Fresh == depth
 	})

@@ -82,8 +82,8 @@ func TestAStartWithSilentStores(t *testing.T) {
 	}
 }
 
-// A fault that is found in time fails the start, and a later fault is logged. The checks of the
-// stores run at the same time, and end with the daemon.
+// If a check finds a fault within lookWait, the start fails. A later fault is logged. The checks of
+// the stores run at the same time, and end with the daemon.
 func TestFirstLooks(t *testing.T) {
 	fault := errors.New("of another shape")
 	after := func(d time.Duration, err error) func(context.Context) error {
@@ -100,7 +100,7 @@ func TestFirstLooks(t *testing.T) {
 		one, two func(context.Context) error
 		took     time.Duration
 		fails    string
-		logged   []string // logged faults after an hour
+		logged   []string // faults that are logged after an hour
 	}{
 		"well":         {after(time.Second, nil), after(time.Second, nil), time.Second, "", nil},
 		"a fault":      {after(time.Second, nil), after(time.Second, fault), time.Second, "two: of another shape", nil},

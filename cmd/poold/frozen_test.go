@@ -11,8 +11,8 @@ import (
 )
 
 // PostgreSQL freezes while a shared solve ends. All callers get the bought token, even callers at
-// another replica and callers that come when the server responds again. One caller counts as the
-// buyer in the savings.
+// another replica and callers that come after the server responds again. In the savings, exactly
+// one caller counts as the buyer.
 func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -54,6 +54,6 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 		}
 		getJSON(t, holder.url+"/status.json", holder.key, &document)
 		d := document.Dedup
-		return d.Requests-d.Missed-d.Refused == 12 && d.Shared == 11 // a caller repeats its request if the store is down
+		return d.Requests-d.Missed-d.Refused == 12 && d.Shared == 11 // callers repeat a request that fails because the store is down, so only served requests count
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// When poold starts, a few log lines name its mode, the address of the status page, and a command to
-// take a token. For a demo the log has one more line.
+// When poold starts, a few log lines name its mode, the address of the status page, and a command
+// to take a token. If the daemon is a demo, the log has one more line.
 func TestGreeting(t *testing.T) {
 	const (
 		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +

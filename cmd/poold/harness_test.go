@@ -27,31 +27,32 @@ import (
 	"poold/internal/testkit"
 )
 
-// The test binary also runs as other processes. The first of these environment variables makes it the
-// solving service, and contains the options as JSON. The second variable, with any value, makes it
-// poold. The third variable names the point at which this poold kills itself (crashAt).
+// Other processes run the same test binary. The first of these environment variables makes the
+// process a solving service, and contains the options as JSON. The second variable, with any value,
+// makes the process a poold. The third variable names the point at which this poold kills itself
+// (crashAt).
 const (
 	providerRole = "POOLD_TEST_PROVIDER"
 	pooldRole    = "POOLD_TEST_POOLD"
 	crashPoint   = "POOLD_TEST_CRASH"
 )
 
-// program is a way to run poold. It makes a command.
+// program is a way to run poold. It returns a command.
 type program func(t testing.TB, args ...string) *exec.Cmd
 
 // poold runs the test binary as poold, so that nothing else is compiled. The daemon has the race
 // detector if the tests have it. Tests of many goroutines in one daemon run with the race detector:
-// callers at tokens and at /solve, reloads, callbacks, operators, stops and other replicas. Tests
-// that count purchases while processes die, Redis is away or the service misbehaves look for lost
-// money, not for races. These tests run without the race detector (testkit.WithoutRace), so that
-// their many processes cost half as much.
+// callers at tokens and at /solve, reloads, callbacks, operators, stops and other replicas. Other
+// tests count purchases while processes die, Redis is down or the service misbehaves. They look for
+// lost money, not for races. These tests run without the race detector (testkit.WithoutRace), so
+// that their many processes cost half as much.
 func poold(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return alone(os.Args[0], args)
 }
 
-// shipped runs poold as users have it. The first test that needs this binary builds it. It is for
-// examples, and for tests that the race detector would make too slow.
+// shipped runs the poold binary that users get. The first test that needs this binary builds it.
+// shipped is for examples, and for tests that the race detector would make too slow.
 func shipped(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := build()
@@ -61,7 +62,7 @@ func shipped(t testing.TB, args ...string) *exec.Cmd {
 	return alone(path, args)
 }
 
-// alone returns a command that inherits no other variables from the environment of this process.
+// alone returns a command with an environment of its own, which inherits only the variables below.
 func alone(path string, args []string) *exec.Cmd {
 	command := exec.Command(path, args...)
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
@@ -79,7 +80,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// The folder of built binaries, which exists until all tests have ended.
+// builds is the folder of the built binaries. It exists until all tests have ended.
 var builds string
 
 func TestMain(m *testing.M) {
@@ -90,8 +91,8 @@ func TestMain(m *testing.M) {
 		crash.Arm(os.Getenv(crashPoint))
 		main()
 	}
-	// Most tests wait for processes that wait for each other. A few more tests than processors keep
-	// the processors busy. Many more tests would delay each other.
+	// Most tests wait for processes that wait for each other. So twice as many tests as processors
+	// run at the same time, to keep the processors busy. More tests would only delay each other.
 	flag.Parse()
 	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
@@ -167,8 +168,8 @@ func ledger(t testing.TB, provider string) simulated.Ledger {
 	return books
 }
 
-// crashAt is an environment variable that makes a poold kill itself at the n-th pass of a point
-// (internal/crash).
+// crashAt returns an environment variable that makes a poold kill itself when it passes a point for
+// the n-th time (internal/crash).
 func crashAt(point string, n int) string { return fmt.Sprintf("%s=%s:%d", crashPoint, point, n) }
 
 // process is a running poold.
@@ -196,7 +197,7 @@ func startProgram(t testing.TB, poold program, config, key string, env ...string
 	return startAt(t, redistest.FreeAddress(t), poold, config, key, env...)
 }
 
-// startAt does the same as startProgram with an address to listen on.
+// startAt does the same as startProgram, but with a given address to listen on.
 func startAt(t testing.TB, address string, poold program, config, key string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
@@ -230,7 +231,7 @@ func startAt(t testing.TB, address string, poold program, config, key string, en
 	return p
 }
 
-// stop sends SIGTERM and returns how the process ended.
+// stop sends SIGTERM, waits for the end of the process, and returns its error.
 func (p *process) stop() error {
 	p.t.Helper()
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -296,7 +297,8 @@ func (p *process) metrics() map[string]float64 {
 	return values
 }
 
-// balance checks the ledger by the figures of /metrics and returns the number of bought tokens.
+// balance checks the equation of the ledger with the figures of /metrics. It returns the number of
+// bought tokens.
 func (p *process) balance() int {
 	p.t.Helper()
 	m := p.metrics()

@@ -17,7 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// someRecords is a response with a solve and a failure. The provider chose the code of the failure.
+// someRecords is a response with a solved order and a failed order. The code of the failure is a
+// text from the provider.
 const someRecords = `{"records":[
  {"id":"O1.0123","target":"login","owner":"qa","type":"turnstile","sitekey":"k","pageurl":"https://example.com/","provider":"service","task":"t1","status":"solved","how":"solved","code":"",
   "placed_at":"2026-01-02T03:04:05.000Z","submitted_at":"2026-01-02T03:04:05.100Z","solved_at":"2026-01-02T03:04:20.000Z","ended_at":"2026-01-02T03:04:23.350Z","elapsed_ms":18250,"polls":3,"by":"poll","price":0.00299},
@@ -176,8 +177,8 @@ func TestHistoryCommandAsCSV(t *testing.T) {
 	}
 }
 
-// Every replica lists the orders in flight, even orders of a dead replica, and even without a
-// history.
+// Every replica lists the orders in flight, including the orders of a dead replica. It does so even
+// if no history is kept.
 func TestHistoryOfARunningDaemon(t *testing.T) {
 	t.Parallel()
 	o := quick()

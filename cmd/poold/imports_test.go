@@ -93,7 +93,7 @@ var livesIn = map[string][]string{
 	"golang.org/x/sync":                   {"internal/purchase", "internal/ondemand", "internal/refill", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi", "bench/baselines"},
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
-	"github.com/prometheus/common":        {"internal/httpapi"}, // for the text format of client_golang
+	"github.com/prometheus/common":        {"internal/httpapi"}, // text format of the metrics of client_golang
 	"github.com/spf13/cobra":              {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},
 	"github.com/spf13/pflag":              {"internal/cli"}, // cobra's flags
 	"golang.org/x/term":                   {"internal/cli"},

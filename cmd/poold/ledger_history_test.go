@@ -37,7 +37,7 @@ func (p *process) day() (of struct {
 	return of
 }
 
-// usage returns the total that all owners spent today.
+// usage returns the sum that all owners spent today, according to /history/usage.
 func (p *process) usage() (spent float64) {
 	p.t.Helper()
 	var of struct{ Lines []struct{ Spent float64 } }
@@ -49,7 +49,7 @@ func (p *process) usage() (spent float64) {
 	return spent
 }
 
-// spent returns the total in /status that was spent on targets and guests.
+// spent returns the sum that was spent on targets and guests, according to /status.
 func (p *process) spent() (sum float64) {
 	p.t.Helper()
 	var of struct {
@@ -90,8 +90,8 @@ func (w *world) initHistory(t testing.TB, env []string) {
 	}
 }
 
-// Although orders fail and replicas are killed, each order has one record, and the figures of the day
-// equal the service's ledger.
+// Even if orders fail and replicas are killed, each order has exactly one record, and the figures
+// of the day equal the service's ledger.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
 	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
@@ -171,7 +171,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			if len(day.Types) != 1 {
 				t.Fatalf("figures %+v", day.Types)
 			}
-			// If a kill interrupts a submission, the service may or may not have sold the task.
+			// If a kill interrupts a submit, the service may or may not have sold the task.
 			f := day.Types[0]
 			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || 4*f.Lost > f.Orders || f.Refused != 0 {
 				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))

@@ -36,8 +36,8 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 }
 
 // If a part fails, the daemon stops in the same stages as after a signal, and the daemon names this
-// part. The test is not parallel, because the port of its ended Redis is free for the servers of
-// other tests.
+// part. The test is not parallel. Otherwise, after its Redis has ended, the server of another test
+// could get the same port.
 func TestAPartThatFails(t *testing.T) {
 	var output testkit.Log
 	d := daemonOf(t, serverless, &output)

@@ -13,8 +13,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// `poold check --live` tries Redis and each provider's key. It buys nothing and prints one line for
-// each problem, without control sequences.
+// `poold check --live` tries Redis and each provider's key. It buys nothing, and prints each
+// problem as one line without control sequences.
 func TestCheckLive(t *testing.T) {
 	t.Parallel()
 	const key = "0123456789abcdef0123456789abcdef"

@@ -26,7 +26,7 @@ var logMethods = map[string]int{
 	"Log": 3, "LogAttrs": 3, "With": 0,
 }
 
-// attrs are the functions of package slog that make an attribute.
+// attrs are the functions of package slog that return an attribute.
 var attrs = []string{"Any", "Bool", "Duration", "Float64", "Int", "Int64", "Group", "String", "Time", "Uint64"}
 
 // logFaults lists the log calls of the Go files below root whose message is not constant or whose
@@ -146,7 +146,7 @@ func TestLogRecordsUseOneVocabulary(t *testing.T) {
 	}
 }
 
-// The test above recognises each way to log.
+// logFaults, which the test above uses, recognises each way to log.
 func TestLogFaultsAreFound(t *testing.T) {
 	const source = `package p
 func f() {
@@ -169,7 +169,7 @@ func f() {
 	}
 }
 
-// A time that is not known is not in the log.
+// The log omits unknown times.
 func TestLogOmitsUnknownTimes(t *testing.T) {
 	var text strings.Builder
 	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: readable}))

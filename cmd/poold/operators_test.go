@@ -32,8 +32,8 @@ func (p *process) order(method, path, body string, want int) {
 	}
 }
 
-// A pause, its end and a flush at one replica also take effect at the other replica. A report at
-// either replica reaches the provider.
+// If an operator pauses, resumes or flushes a target at one replica, the change also takes effect
+// at the other replica. A report at either replica reaches the provider.
 func TestOperatorsActOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	const depth = 4
@@ -82,9 +82,9 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 	}
 }
 
-// Two replicas serve the demand of an adaptive target together. Stock and orders less the pending
-// callers never exceed the depth, and the ledger equals the provider's ledger. The learned state is
-// kept for the next start.
+// Two replicas serve the demand of an adaptive target together. The stock plus the orders, less the
+// pending callers, never exceeds the depth, and the ledger equals the provider's ledger. The
+// learned state is kept for the next start.
 func TestAdaptiveOverReplicas(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -110,7 +110,8 @@ func TestAdaptiveOverReplicas(t *testing.T) {
 	if hits < 70 {
 		t.Errorf("%d of 120 requests found a token", hits)
 	}
-	// A new target has a credit of 15 tokens. Each of the 120 requests added three tokens.
+	// A new target has a credit of 15 tokens. Each of the 120 requests added up to three tokens to
+	// the credit.
 	const atFirst = 15
 	if n := replicas[1].target("login").Credit; n < 2*atFirst {
 		t.Errorf("the credit is %g", n)

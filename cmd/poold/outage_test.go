@@ -19,8 +19,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A provider answers the calls of one target with wrong and hostile responses of all kinds. The other
-// target is not affected, the number of calls stays bounded, and no secret leaks.
+// A provider answers the calls for one target with wrong and hostile responses of all kinds. The
+// other target is not affected, the number of calls is limited, and no secret leaks.
 func TestARudeProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -89,8 +89,8 @@ targets:
 				t.Errorf("%d tokens of the other target in %v", taken, took)
 			}
 			after := service.Totals()
-			// Each response of unknown meaning costs one order of the depth of 3. These orders end
-			// after 3 s.
+			// A response that poold cannot interpret leaves an order with an unknown outcome. There
+			// are at most 3 of these orders at a time, the depth, and each ends after 3 s.
 			if n := after.ByAction[simulated.Submit] - before.ByAction[simulated.Submit]; n > taken+20 {
 				t.Errorf("%d submits in 12 s for %d tokens of the other target", n, taken)
 			}
@@ -108,15 +108,15 @@ targets:
 	}
 }
 
-// load requests tokens like a client that repeats its request after a 503 or a refused connection. It
+// load sends requests for tokens, and repeats a request after a 503 or a refused connection. It
 // counts the outcomes.
 type load struct {
 	replicas      func() []*process
-	goes          *process // replica that is stopped meanwhile; nil = no replica
+	goes          *process // replica that is stopped during the load; nil = no replica
 	served        atomic.Int64
-	failed        atomic.Int64 // number of responses with neither a token nor a reason to repeat
+	failed        atomic.Int64 // number of requests that failed and that a client would not repeat
 	why           atomic.Value // reason of the last failure
-	refused, cut  atomic.Int64 // number of new and of used connections to the replica goes that ended without a response
+	refused, cut  atomic.Int64 // number of connections to the replica goes that ended without a response: new ones, and ones that were used before
 	empty         atomic.Int64 // number of responses with 503
 	slowest, next atomic.Int64
 	workers       sync.WaitGroup
@@ -160,7 +160,7 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 }
 
 // Redis is gone for ten seconds under load. The first calls get a 503 within a second, and later
-// calls get it at once. Nothing is bought. Within two seconds of the return of Redis tokens are
+// calls get a 503 at once. Nothing is bought. Within two seconds after Redis is back, tokens are
 // handed out. The test runs alone, because it measures tenths of a second.
 func TestRedisIsGoneUnderLoad(t *testing.T) {
 	testkit.WithoutRace(t)
@@ -209,8 +209,8 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
 }
 
-// A replica is stopped under load. If a client repeats refused requests, none of its requests fails.
-// After the next start the ledger balances. TestConnectionsOfAStop tests the connections.
+// A replica is stopped under load. If clients repeat refused requests, no request fails. After the
+// next start the ledger balances. TestConnectionsOfAStop tests the connections.
 func TestStopUnderLoad(t *testing.T) {
 	const callers = 20
 	t.Parallel()
@@ -231,9 +231,10 @@ func TestStopUnderLoad(t *testing.T) {
 	if l.failed.Load() > 0 {
 		t.Errorf("%d requests failed: %v", l.failed.Load(), l.why.Load())
 	}
-	// When the port closes, each caller may have one request in flight. Its connection may not be
-	// accepted yet, which is common on a busy machine, or it may be an idle connection that is being
-	// closed. As the sums below show, such a request takes no token.
+	// When the port closes, each caller may have one request in flight. The server may not have
+	// accepted its connection yet, which is common on a busy machine. Or the server may just close
+	// the idle connection that the request uses. As the sums below show, a request on such a
+	// connection takes no token.
 	if refused, cut := l.refused.Load(), l.cut.Load(); refused+cut > callers {
 		t.Errorf("%d new and %d used connections of %d callers ended without an answer", refused, cut, callers)
 	}

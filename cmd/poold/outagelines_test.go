@@ -16,9 +16,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestOutagesInWords causes the outages of docs/operating.md, one after the other. Each is one line of the status
-// with its time, cause, consequence and action, and the line ends with the outage. The log shows no key, and leaves
-// out unknown times. TestTheStoreIsAway has the outages of PostgreSQL and DynamoDB.
+// TestOutagesInWords causes the outages of docs/operating.md, one after the other. The status shows
+// each outage as one line with its time, cause, consequence and action. The line disappears when
+// the outage ends. The log contains no key, and no unknown times. TestTheStoreIsAway covers the
+// outages of PostgreSQL and DynamoDB.
 func TestOutagesInWords(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -65,7 +66,7 @@ func TestOutagesInWords(t *testing.T) {
 			p.order(method, "/pool/"+target+path, "", http.StatusNoContent)
 		}
 	}
-	// fullThreads waits for the state before each outage. The targets are empty, so that they order.
+	// fullThreads empties the targets, so that they order, and waits until all threads are in use.
 	fullThreads := func(after string) {
 		t.Helper()
 		each(http.MethodDelete, "/tokens")

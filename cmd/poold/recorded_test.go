@@ -23,8 +23,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A simulation of a recorded hour and a simulation of the trace of the same requests have the same
-// figures.
+// The simulation of a recorded hour has the same figures as the simulation of a trace with the same
+// requests.
 func TestSimulateFromHistory(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -47,8 +47,8 @@ func TestSimulateFromHistory(t *testing.T) {
 	requests := 0
 	for tenth := 13; tenth < 12000; tenth += int(random.ExpFloat64() * 200) {
 		requests++
-		// Each minute belongs to one of the two recorders, because the last write of a minute
-		// replaces earlier writes.
+		// Each minute goes to only one of the two recorders, because a later write for the same
+		// minute replaces earlier writes.
 		replicas[tenth/600%2].Note(login, from.Add(time.Duration(tenth)*100*time.Millisecond+time.Duration(random.IntN(100))*time.Millisecond))
 		fmt.Fprintf(&trace, "%d.%d\n", tenth/10, tenth%10)
 	}
@@ -115,8 +115,8 @@ func TestSimulateFromHistory(t *testing.T) {
 	}
 }
 
-// The simulation replays a daemon's response from its start. The target's windows are the windows of
-// that day, and the spend per day includes the whole time of the response.
+// The simulation begins at the start of the recorded period. The target's windows are the windows
+// of that day. The amount spent per day is an average over the whole period.
 func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	testkit.WithoutRace(t)
 	answer := ""
@@ -141,8 +141,8 @@ func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	if code, out, _ := tell("2026-01-05T14:00:00.000Z"); code != 0 || !strings.Contains(out, `"hits": 0,`) {
 		t.Errorf("on a Monday: exit %d: %s", code, out)
 	}
-	// A fixed depth also buys during hours without requests. Here it buys for 12 hours, and then for
-	// the time that --length sets.
+	// A fixed depth also buys during hours without requests. The first run lasts the recorded 12
+	// hours, and the next runs last as long as --length says.
 	perDay := func(args ...string) float64 {
 		_, out, _ := tell("2026-01-07T01:59:00.000Z", append(args, "--price", "1000", "--refill", "fixed", "--depth", "1")...)
 		var of simulate.Money

@@ -28,7 +28,7 @@ type world struct {
 	letters  string // folder of the dead letters
 }
 
-// terms contains the lines of the configuration file in which the tests differ.
+// terms contains the settings of the configuration file that differ between the tests.
 type terms struct {
 	pace     string // first poll and interval; "" = short times
 	timeout  string // timeout of a task; "" = 8s
@@ -81,7 +81,7 @@ func (w *world) start(t testing.TB, env ...string) *process {
 	return startPoold(t, w.config, "", env...)
 }
 
-// sales returns the provider's sales by the hash of their tokens.
+// sales returns the provider's sales, as a map from the hash of the token.
 func sales(books simulated.Ledger) map[string]simulated.Sale {
 	byToken := map[string]simulated.Sale{}
 	for _, sale := range books.Sales {
@@ -120,7 +120,7 @@ func (w *world) drain(t *testing.T, p *process, seen map[string]bool) int {
 	}
 }
 
-// atRest waits until the target is full and nothing is under way.
+// atRest waits until the target is full and has no order in flight.
 func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStatus {
 	t.Helper()
 	var s targetStatus
@@ -132,8 +132,8 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 }
 
 // One of two replicas kills itself at each step of an order, and the other replica takes over.
-// Nothing is bought twice. Every solved task is collected, except the task of a submission that the
-// kill interrupted.
+// Nothing is bought twice. The token of every solved task is collected, except if the kill
+// interrupted the submit of the task.
 func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -141,8 +141,8 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	for _, step := range []struct {
 		point     string
 		callbacks bool
-		lost      int // orders with an unknown end
-		forgone   int // how many orders with an unknown end were really bought
+		lost      int // orders with an unknown outcome
+		forgone   int // orders with an unknown outcome that the service sold
 	}{
 		{point: "placed"},
 		{point: "marked", lost: 1},
@@ -202,19 +202,19 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	}
 }
 
-// A single replica is killed with orders under way. When it is started again, it collects these
-// orders.
+// A single replica is killed with orders in flight. After its restart, it collects the tokens of
+// these orders.
 func TestTheRestartedCollects(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 7*time.Second
 	// An order cannot be adopted before its lease of 5 s has expired. On a busy machine the next
-	// start also takes a while, so older orders would reach their timeout.
+	// start also takes some time. With the usual timeout, the older orders would reach it.
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
-	// The test waits until the ids of the tasks are also stored, because a kill before that costs an
-	// order (promise 6).
+	// The test also waits until the ids of the tasks are stored, because a kill before that time
+	// costs an order (promise 6).
 	testkit.Within(t, 20*time.Second, "the orders to be under way", func() bool {
 		s := first.target("login")
 		return ledger(t, w.provider).Totals.Submitted == 8 && s.Bought == 8 && s.InFlight == 8
@@ -258,7 +258,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 		callers.Wait()
 		w.atRest(t, other, 20*time.Second)
 	}
-	// The replica that continues late changes nothing.
+	// The stopped replica, which continues late, changes nothing.
 	time.Sleep(time.Second)
 	s := w.atRest(t, stopped, 20*time.Second)
 	books := ledger(t, w.provider)
@@ -270,9 +270,9 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	t.Logf("bought %d, sold %d, handed out %d, in stock %d, lost %d", bought, books.Totals.Submitted, served, s.Fresh, s.Lost)
 }
 
-// A fifth of the submits are accepted, but their responses are lost. With polling alone, the bought
-// orders never exceed the sum of the wanted and the unknown orders. With callbacks all bought orders
-// are collected.
+// A fifth of the submits are accepted, but their responses are lost. Without callbacks, the bought
+// orders never exceed the wanted orders plus the orders with an unknown outcome. With callbacks all
+// bought orders are collected.
 func TestLostSubmitAnswers(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -324,8 +324,9 @@ func TestLostSubmitAnswers(t *testing.T) {
 	}
 }
 
-// Eight replicas start at the same time on an empty Redis. By the provider's ledger, the number of
-// tasks never exceeds the concurrency, and the number of orders never exceeds the depth or a budget.
+// Eight replicas start at the same time on an empty Redis. According to the provider's ledger, the
+// number of simultaneous tasks never exceeds the concurrency, and the number of orders never
+// exceeds the depth or a budget.
 func TestEightReplicasStartAtOnce(t *testing.T) {
 	testkit.WithoutRace(t)
 	const concurrency, depth, budget = 7, 25, 32
@@ -368,7 +369,8 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			if bought := replicas[5].balance(); bought != books.Totals.Submitted {
 				t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
 			}
-			// The remaining tokens are handed out. Then the response names the budget and its end.
+			// After the remaining tokens are handed out, the response names the budget and the time
+			// when it has room again.
 			w.drain(t, replicas[1], map[string]bool{})
 			problem, retry := replicas[2].takeRefused("login")
 			if problem != "budget_exhausted" || retry < 50*time.Minute || retry > time.Hour {
@@ -380,7 +382,7 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 }
 
 // A wrong sitekey is corrected at a restart. The orders with the old sitekey are adopted, and their
-// polls fail because of the old sitekey. The corrected target does not count as faulty.
+// polls fail because of the old sitekey. These failures do not count for the corrected target.
 func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

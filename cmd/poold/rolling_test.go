@@ -14,9 +14,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// BenchmarkRollingReplacement replaces three replicas under load, one after another, by the binary in
-// POOLD_OTHER and then back, b.N times. Without this variable it uses the same binary. It fails if a
-// token is lost or repeated, or is bought and not accounted for.
+// BenchmarkRollingReplacement replaces three replicas under load, one after another, by the binary
+// in POOLD_OTHER and then back, b.N times. If this variable is not set, it uses the same binary. It
+// fails if a token is lost, handed out twice, or bought and not counted.
 func BenchmarkRollingReplacement(b *testing.B) {
 	other := poold
 	if path := os.Getenv("POOLD_OTHER"); path != "" {
@@ -85,13 +85,13 @@ func BenchmarkRollingReplacement(b *testing.B) {
 }
 
 // rollingLoad is a set of callers that send requests to the replicas in turn, as a load balancer
-// does. They skip a replica that is not there or stops.
+// does. They skip a replica that is stopping or is not running.
 type rollingLoad struct {
 	b        *testing.B
 	replicas []*atomic.Pointer[process]
 
 	tokens, solves, again atomic.Int64
-	longest               atomic.Int64 // time of one response in ns, including all attempts
+	longest               atomic.Int64 // longest time to a token in ns, including all attempts
 
 	mu   sync.Mutex
 	seen map[string]bool // hashes of the tokens
@@ -122,7 +122,7 @@ func (l *rollingLoad) call(ctx context.Context, caller int) {
 }
 
 // request sends a request to one replica and reports whether the replica responded with a token.
-// Because of the idempotency key the request may be sent again.
+// The request has an idempotency key, so it may be sent again.
 func (l *rollingLoad) request(client *http.Client, turn int, key string, solve bool) bool {
 	p := l.replicas[turn%len(l.replicas)].Load()
 	if p == nil {

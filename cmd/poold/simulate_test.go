@@ -36,7 +36,7 @@ targets:
     min: 2
 `
 
-// The output about a target has every documented field and is the same in each run. A flag overrides
+// The output for a target has every documented field, and is the same in each run. A flag overrides
 // the file.
 func TestSimulateTarget(t *testing.T) {
 	testkit.WithoutRace(t)

@@ -54,7 +54,7 @@ func TestSizes(t *testing.T) {
 	t.Logf("lines of Go that ship, by package:%s\n%6d  in all", table.String(), sum)
 }
 
-// The lines of packages, files and functions and the methods of a type are counted.
+// measure counts the lines of packages, files and functions, and the methods of types.
 func TestSizesAreMeasured(t *testing.T) {
 	const source = `package p
 

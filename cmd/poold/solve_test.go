@@ -20,7 +20,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// buying is a section of the configuration file. It allows purchases for /solve.
+// buying is the section of the configuration file that allows purchases for /solve.
 const buying = `solve: {owner: qa@example.com, pages: ["https://example.com/*"], images: true, budget: {per_day: 100000}}`
 
 // guest returns a body of POST /solve for an identity that no target has.
@@ -97,7 +97,7 @@ func same(body string) func(int) string { return func(int) string { return body 
 
 func noHeaders(int) []string { return nil }
 
-// claimStore is a store of claims, and the crashes that are tested with this store.
+// claimStore is a store of claims, with the crashes that are tested with this store.
 type claimStore struct {
 	redis, section func(t *testing.T) string // parts of the configuration file; nil = the usual part
 	crashes        []string                  // crash points of internal/purchase; "" = no crash
@@ -116,8 +116,8 @@ func claimStores(t *testing.T) map[string]claimStore {
 	}
 }
 
-// Equal requests that share their solve buy only one solve over all replicas. The same holds if the
-// replica that solves is killed at any point.
+// For equal requests that share their solve, all replicas together buy only one solve. This holds
+// even if the replica that solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
 	testkit.WithoutRace(t)
 	for name, b := range claimStores(t) {
@@ -140,7 +140,8 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 				}
 				first := w.start(t, env...)
 				replicas := []*process{first, w.start(t), w.start(t)}
-				// The first caller has the claim before the other callers send their requests.
+				// The first caller sends its request early, so that it has the claim before the
+				// other callers send theirs.
 				begun := make(chan *solvers, 1)
 				go func() { begun <- ask(t, replicas, 1, same(guest("shared", sharing)), noHeaders) }()
 				time.Sleep(300 * time.Millisecond)
@@ -167,8 +168,8 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 	}
 }
 
-// Requests that share nothing buy one solve each, even if many solves fail. Exactly one request gets
-// the error of each failure.
+// For each request that shares nothing, one solve is bought, even if many solves fail. Exactly one
+// request gets the error of each failure.
 func TestFailedSolves(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -185,8 +186,8 @@ func TestFailedSolves(t *testing.T) {
 	}
 }
 
-// Requests with the same Idempotency-Key buy one solve, if they are sent at the same time or after a
-// kill.
+// For requests with the same Idempotency-Key, only one solve is bought, whether they are sent at
+// the same time or after a kill.
 func TestRepeatedSolveBuysOne(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -244,7 +245,7 @@ func TestSharersHangUp(t *testing.T) {
 	hangUp(200, "all", time.Second)
 	time.Sleep(2500 * time.Millisecond)
 	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
-	// The token waits in the pool, or it was taken for the claim, which has no caller yet.
+	// The token is in the pool, or it was already taken for the claim, which has no caller.
 	if err != nil || code != http.StatusOK || a.Source != "pool" && a.Source != "solve" {
 		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
 	}
@@ -273,7 +274,8 @@ func TestSolveBudgetHolds(t *testing.T) {
 	if sold > 20 || len(c.tokens) > 20 {
 		t.Errorf("%d solves were bought with a budget of 20", sold)
 	}
-	// Orders of the killed replicas keep their part of the budget until other replicas remove them.
+	// Orders of the killed replicas use a part of the budget until other replicas remove them, so
+	// not every caller is served.
 	if len(c.tokens) == 0 {
 		t.Errorf("no caller was served; %d failed", len(c.failed))
 	}
@@ -282,7 +284,7 @@ func TestSolveBudgetHolds(t *testing.T) {
 	}
 }
 
-// While callers wait for guests, at most one slot in four goes to a target without callers.
+// While callers of guests wait, at most one slot in four goes to a target without callers.
 func TestGuestsComeBeforeStock(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -294,7 +296,7 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	}
 	w := newWorld(t, o, terms{top: buying, provider: ", concurrency: 8", target: "}" + strings.TrimSuffix(more.String(), "}")})
 	p := w.start(t)
-	time.Sleep(2 * time.Second) // the targets are buying
+	time.Sleep(2 * time.Second) // until the targets buy
 	asked := time.Now()
 	c := ask(t, []*process{p}, 20, func(i int) string { return guest(fmt.Sprintf("guest/%d", i)) }, noHeaders)
 	if len(c.failed) > 0 {
@@ -309,14 +311,15 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 			others++
 		}
 	}
-	// Bids are served one after another. Bids under way when the callers came are not counted.
+	// Every fourth slot may go to a target. The 8 allows for bids that were already being served
+	// when the callers came.
 	if guests != 20 || others > 20/3+8 {
 		t.Errorf("%d slots went to targets while 20 callers waited, %d to these", others, guests)
 	}
 }
 
-// A guest becomes a target by a reload. Its earlier counts stay with the guests, and the target
-// counts only later events. No counter decreases, even when the target is removed.
+// A reload makes a guest a target. Its earlier counts stay with the guests, and the target counts
+// only later events. No counter decreases, even when the target is removed.
 func TestAGuestBecomesATarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: buying})
@@ -367,8 +370,8 @@ func TestAGuestBecomesATarget(t *testing.T) {
 	p.balance()
 }
 
-// With on_empty: solve a target buys while its budget lasts. Later callers are refused at once, but
-// not before the callers with orders in flight have their tokens.
+// With on_empty: solve, tokens are bought for callers until the budget is used up. Callers after
+// that are refused at once. The callers whose orders are in flight still get their tokens.
 func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{target: `, on_empty: solve, budget: {per_day: 3}`})
@@ -402,7 +405,7 @@ func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	if body, code, err := p.request(t.Context(), http.DefaultClient, "/pool/login/token", ""); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(body), `"paused"`) {
 		t.Errorf("paused: %d %s, %v", code, body, err)
 	}
-	if took := time.Since(began); took > 30*time.Second { // a wait until the timeout takes a minute
+	if took := time.Since(began); took > 30*time.Second { // a wait until the timeout would take a minute
 		t.Errorf("it took %v", took)
 	}
 	p.balance()
@@ -425,10 +428,10 @@ func TestPostgresGoesAway(t *testing.T) {
 		}
 		return code
 	}
-	// On a busy machine the server may need more time than a start waits.
+	// On a busy machine the database may need more time than the start of the daemon waits.
 	testkit.Within(t, 20*time.Second, "a shared solve", func() bool { return shared() == http.StatusOK })
 	server.Kill(t)
-	quickly := false // a busy machine may need several attempts
+	quickly := false // on a busy machine, several attempts may be necessary
 	for range 5 {
 		began := time.Now()
 		a, code, err := p.solve(t.Context(), http.DefaultClient, guest("away", sharing))

@@ -18,7 +18,8 @@ import (
 	"poold/internal/targets"
 )
 
-// solveDaemon answers POST /solve as the API does (docs/solve.md), and stores the last request.
+// solveDaemon answers POST /solve in the form of the API (docs/solve.md), and stores the last
+// request.
 type solveDaemon struct {
 	status int
 	answer string
@@ -75,7 +76,7 @@ func runSolve(t *testing.T, d *solveDaemon, env map[string]string, args ...strin
 	return runCommand(t, with, append([]string{"solve"}, args...)...)
 }
 
-// Every field of a request can be given on the command line, and arrives unchanged.
+// Every field of a request can be set on the command line, and its value arrives unchanged.
 func TestSolveFields(t *testing.T) {
 	dir := t.TempDir()
 	picture, proxy := filepath.Join(dir, "picture"), filepath.Join(dir, "proxy")

@@ -11,8 +11,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A file that passes the checks can name a backend that poold cannot open. The start ends with an
-// error that names the setting, and `poold history init` does the same.
+// A file that passes the checks can still have a backend that poold cannot open. Then the start and
+// `poold history init` end with an error that names the setting.
 func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pools.yaml")

@@ -117,7 +117,7 @@ func TestStatusOfSome(t *testing.T) {
 	}
 }
 
-// Texts of a daemon are written to stderr in one line each, without control sequences.
+// Each text from a daemon is written to stderr as one line, without control sequences.
 func TestHostileErrors(t *testing.T) {
 	answer, err := json.Marshal(map[string]any{"code": "bad\x1b[2J", "detail": strings.Repeat("漢", 10_000), "problems": []string{"a\nb\u009b"}})
 	if err != nil {

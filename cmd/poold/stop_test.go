@@ -65,9 +65,9 @@ func (c connection) waitForClose(what string) {
 	}
 }
 
-// For a second after a stop has started, requests get a response on new and on idle connections.
-// After each response the server closes the connection. Then idle connections close. A test of
-// httpapi covers responses to earlier requests.
+// During the first second of a stop, requests on new and on idle connections get a response. After
+// each response the server closes the connection. After this second, it closes the idle
+// connections. A test of httpapi covers requests that arrived before the stop.
 func TestConnectionsOfAStop(t *testing.T) {
 	t.Parallel()
 	const token = "/pool/login/token?wait=60s"

@@ -52,7 +52,7 @@ func (s *shakyStore) setFate(fate *dynamotest.Fate) {
 	s.fate.Store(fate)
 }
 
-// side is a daemon with a separate Redis and provider. It also has the times of the hand-outs.
+// side is a daemon with its own Redis and provider, and records the times of its hand-outs.
 type side struct {
 	w *world
 	p *process
@@ -61,7 +61,7 @@ type side struct {
 	took []time.Duration
 }
 
-// newSide starts a side whose history is in a table.
+// newSide starts a side whose history is in a DynamoDB table.
 func newSide(t testing.TB, table, endpoint string) *side {
 	t.Helper()
 	o := quick()
@@ -139,7 +139,7 @@ func (s *side) count() int {
 	return len(s.took)
 }
 
-// quantile returns, for the given share of the hand-outs, their longest time in ms.
+// quantile returns a quantile of the times of the hand-outs, in ms.
 func (s *side) quantile(share float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,8 @@ func (s *side) quantile(share float64) float64 {
 }
 
 // While the store is dead, slow or throttling, no hand-out and no order is delayed. In the end the
-// store has each order. bench/outage measures this for longer, beside a daemon whose store works.
+// store has a record of each order. bench/outage measures the same for longer, and compares it with
+// a daemon whose store works.
 func TestTheStoreIsAway(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -170,9 +171,9 @@ func TestTheStoreIsAway(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "the status to be well again", func() bool { return s.p.historyStatus().OK })
 }
 
-// BenchmarkTheStoreIsAway runs two daemons side by side. The store of one daemon is dead, throttling,
-// or slow with a second for each operation. Then this store recovers. Each order must be recorded, or
-// counted as dropped because of a limit.
+// BenchmarkTheStoreIsAway runs two daemons side by side. The store of one daemon is dead,
+// throttling, or needs a second for each operation. Later this store recovers. Each order must then
+// be recorded, or counted as dropped because of a limit.
 func BenchmarkTheStoreIsAway(b *testing.B) {
 	for _, fault := range storeFaults {
 		b.Run(fault.name, func(b *testing.B) {

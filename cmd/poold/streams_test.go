@@ -14,9 +14,9 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// The page shows that its daemon was killed. When another daemon starts at the same address, the page
-// is live again by itself. A daemon with a hundred open streams ends as fast as a daemon without
-// streams.
+// The status page shows that its daemon was killed. When another daemon starts at the same address,
+// the page continues by itself. A daemon with a hundred open streams ends as fast as a daemon
+// without streams.
 func TestStreamsOutliveNoDaemon(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
@@ -52,7 +52,7 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	shows("Live")
 	t.Logf("live again after %v", time.Since(began))
 	for _, trouble := range page.Troubles() {
-		if !strings.HasPrefix(trouble, "network") { // this text says that the daemon was away
+		if !strings.HasPrefix(trouble, "network") { // this text says that the daemon was not reachable
 			t.Error(trouble)
 		}
 	}

@@ -54,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 			"fixed, depth 0: 0.0 % hits, 1.00 bought each; adaptive, max_waste 3: 0.0 % hits, 1.67 bought each"},
 		"no hit": {sure("--refill", "adaptive", "--depth", "60", "--price", "1000"),
 			"adaptive, max_waste 3: 0.0 % hits, none served, 2.00 spent a day; the nearest fixed depth is 0: 0.0 % hits, none served, 0.00 spent a day"},
-		// At night a fixed depth buys as many tokens as in the daytime.
+		// A fixed depth buys as many tokens at night as in the daytime.
 		"office": {adaptive("office:0.2", "--price", "2.99"), "adaptive, max_waste 3: 99.6 % hits, 1.02 bought each, 17.57 spent a day; " +
 			"the nearest fixed depth is 11: 99.7 % hits, 2.31 bought each, 39.90 spent a day"},
 		"office, fixed": {[]string{"--depth", "11", "--demand", "office:0.2", "--price", "2.99"}, "fixed, depth 11: 99.7 % hits, 2.31 bought each, " +
@@ -91,8 +91,8 @@ func TestRefillPageHasAVerdict(t *testing.T) {
 	}
 }
 
-// In the JSON output the money is three fields, and no other field depends on the price. In the text
-// output it is a line.
+// In the JSON output, three fields contain the money, and no other field depends on the price. In
+// the text output, one line contains the money.
 func TestSimulatedMoney(t *testing.T) {
 	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The image reports its version and commit. The Dockerfile sets variables that exist in the program,
-// and their values are used.
+// The image reports its version and commit. The variables that the Dockerfile sets exist in the
+// program and are used.
 func TestVersionOfTheImage(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
 	if err != nil {

@@ -33,9 +33,9 @@ func (p *process) windows() windows {
 	return s
 }
 
-// A POST at one of two replicas makes a window, which applies at both replicas. The tokens are ready
-// soon, and their number never exceeds the window's minimum. After the window, expired tokens are not
-// replaced.
+// A POST to one of two replicas creates a window, which applies at both replicas. The tokens are
+// ready soon, and there are never more tokens than the window wants. After the window, expired
+// tokens are not replaced.
 func TestWarmWindowByPost(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -107,13 +107,15 @@ func TestWarmWindowOfTheFile(t *testing.T) {
 	p.balance()
 }
 
-// The tokens of a future window are ordered one lead time before the window begins, and no earlier.
+// The tokens for a future window are ordered one lead time before the window begins, and not
+// earlier.
 func TestWarmWindowToCome(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	const tokens = 4
-	// Until lead times are known, a target expects first_poll + poll_interval, and at most 1.86 times
-	// that, here 1.7 s. The actual lead time is 0.6 s, because of the first poll.
+	// Until lead times are known, a target expects a lead time of about first_poll + poll_interval,
+	// and plans with at most 1.86 times this sum, which is 1.7 s. The actual lead time is 0.6 s,
+	// because of the first poll.
 	w := newWorld(t, punctual(200*time.Millisecond), terms{
 		depth: 8, pace: "first_poll: 600ms, poll_interval: 300ms", target: ", refill: adaptive",
 	})

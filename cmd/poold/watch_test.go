@@ -72,8 +72,8 @@ func startWatching(t *testing.T, d *watchedDaemon, args ...string) (printed *tes
 	}
 }
 
-// Each change is printed completely. A snapshot without a visible change is not printed. An interrupt
-// ends the command with success.
+// After each change the whole status is printed. A snapshot without a visible change is not
+// printed. An interrupt ends the command with success.
 func TestWatch(t *testing.T) {
 	d := &watchedDaemon{events: make(chan string)}
 	printed, stop := startWatching(t, d, "log*")
@@ -111,8 +111,8 @@ func TestWatchAsJSON(t *testing.T) {
 	}
 }
 
-// If a daemon has no streams, the command polls. It reports an error if the daemon has neither, or if
-// a response is not a stream.
+// If a daemon has no streams, the command polls. It reports an error if the daemon has neither
+// streams nor the status, or if a response is not a stream.
 func TestWatchWithoutStreams(t *testing.T) {
 	printed, stop := startWatching(t, &watchedDaemon{polled: someStatus})
 	testkit.Within(t, 20*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
@@ -188,8 +188,9 @@ func onTerminal(t *testing.T, env map[string]string, until string, args ...strin
 	return printed
 }
 
-// On a terminal the status has colours, unless NO_COLOR is set. It is drawn in place, and is cut to
-// the size of the terminal. No text of a token or a document can change the terminal.
+// On a terminal the status has colours, unless NO_COLOR is set. Each status replaces the previous
+// one on the screen, and is cut to the size of the terminal. No text of a token or a document can
+// change the terminal.
 func TestTerminal(t *testing.T) {
 	d := &watchedDaemon{polled: someStatus}
 	server := httptest.NewServer(d)

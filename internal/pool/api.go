@@ -90,8 +90,8 @@ type Request struct {
 	Parked func()
 	// Caller is the name of the caller. Only this caller can report on the token.
 	Caller string
-	// Idempotency identifies a repeatable take by the caller's name and its Idempotency-Key.
-	// "" = the take is not repeatable.
+	// Idempotency identifies a repeatable take by the caller's name and the Idempotency-Key. "" = the
+	// take is not repeatable.
 	Idempotency string
 	// MaxWaiting limits the tickets of the identity. At the limit, a request with a Wait is refused.
 	MaxWaiting int
@@ -99,7 +99,7 @@ type Request struct {
 	// 0 = no limit.
 	Rate    int
 	RatePer time.Duration
-	// EndOnFailure ends the wait with a *FailedError if an order failed and too few orders and tokens
+	// EndOnFailure ends the wait with a *FailedError if an order fails and too few orders and tokens
 	// are left for this caller; see Failure.Answer. Without EndOnFailure, the caller waits for the
 	// next order.
 	EndOnFailure bool
@@ -108,7 +108,7 @@ type Request struct {
 // Landing is a solved order on its way into the stock.
 type Landing struct {
 	Ref
-	// Call identifies one call of Settle over its retries. If an earlier try ended the order, a retry
+	// Call identifies one call of Settle and its retries. If an earlier try ended the order, a retry
 	// returns the result of that try and not Gone. "" = a random name.
 	Call      string
 	Provider  string

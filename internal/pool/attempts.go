@@ -35,10 +35,10 @@ func attemptsKept(a Attempt, guest bool) time.Duration {
 	return attemptsLife
 }
 
-// Attempts describes the orders of an identity that failed since its last solve, over all replicas.
-// The identity is bounded after three refusals, or after eight failures and refusals together. Place
-// then allows one order in 5 s. While the provider rejects the parameters, the interval grows from a
-// minute to an hour.
+// Attempts describes the failed orders of an identity since its last solve, over all replicas. The
+// identity is bounded after three refusals, or after eight failures and refusals together. Place
+// then allows one order in 5 s. While the provider rejects the parameters, the interval grows from
+// a minute to an hour.
 type Attempts struct {
 	Refused  int           // submits that the provider refused
 	Failed   int           // accepted orders that brought no token

@@ -64,7 +64,7 @@ func testBudgetsSlide(t *testing.T, o Options) {
 	if got := look(t, s, id); got.HourUsed != 0 || got.DayUsed != 3 {
 		t.Errorf("used: %d, %d", got.HourUsed, got.DayUsed)
 	}
-	// The hourly budget has room again, but the daily budget has not.
+	// The hourly budget has room again, and the daily budget has room for two more orders.
 	for range 2 {
 		if got := put(); !got.Placed {
 			t.Fatalf("in the next hour: %+v", got)
@@ -158,8 +158,8 @@ func TestABudgetOfOneWindowAlone(t *testing.T) {
 	}
 }
 
-// A budget forgets solves that left its window. A retry of an order does not change the time of its
-// solve.
+// A budget forgets solves that left its window. A repeated Place does not change the time at which
+// the solve was counted.
 func TestBudgetsForgetOldSolves(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		spend, began := s.keys(id).spend, time.Now()

@@ -47,8 +47,8 @@ func TestRedisClockIsSetBack(t *testing.T) {
 			if f := got.Figures; f.Bought != f.Hits+f.Expired+int64(got.Fresh) {
 				t.Errorf("%s: the books: %+v", name, got)
 			}
-			// Later purchases count as usual. The rate does not block takes for as long as the clock was set
-			// back.
+			// Later purchases count as usual. Earlier hand-outs, whose times are now in the future, do not
+			// count for the rate.
 			stock(t, s, id, 2, 0, lifetime)
 			if _, err := s.Take(t.Context(), limited); err != nil {
 				t.Errorf("%s: bought afterwards: %v", name, err)

@@ -230,7 +230,7 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 	return have, nil
 }
 
-// sweepBatch limits the identities that one exchange checks.
+// sweepBatch is the maximum number of identities that one exchange checks.
 const sweepBatch = 500
 
 const (

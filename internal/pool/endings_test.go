@@ -20,8 +20,8 @@ func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	return s
 }
 
-// A retried end ends the order once and gets the same answer. A different call finds no order.
-// Remembers returns true for as long as its comment says.
+// If a call that ends an order is retried, the order ends once, and the retry gets the same answer.
+// A different call finds no order. Remembers returns true for as long as its comment says.
 func TestEndingsAreRemembered(t *testing.T) {
 	for _, solved := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

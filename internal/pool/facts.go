@@ -15,7 +15,8 @@ type Facts struct {
 	Provider string           `json:"provider"`
 	Account  string           `json:"account,omitempty"` // identifies the account at the provider, independent of pools.yaml
 	Identity captcha.Identity `json:"identity,omitzero"` // the identity without its proxy
-	// In the stored form these two fields replace the fields of Identity. Elsewhere they are zero.
+	// In the stored form, these two fields replace the fields of Identity with the same names.
+	// Elsewhere they are zero.
 	Type       captcha.Type `json:"type"`
 	Enterprise bool         `json:"enterprise,omitempty"`
 

@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A master is killed while tokens land and are taken. The master's replica takes over within seconds.
-// No token is handed out twice.
+// A master is killed while tokens land and are taken. The master's replica takes over within
+// seconds. No token is handed out twice, unless Redis loses its take in the failover.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {

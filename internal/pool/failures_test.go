@@ -207,8 +207,8 @@ func testRepeatedLandingsAndCallbacksEndAWait(t *testing.T, o Options) {
 	wantFailed(t, elsewhere, FailedError{Reason: "the last"})
 }
 
-// A fifth of all replies are lost. Each failure still ends one wait, even if the end of the order or
-// the take is retried.
+// A fifth of all replies are lost. Each failure still ends one wait, even if Fail or the take is
+// retried.
 func testFailuresSurviveLostReplies(t *testing.T, o Options) {
 	o.Prefix = "test-lost failures"
 	s, id := open(t, o), identity("lost failures")

@@ -20,16 +20,16 @@ type Query struct {
 	// enough.
 	Keep bool
 	Hour bool // whether the Stock includes the last hour; see Stock.Hour
-	Want int  // number of tokens that the policy wants, for the last hour; -1 = unknown
+	Want int  // number of tokens that the policy wants; see Period.Want; -1 = unknown
 }
 
 const (
 	// keyLife is how long an identity's keys exist after the last look with Keep. The time should
 	// exceed any period in which all replicas are down.
 	keyLife = 30 * 24 * time.Hour
-	// leftKeyLife is how long an identity's keys exist after its last target was removed. A token and
-	// an order live for at most a day each. So the figures still count the purchases of a replica
-	// with an older pools.yaml.
+	// leftKeyLife is how long an identity's keys exist after its last target was removed. An order and
+	// its token live for at most a day each. So the figures outlive all purchases of a replica with an
+	// older pools.yaml.
 	leftKeyLife = 50 * time.Hour
 )
 

@@ -205,10 +205,10 @@ type Failure struct {
 	// history gets no record.
 	Asked *Asked
 	// Answer ends the wait of one caller if the pending callers outnumber the remaining orders and
-	// fresh tokens. Fail chooses the longest-waiting caller of the order's owner, or else the
-	// longest-waiting caller of all replicas. Fail removes the caller's ticket, so that no other
-	// order is placed for this caller. If Request.EndOnFailure is set, the caller's Take fails with
-	// Answer. If Answer is nil, no wait ends.
+	// fresh tokens. Fail chooses the longest-waiting caller at the replica that owns the order, or
+	// else the longest-waiting caller of all replicas. Fail removes the caller's ticket, so that no
+	// other order is placed for this caller. If Request.EndOnFailure is set, the caller's Take fails
+	// with Answer. If Answer is nil, no wait ends.
 	Answer *FailedError
 	Margin time.Duration // margin of the identity; required with Answer
 	// Attempt decides how the failure counts for the identity's bound. The bound reports Reason.

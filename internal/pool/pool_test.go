@@ -16,8 +16,8 @@ import (
 func testOrderLandsAndIsTaken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("a")
 
-	// The depth of two allows two orders and refuses a third one. A retry for one of the two orders
-	// counts once.
+	// The depth of two allows two orders and refuses a third one. A repeated call for one of the two
+	// orders does not count again.
 	for _, step := range []struct {
 		order  string
 		placed bool

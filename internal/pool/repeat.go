@@ -31,7 +31,7 @@ func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, li
 	return err
 }
 
-// Repeat returns the token of an identity that was handed out for an Idempotency-Key, until the
+// Repeat returns the token that was handed out for an identity and an Idempotency-Key, until the
 // token dies. Repeat changes neither the stock nor the figures. The result's TTL is computed with
 // this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {

@@ -100,7 +100,7 @@ func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 		if got := <-gather(t, replica, short, 1); !isEmpty(got.err) {
 			t.Fatalf("after its wait: %+v", got)
 		}
-		if replica == two { // another call removes the holder of the other replica
+		if replica == two { // a later call removes the other replica from the ticket's holders
 			testkit.Within(t, 20*time.Second, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
 		}
 		if got := look(t, one, id); got.Waiting != 1 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Take hands out one token. Take returns when the wait ends, at the latest.
+// Take hands out one token. Take returns at the latest when the wait ends.
 //
 // Errors: *EmptyError, *RateError, *FailedError, ErrConflict, redisdb.ErrDown, ErrClosed, and the
 // context's error if the caller hung up. If the caller hung up after Redis handed out its token, the

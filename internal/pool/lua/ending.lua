@@ -4,13 +4,13 @@
 -- KEYS   tickets seen failures sale
 -- ARGV   order call channel identity owner margin_ms answer
 
--- failures_ms is how long Redis stores the answer for a failed caller. The caller's queue calls
--- take.lua twice a second.
+-- failures_ms is how long Redis stores the answer for a failed caller. This is more than enough,
+-- because the caller's queue calls take.lua twice a second.
 local failures_ms = 60000
 
 -- ended_before returns the reply for an order that no longer exists. If an earlier try of the same
--- call ended the order, this is the reply of that try (1, or 2 for a repeated token). Otherwise the
--- function returns 0.
+-- call ended the order, the result is the reply of that try (1, or 2 for a repeated token).
+-- Otherwise the function returns 0.
 local function ended_before()
   local last, rest = string.match(redis.call('GET', KEYS.sale) or '', '^([^|]*)|(.*)$')
   return last ~= ARGV.call and 0 or rest == 'repeated' and 2 or 1

@@ -7,7 +7,7 @@
 --        kind: 1 = bought and failed; late = bought and failed by timeout, so the price is spent;
 --          lost = the service may have solved the order; 0 = not bought, so the budget is released
 --        owner: replica that must own the order; '' = a callback, which needs no lease
---        call: identifies this call over its retries
+--        call: identifies this call and its retries
 --        message: message to all replicas if the owner is ''
 --        answer: text for a caller whose wait this failure ends, '' = none
 --        effect: how the failure counts for the bound: refused, failed, hopeless or '' (not at all)

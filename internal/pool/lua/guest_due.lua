@@ -1,5 +1,5 @@
--- Leases guests that are due for a check to a replica. The guests become due again after retry_ms, in
--- case that replica dies.
+-- Gives a replica the leases of guests that are due for a check. The guests become due again after
+-- retry_ms, in case this replica dies.
 --
 -- KEYS   guests
 -- ARGV   limit retry_ms, then identities;

@@ -3,7 +3,7 @@
 -- KEYS   sale stats verdicts
 -- ARGV   accepted call;
 --        accepted: 1 or 0
---        call: identifies this call over its retries
+--        call: identifies this call and its retries
 -- Reply  {outcome age_ms seller};
 --        outcome: 1 the report was counted; 0 the sale is unknown or too old; -1 an earlier report was
 --          counted

@@ -9,7 +9,7 @@
 --        lead_ms: lead time of the order for the identity's list, 0 = none
 --        rest: list element without death and birth
 --        owner: replica that must own the order; '' = a callback, which needs no lease
---        call: identifies this call over its retries
+--        call: identifies this call and its retries
 --        seller: provider|task
 --        sale_ms: how long the sale is kept after the token's death
 --        hash: hash of the token's text, '' = another token may have the same text

@@ -59,8 +59,8 @@ local length                        -- length of the list; tokens are removed on
 local used, first_free, taken = {}, 0, {} -- used indexes of the list, the first unused index, elements to remove
 
 -- held_elsewhere reports whether any replica still holds the ticket of an Idempotency-Key. Several
--- replicas can hold it, so `seen` has a member "ticket|replica" for each holder. Older versions read
--- the member that is only the ticket.
+-- replicas can hold it, so `seen` has a member "ticket|replica" for each holder. Older versions of
+-- poold read the member that is only the ticket.
 local function held_elsewhere(ticket)
   for _, name in ipairs(redis.call('ZRANGE', seen, 0, -1)) do
     if string.sub(name, 1, #ticket + 1) == ticket .. '|' then

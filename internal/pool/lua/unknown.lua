@@ -1,5 +1,5 @@
 -- Records that an order may or may not have been bought. The order then counts as bought and exists
--- until its deadline. Only a callback can settle it.
+-- until its deadline. While its task is unknown, only a callback can settle it.
 --
 -- Uses   journal
 -- KEYS   orders journal leases stats

@@ -6,7 +6,7 @@
 --        tokens: number of tokens, 0 = remove all windows
 --        begins_ms, ends_ms: times, counted from now
 --        limit: maximum number of the identity's windows
---        caller: name of a caller with a caller_limit, '' = a caller without
+--        caller: name of a caller with a caller_limit, '' = a caller without a limit
 --        caller_limit: maximum number of the caller's windows
 -- Reply  1 the window is stored or not needed, 0 there are too many windows
 -- Errors WRONGTYPE and OOM before any change
@@ -49,8 +49,8 @@ for _, w in ipairs(windows) do
   end
 end
 
--- Windows of callers with a limit count against the limit of the identity only for such callers. So
--- such windows never prevent a window of a caller without a limit.
+-- If the caller has no limit, the windows of callers with a limit do not count against the limit of
+-- the identity. So they never prevent a window of a caller without a limit.
 local caller, maker = ARGV.caller, pairs_of(redis.call('HGETALL', KEYS.warmers))
 local own, limited, makers = 0, 0, {}
 for _, member in ipairs(kept) do
@@ -76,7 +76,8 @@ if caller ~= '' then
   makers[#makers + 1] = {member, caller}
 end
 redis.call('ZADD', KEYS.warm, ms(ends), member)
--- The hash is written anew, without windows that have ended or that an older version dropped.
+-- The hash is written anew, without windows that have ended or that an older version of poold
+-- dropped.
 redis.call('DEL', KEYS.warmers)
 for _, made in ipairs(makers) do
   redis.call('HSET', KEYS.warmers, made[1], made[2])

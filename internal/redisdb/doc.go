@@ -5,7 +5,7 @@
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
 //	hook.go     the time limit of each exchange, and the conversion of errors to ErrDown
-//	dial.go     connections that are not used again after one to the same server broke
+//	dial.go     connections that are dropped when another connection to the same server breaks
 //	script.go   loading scripts
 //	call.go     running scripts, one or many in an exchange
 //	types.go    errors that name a key which holds another program's value
@@ -22,7 +22,7 @@
 //
 // # Keys
 //
-//	PREFIX:probe:{0}  string  written by the probe; in a cluster there is one at each master
+//	PREFIX:probe:{0}  string  written by the probe; in a cluster, there is one such key at each master
 //	PREFIX:wake       the channel. A message is an identity or the key of a claim, or
 //	                  "identity order how" after a callback; an empty message has no meaning
 //

@@ -169,8 +169,8 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// withTLSHint extends the reason of a server that has never worked. withTLSHint suggests that only
-// one of the server and the address uses TLS.
+// withTLSHint extends the reason of a server that has never worked. The hint says that the server
+// may use TLS although the address does not, or the reverse.
 func withTLSHint(reason string, secure bool) string {
 	switch {
 	case secure && reason == reasonSilent:

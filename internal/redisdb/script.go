@@ -156,8 +156,8 @@ func (h header) names() map[string]string {
 	return numbers
 }
 
-// resolveNames replaces the names in the text of a file. resolveNames adds the names that it finds to
-// used.
+// resolveNames replaces the names in the text of a file. resolveNames adds the names that it finds
+// to the map used.
 func resolveNames(file, text string, names map[string]string, used map[string]bool) string {
 	if bare := bareNumber.FindString(text); bare != "" {
 		panic("redisdb: " + file + ".lua uses " + bare + " instead of a name")

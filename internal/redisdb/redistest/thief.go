@@ -69,8 +69,8 @@ func (t *Thief) strike(request []byte) bool {
 	return true
 }
 
-// struckConn is a connection of a Thief. Only one goroutine at a time may use it. go-redis observes
-// this.
+// struckConn is a connection of a Thief. Only one goroutine at a time may use it. go-redis follows
+// this rule.
 type struckConn struct {
 	net.Conn
 	thief  *Thief

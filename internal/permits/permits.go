@@ -95,9 +95,9 @@ func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, 
 	return Permit{OK: r.Is("outcome"), At: pool.RedisTime(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
 }
 
-// writeName writes the provider's name to Redis. Even replicas whose pools.yaml lacks the provider
-// then find its permits. For each provider, writeName makes at most one exchange with Redis per
-// nameEvery.
+// writeName writes the provider's name to Redis. With this name, even replicas whose pools.yaml
+// lacks the provider find its permits. For each provider, writeName makes at most one exchange with
+// Redis per nameEvery.
 func (s *Permits) writeName(ctx context.Context, provider string) error {
 	return s.noted.Do(provider, func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()

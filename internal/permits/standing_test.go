@@ -196,8 +196,8 @@ func TestTurnsOfABoundedProvider(t *testing.T) {
 	})
 }
 
-// Replicas that meet the same fault agree on its start and its next probe. A fault that began after
-// the answered call was sent is a new fault.
+// Replicas that report the same fault agree on the start of the fault and on the time of the next
+// probe. A fault that began after the answered call was sent is a new fault.
 func TestReportsOfOneFault(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
 		report := func(s *Permits, f Fault) {

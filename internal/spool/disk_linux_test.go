@@ -61,9 +61,9 @@ func kept(t *testing.T) (s *spool.Spool, dir string) {
 	return s, dir
 }
 
-// If the process can open no more files, each call returns this error. The limit of open files
-// prevents first opening the folder, and then opening a file in it. The letters and the counts
-// stay, no unfinished file is left, and the call can be repeated.
+// If the process can open no more files, each call returns EMFILE. With 0 files, the folder cannot
+// be opened. With 1 file, no file in the folder can be opened. The letters and the counts stay, no
+// unfinished file is left, and the call can be repeated.
 func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	one, two, three := letter(1), letter(2), letter(3)
 	both := []spool.Letter{one, two}
@@ -98,8 +98,8 @@ func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	}
 }
 
-// A power cut would lose a folder whose name is not synced, with its letters. So a new folder that
-// cannot be synced is removed, and the next call makes and syncs the folder again.
+// If the name of a folder is not synced, a power cut loses the folder and its letters. So a new
+// folder that cannot be synced is removed, and the next call makes and syncs the folder again.
 func TestNewFolderIsSyncedOrRemoved(t *testing.T) {
 	top := t.TempDir()
 	s := spool.New(filepath.Join(top, "deep", "letters"))
@@ -149,7 +149,7 @@ func TestRemoveReportsAFolderInTheWay(t *testing.T) {
 	}
 }
 
-// nobody is a user for whom the modes of files matter.
+// nobody is a user to whom the modes of files apply, unlike root.
 const nobody = 65534
 
 // asNobody calls do without the rights of root. Only the folder top, which the user owns, is

@@ -218,7 +218,8 @@ func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 	}
 }
 
-// Bad files appear while letters are stored, removed and listed. Exactly the bad files are set aside.
+// Bad files appear while letters are stored, removed and listed. All bad files, and no other files,
+// are set aside.
 func TestBadFilesAppearDuringOtherCalls(t *testing.T) {
 	s := opened(t)
 	var aside atomic.Int64

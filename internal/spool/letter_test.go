@@ -112,7 +112,7 @@ func TestAListWithoutAFolderIsEmpty(t *testing.T) {
 	}
 }
 
-// A bad file is also set aside if a listing finds it first.
+// Show also sets bad files aside.
 func TestAListSetsABadFileAside(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(0), letter(2))

@@ -338,7 +338,7 @@ func TestBadFilesAreBounded(t *testing.T) {
 	}
 	spoil(5, 6, 0)
 
-	s.plant(t, nameOf("6")+".ABC234.bad", "rubbish") // from a former version with a higher limit
+	s.plant(t, nameOf("6")+".ABC234.bad", "rubbish") // from a former version of poold with a higher limit
 	s.mustKeep(t, letter(1), letter(2), letter(3))
 	again := s.twin() // also after a restart
 	again.mustOpen(t)
@@ -363,7 +363,7 @@ func TestOpenCleansUpAfterACrash(t *testing.T) {
 		s.plant(t, f, encoded(t, letter(2)))
 	}
 	s.plant(t, "letter-ABC234.tmp", `{"version":1,"or`)
-	// A former version gave a letter its name by a hard link.
+	// A former version of poold gave a letter its name by a hard link.
 	if err := os.Link(s.path(letter(1)), filepath.Join(s.dir, "letter-XYZ.tmp")); err != nil {
 		t.Fatal(err)
 	}

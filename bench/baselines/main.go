@@ -2,7 +2,7 @@
 // return a text of a token's size over HTTP.
 //
 //	baselines bare LISTEN              net/http alone: the handler waits for another goroutine
-//	baselines lpop LISTEN REDIS LIST   the obvious program: echo, and one LPOP per request
+//	baselines lpop LISTEN REDIS LIST   a simple program: echo, and one LPOP per request
 package main
 
 import (
@@ -48,7 +48,7 @@ func bareHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer := make(chan []byte, 1)
 		asked <- answer
-		_, _ = w.Write(<-answer) // an error is ignored: the caller hung up
+		_, _ = w.Write(<-answer) // the error is ignored, because it means that the caller hung up
 	})
 }
 

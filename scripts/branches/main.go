@@ -1,6 +1,6 @@
 // Command branches lists the error branches that no test enters: bodies of if statements and cases
 // of switch statements whose condition reads an error. The command skips packages that only support
-// tests. The arguments are profiles of go test -coverprofile. A run with GOCOVERDIR also covers
+// tests. The arguments are coverage profiles of go test. With GOCOVERDIR, the coverage includes
 // processes that tests start, except killed processes.
 //
 //	mkdir covered
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// list prints the error branches that no profile shows as entered.
+// list prints the error branches that were not entered according to any profile.
 func list(profiles []string) error {
 	entered := map[string]map[position]int{}
 	for _, profile := range profiles {

@@ -1,5 +1,5 @@
-// The clients whose host is fixed in their code, with their default options: they reach poold by
-// the names of the services.
+// These clients have a host that is fixed in their code. They run with their default options, and
+// reach poold by the names of the services.
 "use strict";
 const anticaptcha = require("@antiadmin/anticaptchaofficial");
 const { Solver } = require("@2captcha/captcha-solver");
@@ -58,7 +58,8 @@ function antiCaptcha(key, stranger, page, picture) {
   };
 }
 
-// Returns the clients. Leaves out the lines in which anticaptchaofficial says that it waits.
+// Returns the clients. Removes from the output the lines in which anticaptchaofficial says that it
+// waits.
 module.exports = (key, stranger, page, picture) => {
   console.log = ((print) => (line) => /task with ID|waiting|not yet ready/.test(line) || print(line))(console.log);
   return [

@@ -1,4 +1,5 @@
-// A solving service that solves every CAPTCHA at once, except those with the sitekey "unsolvable".
+// A solving service that solves every CAPTCHA at once, except CAPTCHAs with the sitekey
+// "unsolvable".
 "use strict";
 const http = require("node:http");
 

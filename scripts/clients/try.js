@@ -57,7 +57,8 @@ async function says(client, what, want, call) {
   assert(typeof want === "string" ? String(got).includes(want) : want(got), `${client}, ${what}: ${got}, want ${want}`);
 }
 
-// The client of 2captcha has no option for the address of the service; docs/clients.md shows the same remedy.
+// The client of 2captcha has no option for the address of the service. This class overrides the
+// address, as docs/clients.md shows.
 class Pooled extends Solver {
   get in() { return address + "/in.php"; }
   get res() { return address + "/res.php"; }
@@ -117,7 +118,8 @@ function capMonster() {
 
 const isToken = (got) => /^TOKEN\.\d+$/.test(got);
 const isLeft = (got) => got > 800 && got < 1000;
-// The expected result of each call. If the clients have different words for an error, there is one result for each client.
+// The expected result of each call. If the clients describe an error differently, there is one
+// result for each client.
 const wanted = {
   "recaptcha v2": isToken, "recaptcha v3": isToken, hcaptcha: isToken, turnstile: isToken,
   image: "text", balance: isLeft, "good report": "OK_REPORT_RECORDED", "bad report": "OK_REPORT_RECORDED",
@@ -140,7 +142,7 @@ async function tryAll() {
   const hits = (await targets()).reduce((sum, t) => sum + t.hits, 0);
   assert.strictEqual(hits, 10, "not each token was in the pool at the first poll");
 
-  for (const client of clients) { // each of them takes the last token
+  for (const client of clients) { // each client takes the last token
     await says(client.name, "from a pool of two", isToken, client.dry);
   }
   await until("the budget to be used up", async () => (await targets()).find((t) => t.name === "dry").state === "budget");
@@ -168,7 +170,8 @@ function freePort() {
   });
 }
 
-// The hosts of these clients are fixed: poold listens at their port with a certificate for their names.
+// Tries the clients with a fixed host. poold listens at their port with a certificate for their
+// names.
 async function tryFixedHosts() {
   await until("full pools", async () => (await targets()).every((t) => t.fresh === t.depth));
   const refusal = "Received API error ERROR_DOMAIN_NOT_ALLOWED: target ts has another pageurl (https://e.example.com/ts)";

@@ -20,12 +20,13 @@ import (
 const (
 	crowd     = 500 // targets
 	perSecond = 10  // takes per second, from random targets
-	// longestTask is the maximum duration of a task of the page, by the browser's long-task timing.
+	// longestTask is the maximum duration of a task of the page, as measured by the browser's
+	// long-task timing.
 	longestTask = 200 * time.Millisecond
 )
 
-// fluid opens the page of many targets in a browser for the given time. The test fails if a task of
-// the page takes too long or the heap of the page grows.
+// fluid opens the status page of many targets in a browser for the given time. It returns an error
+// if a task of the page takes too long or the heap of the page grows.
 func fluid(ctx context.Context, lasts time.Duration) error {
 	dir, err := build(ctx)
 	if err != nil {
@@ -108,7 +109,7 @@ func watch(ctx context.Context, page *browsertest.Page, document string, lasts t
 		return fmt.Errorf("a task took %v, more than %v", worst, longestTask)
 	}
 	// The first measurement does not count, because the page has not received all figures yet. A
-	// figure takes less than twice as many heap bytes as JSON bytes.
+	// figure uses less than twice as many bytes on the heap as in the JSON document.
 	first, last := slices.Max(heaps[1:4]), slices.Min(heaps[7:])
 	if grown := sizes[len(sizes)-1] - sizes[1]; last > first+first/10+2*grown {
 		return fmt.Errorf("the heap grew from %d kB to %d kB, the document by %d kB", first>>10, last>>10, grown>>10)

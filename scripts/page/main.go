@@ -1,12 +1,13 @@
 // Command page takes the screenshots of the status page for README and docs. The screenshots show a
 // daemon with some targets and an hour of history: in a light and a dark color scheme, on a phone,
-// without scripts, with 300 targets, just started, and with problems. The command needs redis-server and chromium. With the file axe.min.js of
-// axe-core, it also fails if axe-core finds a serious or critical problem on one of the pages.
+// without scripts, with 300 targets, just after its start, and with problems. The command needs
+// redis-server and chromium. With the file axe.min.js of axe-core, it also fails if axe-core finds
+// a serious or critical problem on one of the pages.
 //
 //	go run ./scripts/page docs/img [axe.min.js]
 //
-// With the arguments fluid and a duration, the command tests for this time whether a page of 500
-// targets stays fluid while it follows the stream. The machine must otherwise be idle:
+// With the arguments fluid and a duration, the command tests for this duration whether the page of
+// 500 targets stays responsive while it follows the stream. The machine must otherwise be idle:
 //
 //	go run ./scripts/page fluid 10m
 package main
@@ -171,7 +172,7 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	}
 	time.Sleep(s.settle)
 	if s.away {
-		if err := get(ctx, url+"/status.json"); err != nil { // the figures that the page shows afterwards
+		if err := get(ctx, url+"/status.json"); err != nil { // reads the figures that the page will show
 			return err
 		}
 		stopStore()
@@ -239,7 +240,7 @@ func (s *scene) take(url string, picture shot) error {
 	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // every user may read a picture
 		return err
 	}
-	if s.axe == "" || picture.scriptless { // axe-core is a script
+	if s.axe == "" || picture.scriptless { // axe-core is a script, which this page would not run
 		return nil
 	}
 	found, err := browsertest.Eval[string](page, s.axe+`
@@ -255,7 +256,7 @@ func (s *scene) take(url string, picture shot) error {
 type target struct {
 	name, owner, more string
 	depth             int
-	perMinute         float64 // requests a minute in the hour before the screenshots
+	perMinute         float64 // requests per minute in the hour before the screenshots
 	every             time.Duration
 	misses            float64
 }

@@ -37,18 +37,18 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// NotAsked is the code of a Submit without a call, because the service's protocol cannot express
-// the identity.
+// NotAsked is the error code of a Submit that made no call, because the service's protocol cannot
+// express the identity.
 const NotAsked = "cannot_be_asked"
 
-// Error is the type of all errors of calls, except ErrNotReady and the error of the caller's
+// Error is the type of all errors that calls return, except ErrNotReady and the error of the caller's
 // context.
 type Error struct {
 	Class Class
 	Code  string        // the service's error code, or a code of this package; never contains a key or a token
 	Delay time.Duration // for Capacity and Account: the time to wait before the next call; 0 = none
-	// Unknown means that the service may have accepted the failed Submit. The task then counts as
-	// bought.
+	// Unknown means that the Submit failed, but the service may have accepted the task. The task then
+	// counts as bought.
 	Unknown bool
 	Err     error // the cause, without the key; may be nil
 }
@@ -73,13 +73,13 @@ type Request struct {
 
 // Solution is the result of a solved task.
 type Solution struct {
-	// Token is the solution as the service wrote it. IsAnswer has accepted this text. If the solution
-	// consists of named values, captcha.Named parses the text.
+	// Token is the solution as the service wrote it. It has passed IsAnswer. If the solution consists
+	// of named values, captcha.Named parses Token.
 	Token     string
 	UserAgent string // the solver's browser; "" = unknown
-	// Dated means that the service states when the token was solved; only another poold is trusted.
-	// SinceSubmit is the time from the submission to the solve. It is negative if the solve came
-	// first.
+	// Dated means that the service states when the token was solved. Only another poold is trusted to
+	// state this. SinceSubmit is the time from the submission to the solve. It is negative if the
+	// token was solved before the submission.
 	Dated       bool
 	SinceSubmit time.Duration
 }
@@ -90,8 +90,8 @@ type StateKind string
 // The states of a provider, with their names in /status.json.
 const (
 	StateOK   StateKind = "ok"
-	StateBusy StateKind = "busy" // the service is full or asked for fewer calls; ends within seconds
-	StateDown StateKind = "down" // account fault, ban or outage; only one call in each turn is made, as a probe
+	StateBusy StateKind = "busy" // the service is full or asked for fewer calls; this ends within seconds
+	StateDown StateKind = "down" // account fault, ban or outage; in each turn the client makes only one call, as a probe
 )
 
 // Usable reports whether calls are possible now, or will be within seconds.

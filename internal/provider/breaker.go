@@ -24,23 +24,24 @@ type health struct {
 	outage   pause
 	failures int       // number of consecutive calls without a proper answer
 	last     string    // why the latest failed call had no proper answer
-	answered time.Time // when the client sent the latest call that got a proper answer; zero = none
+	answered time.Time // when the client sent the latest call that got a proper answer; zero = no such call
 
 	busySince, busyUntil time.Time
 	busyReason           string
-	backoff              time.Duration // the latest backoff; 0 = the next fault begins a series
+	backoff              time.Duration // the latest backoff; 0 = the next fault begins a new series of faults
 
-	balance *float64 // the value behind the pointer never changes
-	logged  string   // the reason that was logged last; "" = no fault
+	balance *float64 // balance that was read last; the value behind the pointer never changes
+	logged  string   // the last reason that was logged; "" = no fault
 }
 
 // noAnswer is the prefix of the reason for an outage.
 const noAnswer = "no proper answer: "
 
-// pause is a period in which only one call is made in each turn. A turn is a fixed interval.
+// pause is a period during which only one call is made in each turn. A turn is an interval of fixed
+// length.
 type pause struct {
 	on      bool
-	adopted bool          // for an outage: only other replicas observed this outage
+	adopted bool          // for an outage: this replica has not observed the outage, only other replicas have
 	began   time.Time     // when the fault was first observed
 	since   time.Time     // when the fault began or was last observed
 	turn    time.Time     // start of the next turn
@@ -50,11 +51,11 @@ type pause struct {
 	action  string        // for an account fault: the action of the failed call
 
 	polls    bool      // for an account fault: the service still answers polls
-	pollTurn time.Time // for an account fault: time of the next poll; an order that is about to expire may poll earlier
+	pollTurn time.Time // for an account fault: time of the next poll; an order that is about to expire may be polled earlier
 }
 
-// wait returns the time until Ready may grant a turn: until the start of the next turn, or until an
-// unused turn is granted again, whichever is earlier.
+// wait returns the time until Ready may grant a turn. This is the start of the next turn, or the
+// time at which Ready grants an unused turn again, whichever comes first.
 func (p *pause) wait(at time.Time) time.Duration {
 	wait := p.turn.Sub(at)
 	if !p.granted.IsZero() {
@@ -63,8 +64,8 @@ func (p *pause) wait(at time.Time) time.Duration {
 	return wait
 }
 
-// useTurn spends the turn that Ready granted. If Ready granted none, useTurn spends the
-// next turn, if its time has come. useTurn returns false if it spent no turn.
+// useTurn uses up the turn that Ready granted. If Ready granted no turn, useTurn uses up the next
+// turn, provided that the turn has started. useTurn returns false if it used up no turn.
 func (p *pause) useTurn(at time.Time) bool {
 	switch {
 	case !p.granted.IsZero():
@@ -124,14 +125,14 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// enter returns nil if the client may make a call, or else an error with the reason. A probe by an
-// operator is always allowed.
+// enter returns nil if the client may make a call, or else an error with the reason. An operator's
+// probe is always allowed.
 //
 //   - During an account fault, one submission is allowed in each turn. Polls are allowed, because
 //     the orders are paid; PollTurn limits their rate.
-//   - If this client observed an outage, one call of any kind is allowed in each turn. If only
-//     other replicas observed the outage, all calls are allowed, because this replica may still
-//     reach the service.
+//   - During an outage that this client observed, one call of any kind is allowed in each turn.
+//     During an outage that only other replicas observed, all calls are allowed, because this
+//     replica may still reach the service.
 //   - A report is allowed only while there is neither an account fault nor an outage.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
@@ -150,7 +151,7 @@ func (h *health) enter(action string, at time.Time) error {
 	case action == report, !p.adopted && !p.useTurn(at):
 		return &Error{Class: Capacity, Code: "outage", Delay: max(p.turn.Sub(at), time.Second)}
 	case action == submit:
-		p.granted = time.Time{} // the call uses the granted turn, even in an adopted outage
+		p.granted = time.Time{} // the call uses up the granted turn, even in an adopted outage
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ type change struct {
 }
 
 // settle updates the state after a call, and sets the delay of the call's fault. It returns true if
-// the provider went down or up since the last reported change.
+// the provider went down or up after the last reported change.
 func (h *health) settle(e event) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +200,7 @@ func (h *health) settle(e event) (change, bool) {
 	return h.changeLocked()
 }
 
-// pauseLocked begins or prolongs the pause for an account fault. If a call was in flight when a ban
+// pauseLocked begins or prolongs the pause for an account fault. If a call was sent before a ban
 // began, its answer does not shorten the ban.
 func (h *health) pauseLocked(e event) {
 	if h.account.on && e.started.Before(h.account.since) && h.account.turn.After(e.at.Add(e.fault.Delay)) {
@@ -218,11 +219,12 @@ func (h *health) pauseLocked(e event) {
 	}
 }
 
-// resumeLocked ends the account fault after a successful call of the kind that had failed:
+// resumeLocked ends the account fault after a proper answer that reports no account fault. There are
+// three exceptions:
 //
-//   - A call that was sent before the fault proves nothing about the fault.
+//   - A call that was sent before the fault says nothing about the fault.
 //   - An answered poll shows that the service answers polls, but not that it accepts submissions.
-//   - An accepted submission does not show that its task can be collected.
+//   - An accepted submission does not show that its task can be polled.
 func (h *health) resumeLocked(e event) {
 	p := &h.account
 	switch {
@@ -236,8 +238,8 @@ func (h *health) resumeLocked(e event) {
 }
 
 // countLocked counts consecutive calls without a proper answer, and begins and ends the outage. It
-// ignores calls that were sent before the outage. It also ignores reports, because some services
-// have no call for them.
+// ignores calls that were sent before the outage began. It also ignores reports, because some
+// services have no call for reports.
 func (h *health) countLocked(e event) {
 	later := e.started.After(h.outage.since)
 	t := e.trouble
@@ -269,14 +271,14 @@ func (h *health) countLocked(e event) {
 }
 
 // slowLocked makes the provider busy for the delay of the fault. Each further fault increases the
-// delay. A call that was sent before the end of the last delay does not increase the delay, so that
-// concurrent calls count once.
+// delay. Only calls that were sent after the last delay has ended increase it, so that concurrent
+// calls count as one fault.
 func (h *health) slowLocked(e event) {
 	f := e.fault
 	base := f.Delay
 	f.Delay += jitter(base)
 	if t := e.trouble; t != nil && (t.gaveUp || e.action != submit && !t.refused) {
-		return // the caller cancelled, or the call says nothing about submissions
+		return // the caller cancelled, or the call has no effect on submissions
 	}
 	if e.started.Before(h.busyUntil) {
 		if until := e.at.Add(base); until.After(h.busyUntil) {
@@ -303,7 +305,7 @@ func (h *health) changeLocked() (change, bool) {
 	}
 	now := c.reason
 	if c.down && !c.account {
-		now = "outage" // a constant, because the reason for an outage changes with every call
+		now = "outage" // a constant, because the reason for an outage differs from call to call
 	}
 	if now == h.logged {
 		return c, false
@@ -313,7 +315,7 @@ func (h *health) changeLocked() (change, bool) {
 }
 
 // jitter returns a random duration of at most a fifth of d, so that replicas do not retry at the
-// same time.
+// same moment.
 func jitter(d time.Duration) time.Duration {
 	return backoff.UpTo(d/5 + 1)
 }

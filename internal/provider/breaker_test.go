@@ -46,8 +46,8 @@ func wantState(t *testing.T, c *Client, kind StateKind, reason string) {
 	}
 }
 
-// Each further capacity fault lengthens the pause by half, up to 30 s. An accepted submit ends this
-// growth.
+// Each further capacity fault lengthens the pause by half, up to 30 s. After an accepted submit,
+// the pauses start again with the shortest one.
 func TestCapacityBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})
@@ -56,7 +56,7 @@ func TestCapacityBacksOff(t *testing.T) {
 		for i, want := range []float64{5, 7.5, 11.25, 16.875, 25.3, 30, 30} {
 			e := faultOf(t, submitOne(t, c))
 			wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
-			// Tasks from before the fault are still polled.
+			// Tasks that were bought before the fault are still polled.
 			before := w.count()
 			_ = pollOne(t, c)
 			if w.count() != before+1 {
@@ -76,7 +76,7 @@ func TestCapacityBacksOff(t *testing.T) {
 		if e := faultOf(t, submitOne(t, c)); e.Delay > 6*time.Second {
 			t.Errorf("after a success the first delay is %v", e.Delay)
 		}
-		// A later submit that succeeds shows that the service has capacity again.
+		// A later submit succeeds, so the service has capacity again.
 		says(http.StatusOK, sold)
 		if err := submitOne(t, c); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestConcurrentRefusalsCountOnce(t *testing.T) {
 		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
 			if n == 10 {
-				return http.StatusOK, sold, nil // this submit was sent before the first refusal arrived
+				return http.StatusOK, sold, nil // this submit is sent before the first refusal arrives
 			}
 			return http.StatusOK, noSlot, nil
 		}}
@@ -108,7 +108,7 @@ func TestConcurrentRefusalsCountOnce(t *testing.T) {
 	})
 }
 
-// With a wrong key, many attempts in ten minutes lead to only ten calls.
+// With a wrong key, many attempts within ten minutes lead to only ten calls.
 func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := newScriptedClient(t, Config{Balance: true})
@@ -164,7 +164,7 @@ func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	})
 }
 
-// A refusal for another reason than the account shows that the account can buy.
+// A refusal for a reason other than the account shows that the account can buy.
 func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 	for _, row := range []struct {
 		raisedBy, probeBy string
@@ -181,7 +181,7 @@ func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 		{submit, submit, 500, "", false},
 		{submit, submit, 200, "<html>", false},
 		{submit, submit, 200, noMoney, false},
-		{submit, poll, 200, pending, false}, // this answer says nothing about the balance
+		{submit, poll, 200, pending, false}, // a pending task says nothing about the balance
 		{submit, poll, 200, sold, false},
 		{poll, poll, 200, pending, true},
 		{poll, poll, 200, unsolved, true},
@@ -207,7 +207,7 @@ func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 	}
 }
 
-// If a call was in flight when a fault began, its answer neither ends a pause nor shortens a ban.
+// The answer to a call that was sent before a fault neither ends the pause nor shortens a ban.
 func TestOldAnswersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{Profile: twoCaptcha})
@@ -228,7 +228,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	})
 }
 
-// Ready grants an unused probe again after 5 s. A submit without a grant is made in the next turn.
+// Ready grants an unused probe again after 5 s. Without a grant, a submit is made in the next turn.
 func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})
@@ -239,8 +239,8 @@ func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 			t.Errorf("the next grant comes after %v", took)
 		}
 		time.Sleep(time.Second)
-		_ = submitOne(t, c) // the grant
-		_ = submitOne(t, c) // none
+		_ = submitOne(t, c) // uses the grant
+		_ = submitOne(t, c) // there is no grant left
 		if w.count() != 2 {
 			t.Errorf("%d calls, want 2", w.count())
 		}
@@ -263,8 +263,9 @@ func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	})
 }
 
-// After a submit causes an account fault, one poll is made after 5 s, and then one poll each
-// minute. Once the service answers a poll, all tasks are polled normally, but submits stay stopped.
+// After a submit causes an account fault, one poll is made after 5 s, and after that one poll per
+// minute. When the service answers a poll, all tasks are polled normally again, but submits stay
+// stopped.
 func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
@@ -281,7 +282,7 @@ func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 		_ = submitOne(t, c)
 		turn(0, false)
 		turn(pollSoon, true)
-		turn(0, false) // the turn is taken
+		turn(0, false) // this turn is already used
 		_ = pollOne(t, c)
 		turn(50*time.Second, false)
 		turn(10*time.Second, true)
@@ -302,7 +303,7 @@ func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	})
 }
 
-// A client adopts a fault that another replica observed, and also the end of this fault.
+// A client adopts a fault that another replica observed, and later the end of this fault.
 func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met, _, _, says := newScriptedClient(t, Config{Profile: twoCaptcha})
@@ -327,8 +328,8 @@ func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 		if n := strings.Count(j.String(), "provider down"); n != 1 {
 			t.Errorf("the fault is logged %d times", n)
 		}
-		// In an outage that only another replica observed, a submit also spends the turn. The first
-		// proper answer ends the outage.
+		// During an outage that only another replica observed, a submit uses up the turn too. The
+		// first proper answer ends the outage.
 		c.Adopt(context.Background(), outageFrom(time.Now()))
 		wantState(t, c, StateDown, "timeout")
 		waitReady(t, c)
@@ -351,7 +352,7 @@ func outageFrom(at time.Time) *Fault {
 	return &Fault{Kind: FaultOutage, Code: "timeout", Since: at, Next: at.Add(outageFor), Every: outageFor}
 }
 
-// A probe reads the balance at once, even during an account fault or an outage, and allows the next
+// A probe reads the balance at once, even during an account fault or an outage. It allows the next
 // submit.
 func TestAProbeIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,26 +19,26 @@ import (
 	"poold/internal/strictjson"
 )
 
-// ErrCallback is the error for an unreadable pingback. Only a poll can then find out the state of
-// the task.
+// ErrCallback is the error for an unreadable pingback. In this case only a poll can find out the state
+// of the task.
 var ErrCallback = errors.New("provider: unreadable callback")
 
-// Callback is the content of a pingback, which has either the token of a task or an error.
+// Callback is the content of a pingback: either the token of a task or an error.
 type Callback struct {
 	Task string // the task's id; "" if the pingback has no id
 	// Solution is zero if Err is set. A pingback does not contain the type of CAPTCHA, so the caller
-	// must check the token by IsAnswer.
+	// must check the token with IsAnswer.
 	Solution Solution
 	// Err says why the task ended without a token. It is an *Error of class Task, or of class
-	// Parameters if the service's code says so. The class is never Capacity or Account, because a
-	// pingback is about one task.
+	// Parameters if the service's code means wrong parameters. The class is never Capacity or Account,
+	// because a pingback concerns only one task.
 	Err error
 }
 
-// ReadCallback reads a pingback of any service: the query of a GET, a form, or a JSON object. A
-// JSON object has the fields id and code, or it has the form of a response to getTaskResult. The
-// body overrides the query. The error wraps ErrCallback and quotes nothing of the pingback. The
-// caller must check first that the sender knows a secret.
+// ReadCallback reads a pingback of any service: the query of a GET, a form, or a JSON object. A JSON
+// object either has the fields id and code, or has the form of a response to getTaskResult. The body
+// overrides the query. An error wraps ErrCallback and quotes no part of the pingback. The caller must
+// first check that the sender knows a secret.
 func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
 	c, err := readCallback(contentType, query, body)
 	if err != nil {
@@ -47,7 +47,7 @@ func ReadCallback(contentType string, query url.Values, body []byte) (Callback, 
 	return c, nil
 }
 
-// The reasons why a pingback cannot be read. These texts quote nothing of the pingback.
+// These are the reasons why a pingback cannot be read. The texts quote no part of the pingback.
 var (
 	errLong     = errors.New("too long")
 	errText     = errors.New("not UTF-8")
@@ -99,8 +99,8 @@ var solutionNames = map[string]string{
 	"useragent": "solver", "user_agent": "solver",
 }
 
-// outcomeNames lists the fields for the outcome of the task. They must all come from the query, or
-// all from the body.
+// outcomeNames lists the fields that give the outcome of the task. Either all of them come from the
+// query, or all of them come from the body.
 var outcomeNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
 
 // add stores the value of a field. It returns an error if the field already has a different value.
@@ -162,7 +162,7 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	return nil, errKind
 }
 
-// readJSON stores the members of a JSON object. It ignores members whose names the map lacks.
+// readJSON stores the members of a JSON object. It ignores members that names does not contain.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
 	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
@@ -180,7 +180,7 @@ func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	return nil
 }
 
-// addMember stores one member of a JSON object. Ids and states may be numbers; tokens must be strings.
+// addMember stores one member of a JSON object. Ids and states may be numbers. Tokens must be strings.
 func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 	value := textOrDigits(raw)
 	switch {
@@ -268,7 +268,8 @@ func (f callbackFields) refusal() (string, error) {
 	case status == "processing" || status == "idle":
 		return "", errPending
 	case status == "failed", status == "0" && f["id"] != "":
-		// Some services send no reason. A status of 0 without a reason has no certain meaning.
+		// Some services send no reason. A status of 0 counts as a failure only if the pingback also
+		// has an id.
 		word = "status " + status
 	}
 	if strings.ContainsFunc(word, unicode.IsControl) {
@@ -283,11 +284,11 @@ func isRefusal(code string) bool {
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
 }
 
-// anyProfile gives the meaning of error codes if the service is unknown.
+// anyProfile gives the meaning of error codes when the service is unknown.
 var anyProfile, _ = profileNamed(generic)
 
-// answers returns the token of the pingback and the parts of the token. No error may contain these
-// texts.
+// answers returns the token of the pingback and the parts of the token. No error may contain any of
+// these texts.
 func (f callbackFields) answers() []string {
 	all := []string{f["token"], f["code"]}
 	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
@@ -297,7 +298,7 @@ func (f callbackFields) answers() []string {
 }
 
 // fault returns the error for an error code. The text of the error never contains a token that came
-// with the code.
+// together with the code.
 func (f callbackFields) fault(word string) *Error {
 	e := &Error{Class: Task}
 	known, meaning, ok := anyProfile.meaning(word)

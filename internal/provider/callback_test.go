@@ -26,8 +26,8 @@ func valuesOf(t testing.TB, query string) url.Values {
 	return v
 }
 
-// verdictOf describes a callback about a reCAPTCHA by the token, or by the class and code of the
-// error.
+// verdictOf describes a callback about a reCAPTCHA: by its token, or by the class and code of
+// its error.
 func verdictOf(c Callback, err error) string {
 	var e *Error
 	switch {
@@ -94,7 +94,7 @@ const unreadableVerdict = "(unreadable)"
 
 // verdicts lists pingbacks without a token.
 var verdicts = []struct{ kind, query, body, want string }{
-	// Refusals in the place of a token.
+	// These pingbacks have an error code in place of a token.
 	{"", "id=5&code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
 	{"", "code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
 	{"", "id=5&code=ERROR_BAD_TOKEN_OR_PAGEURL", "", "parameters ERROR_BAD_TOKEN_OR_PAGEURL"},
@@ -119,7 +119,7 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
 	{jsonType, "code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
 
-	// Pingbacks with no reliable content.
+	// These pingbacks have no reliable content.
 	{"", "", "", unreadableVerdict},
 	{"", "id=5", "", unreadableVerdict},
 	{"", "id=5&code=", "", unreadableVerdict},
@@ -196,7 +196,7 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "", strings.Repeat(`{"a":`, 13000), unreadableVerdict},
 }
 
-// ReadCallback reads the solutions of each type in all forms that services send.
+// ReadCallback reads the solutions of each type, in all forms in which services send them.
 func TestCallbackOfEachType(t *testing.T) {
 	const list = "challenge:c,validate:v,seccode:v|jordan"
 	const object = `{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`
@@ -266,7 +266,7 @@ func TestThePingbackSizeIsBounded(t *testing.T) {
 	}
 }
 
-// A pingback says nothing about the account, so the error has only the class and the code.
+// A pingback says nothing about the account, so its error has only a class and a code.
 func TestCallbackFaultsHaveNoDelay(t *testing.T) {
 	for code := range commonFaults() {
 		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)
@@ -292,13 +292,13 @@ func FuzzReadCallback(f *testing.F) {
 		f.Add(seed.kind, seed.query, []byte(seed.body))
 	}
 	f.Fuzz(func(t *testing.T, kind, query string, body []byte) {
-		values, _ := url.ParseQuery(query) // the readable part of the query
+		values, _ := url.ParseQuery(query) // the part of the query that can be parsed
 		c, err := ReadCallback(kind, values, body)
 		if err != nil {
 			if !errors.Is(err, ErrCallback) || c != (Callback{}) {
 				t.Fatalf("%+v beside %v", c, err)
 			}
-			// The error has only texts of this package, so it cannot contain a token.
+			// The error contains only texts of this package, so it cannot contain a token.
 			if !strings.HasPrefix(err.Error(), ErrCallback.Error()+": ") || !hasOwnCause(err) {
 				t.Fatalf("error %q", err)
 			}
@@ -326,7 +326,7 @@ func FuzzReadCallback(f *testing.F) {
 	})
 }
 
-// hasOwnCause reports whether the cause of an error is a text of this package.
+// hasOwnCause reports whether the cause of an error is one of this package's texts.
 func hasOwnCause(err error) bool {
 	for _, known := range []error{
 		errLong, errText, errKind, errForm, errJSON, errTwice, errID, errEmpty,

@@ -28,27 +28,27 @@ const (
 	callLimit      = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
 	defaultTimeout = 180 * time.Second
 	balanceEvery   = time.Minute
-	longCode       = 100     // maximum length of an unknown error code in texts, in characters
-	maxThreads     = 1 << 20 // maximum valid number of threads
+	longCode       = 100     // maximum length of an unknown error code in logs and errors, in characters
+	maxThreads     = 1 << 20 // highest number of threads that is accepted as valid
 )
 
 // Config describes one account at one solving service.
 type Config struct {
-	Name         string // for logs
-	API          string // APILegacy | APITasks
+	Name         string // name for logs
+	API          string // APILegacy or APITasks
 	Profile      string // one of the words of Profiles
 	URL          string // base URL without in.php: http or https, without user and query
 	Key          captcha.Secret
 	FirstPoll    time.Duration // 0 = the default of Pace
 	PollInterval time.Duration // 0 = the default of Pace
-	Timeout      time.Duration // age at which a task is given up; 0 = 180 s
+	Timeout      time.Duration // age at which the caller gives up a task; 0 = 180 s
 	Balance      bool          // whether ReadBalance and Probe read the balance
 
 	// The client calls Observe after every call to the service. The action is submit, poll, threads,
 	// balance, probe or report. The outcome is ok, not_ready, capacity, account, parameters, task,
 	// transport or unknown. Observe must not block; nil = no observer.
 	Observe func(action, outcome string)
-	Log     *slog.Logger // for the changes of state; nil = no log
+	Log     *slog.Logger // log for changes of state; nil = no log
 }
 
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls.
@@ -94,13 +94,13 @@ type query struct {
 	read    func(reply []byte) (answer, error) // parses the reply; the error has the type garbled
 	answers captcha.Type                       // for polls: the type of CAPTCHA of the solution
 	secrets []captcha.Secret                   // secrets that no answer may contain: the key and the secrets of a pingback
-	hide    []captcha.Secret                   // secrets that no text may contain: those in the field secrets, and the proxy
-	image   []byte                             // bytes of the picture; no text may contain a part of the picture
+	hide    []captcha.Secret                   // secrets that no text may contain: those in the field secrets, and the proxy's
+	image   []byte                             // bytes of the picture; no text may contain any part of them
 }
 
 // answer is the parsed content of a reply, for both protocols.
 type answer struct {
-	code      string // the service's unchanged code for a refused call; "" = not refused
+	code      string // the service's error code, unchanged; "" = the service did not refuse the call
 	notReady  bool   // polls only
 	text      string // the task's id, or the token
 	userAgent string // polls only
@@ -111,7 +111,7 @@ type answer struct {
 	retryAfter  time.Duration // set only for a refusal with HTTP 429
 }
 
-// New makes a client. It starts no goroutine and makes no call to the service.
+// New returns a client. It starts no goroutine and makes no call to the service.
 func New(cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -122,7 +122,8 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	// The error must not quote the URL, because a mistyped URL may contain the key.
+	// The error must not quote the URL, because the operator may have put the key into it by
+	// mistake.
 	u, err := url.Parse(cfg.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -150,7 +151,7 @@ func New(cfg Config) (*Client, error) {
 // Name returns Config.Name.
 func (c *Client) Name() string { return c.cfg.Name }
 
-// Timeout returns the age at which a task is given up.
+// Timeout returns the age at which the caller gives up a task.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Pace returns Config.Pace.
@@ -170,9 +171,9 @@ func (c *Client) State(at time.Time) State {
 	return s
 }
 
-// Submit buys one task and returns its id. A task with a pingback can be polled too. The error is
-// an *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that
-// the task may have been bought. Submit does not keep the bytes of the picture.
+// Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
+// *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the
+// task may have been bought. Submit does not keep the bytes of the picture after it returns.
 func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
 	q, err := c.speak.submit(r)
 	if err == nil && r.Identity.Type == captcha.Image && len(r.Image) == 0 {
@@ -195,8 +196,8 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
 }
 
-// Threads requests the number of tasks that the account may have in flight at the same time. If the
-// service does not offer this call, Threads returns ok = false and no error.
+// Threads requests the maximum number of tasks that the account may have in flight. If the service
+// does not offer this call, Threads returns ok = false and no error.
 func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	q, offered := c.speak.threads()
 	if !offered {
@@ -244,7 +245,7 @@ const (
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
-	probing = "probe" // Probe's call for the balance, which is made even during a fault
+	probing = "probe" // the call for the balance that Probe makes even during a fault
 )
 
 // call makes one call to the service if the circuit breaker permits it, and updates the breaker

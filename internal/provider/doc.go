@@ -1,6 +1,6 @@
 // Package provider buys tokens from solving services. A Client uses one account at one service: it
-// submits tasks, polls them, and reports whether a site accepted a token. The class of each error
-// says what the caller must do.
+// submits tasks, polls them, and reports whether a site accepted a token. The class of an error
+// determines what the caller must do.
 //
 // Package purchase uses the clients and owns the orders. Services differ in three ways:
 //
@@ -11,16 +11,17 @@
 // # Adding a service
 //
 // A service that speaks one of the two protocols needs only a profile. Add the profile's name to
-// Profiles and profileNamed, the codes with a different meaning, the pace, and a word of the key
-// `profile` in targets/set.go.
+// Profiles and profileNamed, and the word of the profile to the key `profile` in targets/set.go.
+// Also add the codes that have a different meaning at this service, and the pace.
 //
-// A type for a new protocol implements the interface `protocol` (client.go); tasks.go is the model.
+// A type for a new protocol implements the interface `protocol` (client.go). Use tasks.go as the
+// model. The methods that make requests return a query, and the functions that parse replies return
+// an answer. The Client does the rest: circuit breaker, secrets and error classes.
+//
 // A new protocol also needs an API constant in this package and in targets/set.go, and a case in
-// New. Check the pace (profiles.go) and ReportWindow (report.go) for the protocol too. The methods
-// that make requests return a query, and the functions that parse replies return an answer. The
-// Client does the rest: circuit breaker, secrets and error classes. If poold should also serve the
-// new protocol, add a parser of its requests to package wire. A row in the table `dialects`
-// (hostile_test.go) tests the protocol with every hostile reply.
+// New. Check the pace (profiles.go) and ReportWindow (report.go) for the protocol too. If poold
+// itself should serve the new protocol, add a parser of its requests to package wire. A new row in
+// the table `dialects` (hostile_test.go) tests the protocol with every hostile reply.
 //
 // A new type of CAPTCHA needs a row in wire.legacyMethods and in wire.taskNames, and its fields in
 // legacyFields and Task. If the solution is not a single token, the type also needs a case in
@@ -30,7 +31,8 @@
 //
 // The protocol "legacy" sends forms by POST to /in.php and /res.php, and receives JSON or plain
 // text. The protocol "tasks" sends JSON by POST to /createTask and /getTaskResult. A service may
-// also send the result itself, in a pingback. ReadCallback reads the pingbacks of all services.
+// also send the result of a task to poold, in a pingback. ReadCallback reads the pingbacks of all
+// services.
 //
 // A solution of any type of CAPTCHA is stored as one text: a token, the text of a picture, or the
 // named values of a GeeTest as the service wrote them. IsAnswer validates a solution, and
@@ -38,9 +40,9 @@
 //
 // # Errors
 //
-// Every failure except ErrNotReady and the caller's own cancellation is an *Error with a Class. If
-// the service refused a submission by the protocol, or if the request never left this machine,
-// nothing was bought. Every other failed submission (timeout, 5xx, HTML page, truncated or
+// Every failure is an *Error with a Class, except ErrNotReady and a cancellation by the caller. If
+// the service refused a submission as the protocol defines, or if the request never left this
+// machine, nothing was bought. Every other failed submission (timeout, 5xx, HTML page, truncated or
 // unreadable reply) has Error.Unknown set and counts as bought. A network error of a poll is a
 // Capacity fault and does not end the task.
 //
@@ -70,7 +72,7 @@
 //   - While an account fault lasts, at most one submission is made in each turn.
 //   - A Client starts no goroutine; Close closes its idle connections.
 //
-// The package neither receives pingbacks nor authenticates the senders. It does not repeat calls,
-// wait between polls, count tasks in flight, evaluate the age of a token, or choose between
-// services.
+// The package does not receive pingbacks, and does not authenticate their senders. It does not
+// repeat calls, wait between polls, count tasks in flight, evaluate the age of a token, or choose
+// between services.
 package provider

@@ -20,7 +20,7 @@ const (
 	FaultOutage  FaultKind = "outage"  // calls get no proper answer
 )
 
-// Fault describes why a provider is down. Replicas share faults.
+// Fault describes why a provider is down. Replicas share their faults.
 type Fault struct {
 	Kind   FaultKind
 	Code   string // the service's error code, or a code of this package
@@ -28,12 +28,12 @@ type Fault struct {
 	Action string // the action of the failed call
 	Since  time.Time
 	Next   time.Time     // time of the next probe
-	Every  time.Duration // interval of the probes
+	Every  time.Duration // interval between two probes
 	Polls  bool          // for an account fault: the service still answers polls
 }
 
-// pollSoon is the time from the start of an account fault to the first poll, which shows whether
-// the service still answers polls.
+// pollSoon is the time from the start of an account fault to the first poll. This poll shows
+// whether the service still answers polls.
 const pollSoon = 5 * time.Second
 
 // Fault returns why the provider is down, or nil if it is up.
@@ -57,16 +57,16 @@ func (c *Client) Fault() *Fault {
 	return nil
 }
 
-// Answered returns the time at which the client sent the latest call with a proper answer, or the
-// zero time.
+// Answered returns when the client sent the latest call that got a proper answer, or the zero
+// time.
 func (c *Client) Answered() time.Time {
 	c.health.mu.Lock()
 	defer c.health.mu.Unlock()
 	return c.health.answered
 }
 
-// Adopt replaces the fault of the client by the fault that the replicas share; nil means that the
-// provider is up. Adopt logs a change of state.
+// Adopt replaces the fault of the client by the fault that replicas share; nil means that the
+// provider is up. Adopt logs a change of the state.
 func (c *Client) Adopt(ctx context.Context, f *Fault) {
 	if change, changed := c.health.adopt(f); changed {
 		c.announce(ctx, change)
@@ -74,8 +74,8 @@ func (c *Client) Adopt(ctx context.Context, f *Fault) {
 }
 
 // PollTurn reports whether the caller may poll a task at the given time. During an account fault
-// PollTurn permits one poll a minute until the service answers a poll. If ok is false, the result
-// wait is the time until the next permitted poll.
+// PollTurn permits one poll per minute, until the service answers a poll. If ok is false, the
+// result wait is the time until the next permitted poll.
 func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	h := &c.health
 	h.mu.Lock()
@@ -91,9 +91,9 @@ func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	return true, 0
 }
 
-// Probe allows the next submission although the provider is down. With Config.Balance, Probe first
-// requests the balance, and allows the submission only if this call succeeds. The error is an
-// *Error or the error of ctx.
+// Probe allows the next submission even though the provider is down. With Config.Balance, Probe
+// first requests the balance, and allows the submission only if this call succeeds. The error is
+// an *Error or the error of ctx.
 func (c *Client) Probe(ctx context.Context) error {
 	if c.cfg.Balance {
 		a, err := c.call(ctx, probing, c.speak.balance(), "")
@@ -128,7 +128,7 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	default:
 		h.account = pause{}
 		adopted := !h.outage.on || h.outage.adopted
-		granted := h.outage.granted // kept, because the submission for this grant may not be sent yet
+		granted := h.outage.granted // kept, because the submission that uses this turn may not be sent yet
 		h.outage = pause{on: true, adopted: adopted, began: f.Since, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
 		h.last = f.Code
 	}
@@ -147,7 +147,7 @@ func (h *health) probeNow(at time.Time) {
 }
 
 // knownFaults explains the codes of account faults: what the provider does, and what the operator
-// can do. NAME is a placeholder for the provider's name, and SITE for its host.
+// can do. NAME is a placeholder for the provider's name, and SITE for the provider's host.
 var knownFaults = map[string]struct{ does, remedy string }{
 	"ERROR_ZERO_BALANCE":       {emptyBalance, "top up the balance at SITE, then run `poold probe NAME`"},
 	"ERROR_WRONG_USER_KEY":     {refusesKey, "check providers.NAME.key in the configuration file"},
@@ -164,7 +164,7 @@ var knownFaults = map[string]struct{ does, remedy string }{
 	"ERROR: 1005":              {bansMachine, "wait until the ban ends, and raise providers.NAME.poll_interval"},
 }
 
-// These are the faults that several codes report.
+// Several codes report the following faults.
 const (
 	emptyBalance   = "reports an empty balance"
 	refusesKey     = "refuses the key"
@@ -179,8 +179,8 @@ func (c *Client) remedy(code string) string {
 	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(knownFaults[code].remedy)
 }
 
-// unreachedCause says in a few words why a call did not reach the service. The text does not quote
-// the error, so that equal causes have equal texts.
+// unreachedCause returns in a few words why a call did not reach the service. The text does not
+// quote the error, so that equal causes have equal texts.
 func unreachedCause(err error) string {
 	var dns *net.DNSError
 	var record tls.RecordHeaderError

@@ -26,8 +26,8 @@ import (
 	"poold/internal/targets"
 )
 
-// fleet is a simulated service and its replicas in a bubble. Clients, scripts and workers are real,
-// and the network is a function call.
+// fleet is a simulated service and its replicas in a bubble. Clients, Redis scripts and workers are
+// real. In place of the network, there is a function call.
 type fleet struct {
 	t       *testing.T
 	service *simulated.Service
@@ -37,7 +37,7 @@ type fleet struct {
 	all     []*replica
 
 	mu      sync.Mutex
-	empty   simulated.Action // calls that get an empty answer; "" = none
+	empty   simulated.Action // the action whose calls get an empty answer; "" = none
 	submits map[string][]time.Time
 	calls   []call
 }
@@ -143,7 +143,7 @@ func (f *fleet) close() {
 	}
 }
 
-// advance sleeps, and waits until all goroutines are blocked again.
+// advance sleeps, and then waits until all goroutines are blocked again.
 func (f *fleet) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -50,7 +50,7 @@ func (j *journal) last() string {
 	return j.outcomes[len(j.outcomes)-1]
 }
 
-// newClient makes a client. It sets the zero fields of cfg to test values.
+// newClient returns a client. It sets zero fields of cfg to test values.
 func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	t.Helper()
 	j := &journal{}
@@ -95,7 +95,7 @@ func answering(status int, body string) http.HandlerFunc {
 }
 
 // scripted is a transport without a network, for tests in a bubble. The function reply returns the
-// answer to the n-th call.
+// answer to call number n.
 type scripted struct {
 	mu    sync.Mutex
 	calls int
@@ -124,8 +124,8 @@ func (w *scripted) count() int {
 	return w.calls
 }
 
-// newScriptedClient returns a client with a scripted transport, and a function that sets the answer
-// of the transport.
+// newScriptedClient returns a client with a scripted transport. It also returns a function that
+// sets the answer of the transport.
 func newScriptedClient(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// hostile is an answer that is invalid or refuses the call.
+// hostile is an answer that is invalid or that refuses the call.
 type hostile struct {
 	name    string
 	handler http.HandlerFunc
@@ -21,7 +21,7 @@ type hostile struct {
 	bought  bool
 }
 
-// dialect is the form of a protocol's answers.
+// dialect is the form in which a protocol writes answers.
 type dialect struct {
 	api, profile string
 	sold         string              // the answer to a submit or a poll
@@ -98,7 +98,7 @@ func hostileAnswers(d dialect) []hostile {
 		}, "timeout", Capacity, true},
 		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true},
 
-		// Proper refusals with a status other than 200.
+		// These are proper refusals with a status other than 200.
 		{"400 with a code", answering(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false},
 		{"402 with a code", answering(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false},
 		{"429", answering(429, "slow down"), "http_429", Capacity, false},
@@ -110,7 +110,7 @@ func hostileAnswers(d dialect) []hostile {
 	if d.api == APILegacy {
 		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false})
 	}
-	// Answers with wrong types, and answers of the other protocol.
+	// These are answers with wrong types, and answers of the other protocol.
 	for name, body := range map[string]string{
 		"a list": "[" + d.sold + "]", "a number": "7", "a text": `"5"`, "null": "null", "true": "true", "an empty object": "{}",
 		"objects":        `{"status":{},"request":{},"errorId":{},"errorCode":{},"taskId":{},"solution":{}}`,
@@ -126,8 +126,8 @@ func hostileAnswers(d dialect) []hostile {
 	return rows
 }
 
-// After any invalid answer in either protocol the call ends. A submit counts as bought, and a poll
-// does not end the task.
+// After an invalid answer, in either protocol, the call ends. A submit counts as bought, and a poll
+// does not end its task.
 func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	for _, d := range dialects() {
 		for _, row := range hostileAnswers(d) {
@@ -146,12 +146,12 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	var calls atomic.Int32
 	c, j := newServedClient(t, Config{API: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
-		// The server notices a disconnect only after the body was read.
+		// The server notices a disconnect only after the body has been read.
 		_, _ = io.Copy(io.Discard, r.Body)
 		row.handler(w, r)
 	})
 	if row.code == "timeout" {
-		c.limit = time.Second // far longer than the time to connect
+		c.limit = time.Second // much longer than the time to connect
 	}
 	ask, outcome := submitOne, "unknown"
 	if action == poll {
@@ -159,7 +159,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	}
 	err := ask(t, c)
 	calls.Store(0)
-	_ = ask(t, c) // repeated, because the first call may have left a connection
+	_ = ask(t, c) // called again, because the first call may have left a connection open
 	e := faultOf(t, err)
 	bought := row.bought && action == submit
 	if e.Code != row.code || e.Class != row.class || e.Unknown != bought {
@@ -169,7 +169,8 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 		t.Errorf("%s: no delay", action)
 	}
 	if row.class == Account {
-		// No second submit is made, because the provider is down. Polls continue, because the task is paid.
+		// No second submit is made while the provider is down. Polls continue, because the task is
+		// paid.
 		wantState(t, c, StateDown, row.code)
 		if n := calls.Load(); n != 0 && action != poll {
 			t.Errorf("%s: %d requests after an account fault", action, n)
@@ -187,7 +188,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	}
 }
 
-// A client reads exactly 64 KiB of an answer.
+// A client reads at most 64 KiB of an answer.
 func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
@@ -216,8 +217,8 @@ func TestACallIsLimitedInTime(t *testing.T) {
 	})
 }
 
-// If a submit is cancelled before it is sent, nothing is bought. If it is cancelled later, the
-// submit counts as bought, and the error has the cause.
+// If a submit is cancelled before it is sent, nothing is bought. If it is cancelled later, it counts as
+// bought, and the error contains the cause.
 func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	entered := make(chan struct{}, 8)
 	c, j := newServedClient(t, Config{}, func(_ http.ResponseWriter, r *http.Request) {

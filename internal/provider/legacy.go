@@ -11,14 +11,15 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacy implements the protocol with the paths in.php and res.php. Requests ask for JSON replies,
-// but plain text is parsed too, because some services always send errors as plain text.
+// legacy implements the protocol with the paths in.php and res.php. Requests ask for JSON replies.
+// Plain text is parsed too, because some services always send errors as plain text.
 type legacy struct {
 	key     captcha.Secret
 	profile profile
 }
 
-// form returns a call whose body has these fields and the key. The key is never part of the URL.
+// form returns a call whose body contains these fields and the key. The key is never part of the
+// URL.
 func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
 	fields.Set("key", l.key.Reveal())
 	fields.Set("json", "1")
@@ -81,8 +82,8 @@ func (l legacy) readSubmit(reply []byte) (answer, error) {
 	return createdAnswer(r.Request, a)
 }
 
-// readPoll parses the reply to a poll. The solution is in the field `request`, or in `result`,
-// which some services use for enterprise CAPTCHAs.
+// readPoll parses the reply to a poll. The solution is in the field `request`. Some services use
+// the field `result` for enterprise CAPTCHAs.
 func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	r, a, err := l.parse(reply)
 	if err != nil || a.notReady || a.code != "" {
@@ -102,8 +103,8 @@ func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	return solvedAnswer(id.Type, first, ua)
 }
 
-// besideStatus returns the named values of a solution that are fields of the reply itself, as a
-// JSON object. It returns "" if the reply has no such fields.
+// besideStatus handles a reply in which the named values of a solution are fields of the reply
+// itself. It returns these values as a JSON object, or "" if the reply has no such fields.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
 	reply, err := trimReply(reply)
@@ -130,7 +131,7 @@ func (l legacy) readBalance(reply []byte) (answer, error) {
 	return amountAnswer(r.Request)
 }
 
-// readThreads parses the reply to threadsinfo. The reply may lack a status.
+// readThreads parses the reply to threadsinfo. The reply may have no status.
 func (l legacy) readThreads(reply []byte) (answer, error) {
 	var bare legacyReply
 	if decode(reply, &bare) == nil {
@@ -141,7 +142,7 @@ func (l legacy) readThreads(reply []byte) (answer, error) {
 	if _, a, err := l.parse(reply); err != nil || a.code != "" {
 		return a, err
 	}
-	// A proper reply without a number of threads must not count towards an outage.
+	// A proper reply without a number of threads must not count toward an outage.
 	return answer{number: -1}, nil
 }
 
@@ -154,8 +155,8 @@ func (l legacy) readReport(reply []byte) (answer, error) {
 	return reportAnswer(a, err)
 }
 
-// parse parses a reply in JSON or in plain text. The answer has code or notReady set, or neither if
-// the service granted the call.
+// parse parses a reply in JSON or in plain text. If the service refused the call, the answer has
+// code or notReady set.
 func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	reply, err := trimReply(reply)
 	if err != nil {

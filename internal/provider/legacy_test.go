@@ -13,7 +13,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// received is a request at the server.
+// received is a request that reached the server.
 type received struct {
 	method, uri, kind, body string
 }
@@ -61,7 +61,7 @@ func TestLegacyOtherCalls(t *testing.T) {
 const (
 	unknown  = "(unknown)"   // the submit counts as bought
 	capacity = "(capacity)"  // the poll must be repeated
-	notReady = "(not ready)" // as it says
+	notReady = "(not ready)" // the task is not ready
 )
 
 // resultWord describes the result of a call by its text, or by the class and code of its error.
@@ -288,8 +288,8 @@ func FuzzLegacy(f *testing.F) {
 	})
 }
 
-// checkAnswer checks the invariants of a parsed reply: the reply is unreadable, refused, not ready
-// or granted, and a granted value is valid.
+// checkAnswer checks the invariants of a parsed reply. The reply is either unreadable, refused,
+// not ready or granted. The value of a granted reply is valid.
 func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
 	t.Helper()
 	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !isGraphic(a.text, longest) {
@@ -297,7 +297,7 @@ func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, 
 	}
 }
 
-// checkSolution is checkAnswer for a poll of a task of the given type.
+// checkSolution does the same as checkAnswer, for a poll of a task of the given type.
 func checkSolution(t *testing.T, read func([]byte) (answer, error), reply []byte, kind captcha.Type) {
 	t.Helper()
 	if a, granted := checkForm(t, read, reply); granted && !IsAnswer(kind, a.text) {

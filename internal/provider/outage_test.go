@@ -25,7 +25,7 @@ func TestFiveFailuresBeginAnOutage(t *testing.T) {
 		says(http.StatusBadGateway, "<html>")
 		fail(outageAfter - 1)
 		says(http.StatusOK, pending)
-		_ = pollOne(t, c) // ends the series of failures
+		_ = pollOne(t, c) // ends the series of failed calls
 		says(http.StatusBadGateway, "<html>")
 		fail(outageAfter - 1)
 		wantState(t, c, StateOK, "")
@@ -54,7 +54,7 @@ func TestFiveFailuresBeginAnOutage(t *testing.T) {
 	})
 }
 
-// After ten seconds of an outage, the result of one call ends or prolongs it.
+// Ten seconds after an outage began, one call is made. Its result ends or prolongs the outage.
 func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := newScriptedClient(t, Config{})
@@ -90,8 +90,8 @@ func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	})
 }
 
-// A submit with the turn of an outage is made even if the client first adopts the shared state, in
-// which this turn is taken.
+// If Ready granted a client the turn of an outage, the client's submit is made. This holds even if
+// the client first adopts the shared state, in which the turn is already used.
 func TestAGrantedTrialSurvivesSharing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, says := newScriptedClient(t, Config{})
@@ -111,8 +111,8 @@ func TestAGrantedTrialSurvivesSharing(t *testing.T) {
 	})
 }
 
-// An outage begins after five failed calls. Then one call is made each 10 s until a call gets a
-// proper answer. The numbers are those of the docs.
+// An outage begins after five failed calls. After that, one call is made every 10 s until a call
+// gets a proper answer. The docs state the same numbers.
 func TestAnOutageIsProbedEachTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
@@ -187,7 +187,7 @@ func TestRefusalsAreNoOutage(t *testing.T) {
 	}
 }
 
-// A lost submit slows further orders down, because each of them may cost a task.
+// After a lost submit, further orders are slowed down, because each of them may cost a task.
 func TestALostSubmitSlowsOrdersDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, says := newScriptedClient(t, Config{})

@@ -21,21 +21,21 @@ func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, other
 // profile gives the meaning of the error codes of one service.
 type profile struct {
 	name   string
-	faults map[string]fault // by code; read-only after profileNamed
+	faults map[string]fault // meanings by code; read-only after profileNamed has returned
 }
 
 // fault is the meaning of an error code.
 type fault struct {
 	class Class
 	delay time.Duration // pause before the next submission; 0 = none
-	note  string        // an explanation for people, because the code alone misleads
+	note  string        // an explanation for people if the code alone is misleading
 }
 
-// Delays after error codes. The services recommend them.
+// These are the delays after error codes, as the services recommend them.
 const (
 	soon  = 5 * time.Second
 	later = 10 * time.Second
-	probe = time.Minute // interval of the calls to an account that cannot buy
+	probe = time.Minute // interval between two calls to an account that cannot buy
 )
 
 func profileNamed(name string) (profile, bool) {
@@ -54,8 +54,8 @@ func profileNamed(name string) (profile, bool) {
 }
 
 // meaning returns the meaning of an error code, and the word for logs and errors. An unknown code
-// counts as a fault of the task, so that the code cannot stop a target or an account. The caller
-// must clean an unknown code before it shows the code.
+// counts as a fault of the task, so that it cannot stop a target or an account. The caller must clean
+// an unknown code before it logs or returns the code.
 func (p profile) meaning(code string) (word string, f fault, known bool) {
 	// Some services append a sentence to the code, and some omit the space in "ERROR: 1001".
 	first, rest, _ := strings.Cut(code, ":")
@@ -75,7 +75,7 @@ func (p profile) meaning(code string) (word string, f fault, known bool) {
 	return code, fault{class: Task}, false
 }
 
-// isLink reports whether a code is the URL of a help page. 2captcha sends such URLs instead of some
+// isLink reports whether a code is the URL of a help page. 2captcha sends such URLs in place of some
 // codes.
 func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
@@ -114,7 +114,7 @@ func commonFaults() map[string]fault {
 		{Task, 0, `ERROR_CAPTCHA_UNSOLVABLE ERROR_BAD_DUPLICATES ERROR_TOKEN_EXPIRED
 			ERROR_PROXY_CONNECTION_FAILED ERROR_WRONG_ID_FORMAT ERROR_WRONG_CAPTCHA_ID
 			ERROR_NO_SUCH_CAPCHA_ID ERROR_TASKID_INVALID ERROR_TASK_TIMEOUT ERROR_EMPTY_ACTION`},
-		// Refused reports.
+		// The service refused a report.
 		{Task, 0, `ERROR_IP_ADDRES REPORT_NOT_RECORDED ERROR_REPORT_NOT_RECORDED ERROR_DUPLICATE_REPORT`},
 	} {
 		for code := range strings.FieldsSeq(row.codes) {
@@ -129,8 +129,8 @@ func commonFaults() map[string]fault {
 	return all
 }
 
-// pace returns the default times of polls. A reCAPTCHA takes longer to solve than the other types,
-// and a picture takes less time. Services discourage more frequent polls.
+// pace returns the default times of polls. A reCAPTCHA takes longer to solve than other types, and a
+// picture takes less time. Services discourage polls that are more frequent.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
@@ -141,8 +141,8 @@ func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duratio
 	case profile == captchaAI:
 		return 15 * time.Second, 5 * time.Second
 	case profile == generic && api == APITasks:
-		// The faster services use this protocol. Some of these services ban clients whose polls are less
-		// than 2 s apart.
+		// The faster services use this protocol. Some of them ban clients that poll more often than
+		// every 2 s.
 		return 10 * time.Second, 3 * time.Second
 	case slow:
 		return 15 * time.Second, 5 * time.Second

@@ -9,11 +9,11 @@ import (
 	"poold/internal/captcha"
 )
 
-// everyCode lists each known code with its class at captchaai, at 2captcha and at generic.
+// everyCode lists each known code with its class for captchaai, for 2captcha and for generic.
 var everyCode = []struct {
 	codes string
 	want  [3]Class
-	delay [3]time.Duration // minimum delay; the maximum is a fifth more
+	delay [3]time.Duration // minimum delay; the maximum is 20 % higher
 }{
 	{`ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE
 		ERROR_RATE_LIMIT`, [3]Class{Capacity, Capacity, Capacity}, same(5 * time.Second)},
@@ -46,13 +46,14 @@ var everyCode = []struct {
 
 func same(d time.Duration) [3]time.Duration { return [3]time.Duration{d, d, d} }
 
-// Each code gives the right error with each profile, in JSON, in plain text and in the tasks protocol.
+// Each code gives the expected error with each profile, in JSON, in plain text and in the tasks
+// protocol.
 func TestEveryCode(t *testing.T) {
 	for _, row := range everyCode {
 		for code := range strings.FieldsSeq(row.codes) {
 			code = strings.ReplaceAll(code, ":_", ": ")
 			for i, name := range Profiles() {
-				i = min(i, 2) // poold has the same codes as the profile generic
+				i = min(i, 2) // the profile poold has the same codes as the profile generic
 				for _, form := range []struct{ api, reply string }{
 					{APILegacy, `{"status":0,"request":"` + code + `"}`},
 					{APILegacy, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},
@@ -77,7 +78,7 @@ func TestEveryCode(t *testing.T) {
 	}
 }
 
-// The table everyCode has all codes of the profiles.
+// The table everyCode contains all codes of the profiles.
 func TestEveryCodeIsInTheTable(t *testing.T) {
 	tested := make(map[string]bool)
 	for _, row := range everyCode {

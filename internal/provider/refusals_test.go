@@ -16,12 +16,12 @@ import (
 	"poold/internal/targets"
 )
 
-// maxPerMinute is the maximum number of submits of a target in a minute while all submits fail. The
-// first three do not count.
+// maxPerMinute is the maximum number of submits of a target per minute while all submits fail. The
+// first three submits do not count.
 const maxPerMinute = 12
 
-// The submits of a target are bounded while each call of one kind fails. The faults are all codes
-// of the profiles, unknown codes, and invalid answers.
+// While each call of one kind fails, the submits of a target are limited. The tested faults are all
+// codes of the profiles, unknown codes, and invalid answers.
 func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	codes := append(provider.Codes("captchaai"), "ERROR_OF_TOMORROW", "https://example.com/help")
@@ -48,7 +48,8 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 	}
 }
 
-// checkBound tests one fault at submits and at polls. A fault without a kind is an empty answer.
+// checkBound tests one fault, first at submits and then at polls. A fault without a kind is an
+// empty answer.
 func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, replicas int, adaptive bool) {
 	for _, on := range []simulated.Action{simulated.Submit, simulated.Poll} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
@@ -94,15 +95,15 @@ func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, 
 	}
 }
 
-// busyCode reports whether a code means a fault of capacity.
+// busyCode reports whether a code means a capacity fault.
 func busyCode(profile, code string) bool {
 	return strings.Contains("ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT ERROR_SERVICE_UNAVALIABLE "+
 		"ERROR_SERVICE_UNAVAILABLE MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR", code) && code != "" ||
 		code == "ERROR_ZERO_BALANCE" && profile == "captchaai"
 }
 
-// A refused target is probed after 1, 2, 4 … minutes, and recovers when the service accepts it
-// again. A resume at any replica probes at once.
+// A refused target is probed after 1, 2, 4 … minutes. It recovers when the service accepts the
+// target again. A resume at any replica starts a probe at once.
 func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
@@ -123,7 +124,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		if n := len(f.submitTimes("site-a")) - before; n != 3 {
 			t.Errorf("%d probes in 10 minutes, want 3", n)
 		}
-		// The bound survives a restart.
+		// The bound on the target's orders survives a restart.
 		f.stop(f.all[0])
 		f.start(login)
 		f.advance(5 * time.Second)
@@ -148,7 +149,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		if s := f.status(f.all[1], "site-a"); s.State != "ok" || f.stock(login).Fresh != 3 {
 			t.Errorf("after the second try: %+v, %d tokens", s, f.stock(login).Fresh)
 		}
-		// The target also recovers without an operator after a minute.
+		// Without an operator, the target also recovers after a minute.
 		f.service.SetFaults(refuse)
 		f.advance(100 * time.Second)
 		f.service.SetFaults()
@@ -159,8 +160,8 @@ func TestARefusedTargetRecovers(t *testing.T) {
 	})
 }
 
-// All replicas share an account fault that one replica observed. They make one probe at a time, and
-// the fault survives a restart.
+// All replicas share an account fault that one replica observed. All replicas together make one
+// probe at a time. The fault survives a restart.
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := siteTarget("site-a", 2), siteTarget("site-b", 2)
@@ -188,7 +189,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		if s := f.provider(came); s.Kind != provider.StateDown || s.Since.After(began) {
 			t.Errorf("after a restart: %+v", s)
 		}
-		// After a payment to the account, an operator probes the provider.
+		// After topping up the account, an operator probes the provider.
 		f.service.SetFaults()
 		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
@@ -206,7 +207,7 @@ func TestReplicasShareAFault(t *testing.T) {
 }
 
 // If a service refuses only submits, every solved task is collected. If the service also refuses
-// polls, polls become slow, and uncollected tasks count as lost and spent.
+// polls, polls become rare, and tasks that cannot be collected count as lost and spent.
 func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -234,7 +235,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				}
 				f.service.SetFaults(faults...)
 				began := time.Now()
-				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // the submit of target b observes the fault
+				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // the submit for target b meets the fault
 				f.advance(3*time.Minute + 30*time.Second)
 				sold, books := f.service.Sold(), f.stock(a).Figures
 				collected := 0
@@ -256,7 +257,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if collected != 0 || books.Failed != 0 || books.Lost < int64(bought) || books.Spent != books.Lost*1e6 {
 					t.Errorf("%d collected; want all lost, and their prices spent: %+v", collected, books)
 				}
-				// Each task is polled at least twice, but not faster than the slow probe.
+				// Each task is polled at least twice, but not more often than once per slow poll.
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}
@@ -268,8 +269,8 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	}
 }
 
-// While the service refuses the submits of all targets, all replicas together make one submit in 5
-// s. When the service accepts submits again, all targets fill.
+// While the service refuses the submits of all targets, all replicas together make one submit every
+// 5 s. When the service accepts submits again, all targets fill their stock.
 func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
@@ -293,7 +294,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 		}
 		f.service.SetFaults()
 		f.advance(90 * time.Second)
-		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // not all 60, because some tokens are being replaced
+		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // not all 60, because some tokens are being replaced at this moment
 			t.Errorf("%d tokens after it was well again", n)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// This file has the parsers that both protocols share. Replies may have any content.
+// This file contains the parsers that both protocols share. A reply may have any content.
 
 const (
 	longTask  = 128     // maximum length of a task's id, in bytes
@@ -30,7 +30,8 @@ func IsAnswer(t captcha.Type, text string) bool {
 	return isGraphic(text, maxReply)
 }
 
-// solvedAnswer returns the answer for a solved task, or oddReply if the text cannot be a solution.
+// solvedAnswer returns the answer for a solved task, or the error oddReply if the text cannot be a
+// solution.
 func solvedAnswer(t captcha.Type, text, agent string) (answer, error) {
 	if !IsAnswer(t, text) {
 		return answer{}, oddReply
@@ -38,9 +39,9 @@ func solvedAnswer(t captcha.Type, text, agent string) (answer, error) {
 	return answer{text: text, userAgent: agent}, nil
 }
 
-// namedValues returns the text of the first candidate that contains the named values of a solution,
-// or "" if there is none. A candidate is a JSON object, a JSON string, or a JSON string that
-// contains an object. namedValues removes the white space from an object.
+// namedValues returns the first candidate that contains the named values of a solution, as text, or ""
+// if there is none. A candidate is a JSON object, a JSON string, or a JSON string that contains an
+// object. namedValues removes the white space from an object.
 func namedValues(t captcha.Type, candidates ...json.RawMessage) string {
 	for _, raw := range candidates {
 		text := cmp.Or(jsonText(raw), string(raw))
@@ -55,8 +56,8 @@ func namedValues(t captcha.Type, candidates ...json.RawMessage) string {
 	return ""
 }
 
-// trimReply trims a reply, and returns an error for an HTML page or an empty reply. It ignores the
-// Content-Type, because services send JSON as text/html.
+// trimReply trims a reply. It returns an error for an HTML page or an empty reply. It ignores the
+// Content-Type, because some services send JSON as text/html.
 func trimReply(reply []byte) ([]byte, error) {
 	reply = bytes.TrimSpace(bytes.TrimPrefix(reply, []byte("\xef\xbb\xbf")))
 	switch {
@@ -68,8 +69,8 @@ func trimReply(reply []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// decode parses the JSON value at the start of a reply, and ignores text after the value, such as a
-// PHP warning. It does not return the error of encoding/json, because that error quotes the reply.
+// decode parses the JSON value at the start of a reply. It ignores text after the value, such as a PHP
+// warning. It does not return the error of encoding/json, because that error quotes the reply.
 func decode(reply []byte, into any) error {
 	err := json.NewDecoder(bytes.NewReader(reply)).Decode(into)
 	switch {
@@ -109,7 +110,7 @@ func taskID(raw json.RawMessage) (string, bool) {
 	return id, isGraphic(id, longTask)
 }
 
-// createdAnswer returns the answer to an accepted submission, which has the id of the task.
+// createdAnswer returns the answer to an accepted submission: the id of the task.
 func createdAnswer(id json.RawMessage, a answer) (answer, error) {
 	task, valid := taskID(id)
 	if a.notReady || !valid {
@@ -118,7 +119,7 @@ func createdAnswer(id json.RawMessage, a answer) (answer, error) {
 	return answer{text: task}, nil
 }
 
-// amountAnswer returns the answer to a successful call for a number, such as the balance.
+// amountAnswer returns the answer to a successful call whose result is a number, such as the balance.
 func amountAnswer(raw json.RawMessage) (answer, error) {
 	n, ok := finite(textOrDigits(raw))
 	if !ok {

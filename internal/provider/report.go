@@ -9,16 +9,16 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNoReport means that Report made no call, because the service offers no call for such a report
-// or because the task id is unknown.
+// ErrNoReport means that Report made no call. Either the service offers no call for such a report,
+// or the task id is unknown.
 var ErrNoReport = errors.New("provider: accepts no report of this kind")
 
 const (
-	// According to its client's text for REPORT_NOT_RECORDED, 2captcha accepts a report within 15
-	// minutes after the solve. Other services with the legacy protocol copy 2captcha.
+	// 2captcha's client explains REPORT_NOT_RECORDED: 2captcha accepts a report within 15 minutes
+	// after the solve. Other services with the legacy protocol copy 2captcha.
 	longWindow = 15 * time.Minute
-	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. Services with a copy of
-	// this protocol do not contradict this limit.
+	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The documentation of
+	// services that copied this protocol does not contradict it.
 	shortWindow = time.Minute
 
 	duplicateReport = "ERROR_DUPLICATE_REPORT"
@@ -35,8 +35,8 @@ func (c *Client) ReportWindow() time.Duration {
 // Report reports to the service whether a site accepted the token of a task. A repeated report
 // succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault
 // of class Task. During an account fault or an outage, Report fails without a call. The reply
-// affects other calls only by an account fault or a rate limit, because a service without this call
-// may answer with an HTML page.
+// affects other calls only if it is an account fault or a rate limit, because a service without
+// this call may answer with an HTML page.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
 	q, offered := c.speak.report(task, t, good)
 	if !offered || task == "" {
@@ -45,7 +45,7 @@ func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good b
 	_, err := c.call(ctx, report, q, "")
 	var fault *Error
 	if errors.As(err, &fault) && fault.Class == Parameters {
-		fault.Class = Task // the parameters of the report are wrong, not those of the target
+		fault.Class = Task // the parameters of the report are wrong, not the parameters of the target
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func TestReportCalls(t *testing.T) {
 	for _, row := range []struct {
 		profile, api string
 		kind         captcha.Type
-		good, bad    string // path or action
+		good, bad    string // path or action of the report
 	}{
 		{captchaAI, APILegacy, captcha.RecaptchaV2, "reportgood", "reportbad"},
 		{generic, APILegacy, captcha.Turnstile, "reportgood", "reportbad"},
@@ -82,7 +82,8 @@ func TestReportCalls(t *testing.T) {
 	}
 }
 
-// Five equal answers to reports change the provider's state only if the answer concerns all calls.
+// After five equal answers to reports, the provider's state changes only if the answer concerns all
+// calls.
 func TestAnswersToReports(t *testing.T) {
 	const ok = "(ok)"
 	for _, row := range []struct {
@@ -137,7 +138,7 @@ func TestAnswersToReports(t *testing.T) {
 			if s := c.State(time.Now()); s.Kind != row.state {
 				t.Errorf("%s: the provider is %+v", row.reply, s)
 			}
-			// A paused account is not called again.
+			// While the account is paused, it is not called again.
 			if want := map[bool]int{true: 1, false: outageAfter + 1}[row.state == StateDown]; w.count() != want {
 				t.Errorf("%s: %d calls, want %d", row.reply, w.count(), want)
 			}
@@ -182,7 +183,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 		if err := c.Report(context.Background(), "5", captcha.Turnstile, true); err != nil {
 			t.Error(err)
 		}
-		// No report is made in an outage that only another replica observed.
+		// During an outage that only another replica observed, no report is made.
 		before = w.count()
 		c.Adopt(context.Background(), outageFrom(time.Now()))
 		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Code != "outage" || w.count() != before {
@@ -191,7 +192,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 	})
 }
 
-// If a report began a pause, an answered poll ends the pause. A report does not spend the turn of a
+// If a report caused a pause, an answered poll ends it. A report does not use up the turn of a
 // pause.
 func TestReportsDuringAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// No result, error, state or log line contains the key, whatever the service echoes.
+// No result, error, state or log line contains the key, whatever part of it the service echoes.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	id := v2
 	id.Proxy, id.ProxyType = proxyCanary, "http"
@@ -57,7 +57,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	check("a printed client", fmt.Sprintf("%v %+v", c.cfg, c.cfg))
 }
 
-// A pingback address that is no URL is hidden completely.
+// If a pingback address is no valid URL, the whole address is hidden.
 func TestAnInvalidPingbackIsNeverShown(t *testing.T) {
 	const invalid = "https://poold.example.com/%zz/pingback-canary0123"
 	for _, api := range []string{APILegacy, APITasks} {
@@ -77,7 +77,7 @@ const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
 // jsonKey is the text of canary with JSON escapes.
 const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 
-// echoes returns handlers that echo a key or a proxy in different ways.
+// echoes returns handlers that echo the key or the proxy in different ways.
 func echoes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"code":             answering(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
@@ -114,15 +114,15 @@ func echoes() map[string]http.HandlerFunc {
 	}
 }
 
-// makeEveryCall makes every call and passes each text to the function check. At the end the client
-// has an outage and has written its log.
+// makeEveryCall makes every call and passes each resulting text to the function check. At the end the
+// client has an outage and has logged it.
 func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()
 	for range outageAfter + 1 {
 		task, err := c.Submit(ctx, Request{Identity: id, Pingback: pingback})
-		// These calls have no pingback, and some have no proxy. So the client could not recognise these
-		// secrets in an answer.
+		// These calls have no pingback, and some have no proxy. Therefore the client could not
+		// recognise these secrets in an answer.
 		var solution Solution
 		var err2, err3, err4, err5 error
 		if !strings.Contains(name, "pingback") {

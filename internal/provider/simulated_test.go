@@ -68,7 +68,8 @@ func TestAgainstAWholeService(t *testing.T) {
 	}
 }
 
-// buyEveryKind buys each kind of token at a slow service and at a service that solves at once.
+// buyEveryKind buys each kind of token from a slow service and from a service that solves at
+// once.
 func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) {
 	t.Helper()
 	ctx := t.Context()
@@ -116,7 +117,7 @@ func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
 
-// showsPicture reports whether a text contains a piece of the picture, raw or in base64.
+// showsPicture reports whether a text contains a part of the picture, raw or in base64.
 func showsPicture(text string) bool {
 	if strings.Contains(text, pictureCanary[:10]) {
 		return true
@@ -138,8 +139,8 @@ func request(id captcha.Identity) Request {
 	return r
 }
 
-// everyKind returns an identity of each type. TestFieldsOfEachType tests the optional fields of
-// identities.
+// everyKind returns an identity of each type. It sets no optional fields; TestFieldsOfEachType
+// tests these.
 func everyKind() (ids []captcha.Identity) {
 	sum := sha256.Sum256(thePicture())
 	for _, kind := range captcha.SolvableTypes() {

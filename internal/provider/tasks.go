@@ -16,8 +16,8 @@ type tasks struct {
 	profile profile
 }
 
-// post returns a call whose body has these fields and the key. Marshalling cannot fail, because the
-// fields are plain values.
+// post returns a call whose body contains these fields and the key. Marshalling cannot fail,
+// because the fields are plain values.
 func (t tasks) post(path string, fields map[string]any, read func([]byte) (answer, error)) query {
 	fields["clientKey"] = t.key.Reveal()
 	body, _ := json.Marshal(fields)
@@ -42,7 +42,7 @@ func (t tasks) poll(task string, id captcha.Identity) query {
 	})
 }
 
-// taskFields returns the request fields with the id of a task. An integer id is sent as a JSON
+// taskFields returns the request fields with the id of a task. It sends an integer id as a JSON
 // number.
 func taskFields(task string) map[string]any {
 	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
@@ -57,9 +57,9 @@ func (t tasks) balance() query {
 
 func (t tasks) threads() (query, bool) { return query{}, false }
 
-// report returns the call for a report. 2captcha has one pair of paths for all types. Other
-// services have the paths of anti-captcha: a pair for reCAPTCHA, one path for bad reports about
-// hCaptcha, and one path for bad reports about pictures.
+// report returns the call for a report. 2captcha has one pair of paths for all types. The other
+// services have the paths of anti-captcha: a pair of paths for reCAPTCHA, a path for bad reports
+// about hCaptcha, and a path for bad reports about pictures.
 func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	path := "/reportIncorrect"
 	if good {
@@ -135,12 +135,12 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	return solvedAnswer(kind, text, userAgent(s.UserAgent))
 }
 
-// maxAge is the maximum accepted time between a solve and the submission of its task.
+// maxAge is the longest accepted time from a solve to the submission of its task.
 const maxAge = 24 * time.Hour
 
 // readAge returns the time from the submission to the solve, or false if the reply has no valid
-// times. Both times are whole seconds. A poold that serves tasks rounds the times so that a token
-// never seems too young (httpapi/compatapi/tasks.go).
+// times. Both times are in whole seconds. A poold that serves tasks rounds the times in the
+// direction in which the token never seems too young (httpapi/compatapi/tasks.go).
 func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`
@@ -164,8 +164,8 @@ func readTasksBalance(reply []byte) (answer, error) {
 	return amountAnswer(r.Balance)
 }
 
-// parseTasks parses the common fields of a reply. The answer has only code or notReady set, or
-// neither if the service granted the call.
+// parseTasks parses the common fields of a reply. In the answer it sets only code or notReady. If
+// the service granted the call, it sets neither.
 func parseTasks(reply []byte) (tasksReply, answer, error) {
 	var r tasksReply
 	reply, err := trimReply(reply)

@@ -28,7 +28,7 @@ func TestCannotBeAsked(t *testing.T) {
 		{APITasks, proxied("secret-user:secret-word@:80"), nil},
 		{APITasks, proxied("secret-word:0"), nil},
 		{APITasks, proxied("secret-word:70000"), nil},
-		{APILegacy, captcha.Identity{Type: captcha.Image}, nil}, // without its bytes
+		{APILegacy, captcha.Identity{Type: captcha.Image}, nil}, // the bytes of the picture are missing
 		{APITasks, captcha.Identity{Type: captcha.Image}, nil},
 		{APITasks, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
 		{APITasks, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
@@ -74,7 +74,7 @@ func TestTasksOtherCalls(t *testing.T) {
 	}
 }
 
-// A client reads the age of a token only from another poold.
+// A client accepts the age of a token only from another poold.
 func TestTokensOfAnotherPoold(t *testing.T) {
 	for _, c := range []struct {
 		profile, times string

@@ -13,7 +13,7 @@ import (
 )
 
 // clean makes a text from a service safe to show. It replaces the secrets, removes all characters
-// except printable ASCII, and cuts the text after maxLength characters.
+// except printable ASCII, and shortens the text to maxLength characters.
 func clean(text string, maxLength int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
@@ -42,15 +42,15 @@ func containsImage(text string, image []byte) bool {
 	return false
 }
 
-// isGraphic reports whether a text consists of 1 to maxLength visible ASCII characters. Ids of
-// tasks and tokens have this form.
+// isGraphic reports whether a text consists of 1 to maxLength visible ASCII characters. Task ids
+// and tokens have this form.
 func isGraphic(text string, maxLength int) bool {
 	return text != "" && len(text) <= maxLength &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// isReadable reports whether a text is valid UTF-8 of at most maxBytes bytes, is not only white
-// space, and has no control or replacement characters.
+// isReadable reports whether a text is valid UTF-8 of at most maxBytes bytes, contains more than
+// white space, and has no control or replacement characters.
 func isReadable(text string, maxBytes int) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxBytes && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })

@@ -28,10 +28,10 @@ const (
 	unreached = 2 * time.Second // pause after a call that could not be sent
 )
 
-// newTransport makes the HTTP transport of one client. It closes idle connections before services
-// do: if a service closed a connection during a submission, the task might be bought and its id
-// lost. The explicit TLS configuration restricts the transport to HTTP/1.1, so that it never sends
-// a submission twice.
+// newTransport returns the HTTP transport of one client. The transport closes idle connections
+// before the service does. If the service closed a connection during a submission, the task might be
+// bought and its id lost. The explicit TLS configuration restricts the transport to HTTP/1.1, so
+// that it never sends a submission twice.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -52,7 +52,7 @@ type garbled string
 
 func (g garbled) Error() string { return "reading the answer: " + string(g) }
 
-// The ways in which a reply violates the protocol.
+// These are the ways in which a reply can violate the protocol.
 const (
 	emptyReply garbled = "empty"
 	htmlReply  garbled = "html"
@@ -65,11 +65,11 @@ const (
 // the protocol.
 type trouble struct {
 	code    string // a short word of this package
-	why     string // for a call that was not sent: the cause in a few words; otherwise ""
+	why     string // if the call was not sent: the cause in a few words; otherwise ""
 	cause   error  // an error of this package, or the error of ctx; may be nil
-	sent    bool   // whether the request may have reached the service
-	gaveUp  bool   // whether the caller cancelled
-	refused bool   // whether the service answered HTTP 429: the service works, but did not execute the call
+	sent    bool   // the request may have reached the service
+	gaveUp  bool   // the caller cancelled
+	refused bool   // the service answered HTTP 429: it works, but did not execute the call
 	delay   time.Duration
 }
 
@@ -83,7 +83,7 @@ func (t *trouble) words() string {
 	return t.code + ": " + t.why
 }
 
-// asError converts the trouble to the error that the caller gets.
+// asError converts the trouble to the error that the caller of the client gets.
 func (t *trouble) asError(action string) error {
 	lost := action == submit && t.sent && !t.refused
 	if t.gaveUp && !lost {
@@ -134,16 +134,17 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	a, err := q.read(reply)
 	switch {
 	case status >= 400 && (err != nil || a.code == ""):
-		// Some services refuse calls with a 4xx and an error code of the protocol. This reply has no
-		// code, so the reason is unknown, and the content is not trusted.
+		// Some services refuse calls with a 4xx status and an error code of the protocol. This reply
+		// has a 4xx status but no code. The reason is therefore unknown, and the content is not
+		// trusted.
 		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
 	case err != nil:
 		g := oddReply
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
 	case q.leaksSecret(a.text):
-		// Neither a task id, which is logged, nor a token may contain the key or the secret of a
-		// pingback.
+		// Neither a task id, because it is logged, nor a token may contain the key or the secret of
+		// a pingback.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
 	if containsSecret(a.userAgent, q.secrets) {
@@ -173,11 +174,11 @@ func containsSecret(text string, secrets []captcha.Secret) bool {
 	})
 }
 
-// Replies are searched for pieces of a secret with at least minSecretPiece bytes. Shorter pieces
-// could occur in harmless texts.
+// minSecretPiece is the minimum length, in bytes, of the pieces of a secret for which replies are
+// searched. Shorter pieces could occur in harmless texts.
 const minSecretPiece = 16
 
-// pingbackSecrets returns a pingback's URL, and the pieces of its path and query that may be
+// pingbackSecrets returns a pingback's URL, and those pieces of its path and query that may be
 // secrets. A service may quote only a part of the URL.
 func pingbackSecrets(text string) []captcha.Secret {
 	if text == "" {
@@ -199,7 +200,7 @@ func pingbackSecrets(text string) []captcha.Secret {
 }
 
 // networkTrouble converts a network error to a *trouble. It keeps the text of the error only if the
-// request was not sent, because a later error can quote the service.
+// request was not sent, because the text of a later error can quote the service.
 func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {
@@ -216,8 +217,8 @@ func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []c
 	return t
 }
 
-// retryAfter parses the header Retry-After, which has seconds or a date. It returns at most one
-// minute, or 0 without a valid header.
+// retryAfter parses the header Retry-After, which contains seconds or a date. It returns at most one
+// minute. Without a valid header it returns 0.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	wait := time.Duration(0)

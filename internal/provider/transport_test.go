@@ -19,7 +19,7 @@ import (
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"":     5 * time.Second,
-		"1":    5 * time.Second, // the header does not shorten the delay
+		"1":    5 * time.Second, // the header does not make the delay shorter than this
 		"20":   20 * time.Second,
 		"2.5":  5 * time.Second,
 		"3600": time.Minute,
@@ -36,7 +36,8 @@ func TestRetryAfter(t *testing.T) {
 		})
 		for _, err := range []error{pollOne(t, c), submitOne(t, c)} {
 			e := faultOf(t, err)
-			// A date has whole seconds, and time passes during the test. Jitter lengthens the pause by at most a fifth.
+			// A date in the header has whole seconds, and time passes during the test. Jitter lengthens
+			// the pause by at most 20 %.
 			if e.Class != Capacity || e.Unknown || e.Delay < want-2*time.Second || e.Delay > want+want/5 {
 				t.Errorf("Retry-After %q: %v after %v, want %v", header, err, e.Delay, want)
 			}
@@ -100,8 +101,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// rawServer calls the function handle with each connection and a function that reads its next
-// request. It also counts the requests.
+// rawServer calls the function handle for each connection, with a function next that reads the next
+// request on the connection. It also counts the requests.
 func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	l := listen(t)
@@ -138,10 +139,10 @@ func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url 
 
 const rawOK = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nOK|5"
 
-// A submit is sent once, wherever its connection breaks, on a new or a reused connection.
+// A submit is sent once, wherever its connection breaks, on a new and on a reused connection.
 func TestASubmitIsSentOnce(t *testing.T) {
 	for name, row := range map[string]struct {
-		good   int // submits that are answered before, on the same connection
+		good   int // number of submits that the server answers before, on the same connection
 		handle func(conn net.Conn, next func() bool)
 		want   int // total number of requests; -1 = it is unknown whether the last request arrived
 	}{
@@ -175,7 +176,7 @@ func TestASubmitIsSentOnce(t *testing.T) {
 				}
 			}
 			e := faultOf(t, submitOne(t, c))
-			time.Sleep(50 * time.Millisecond) // time in which a repeated submit would arrive
+			time.Sleep(50 * time.Millisecond) // a repeated submit would arrive within this time
 			n := requests.Load()
 			if row.want >= 0 && (int(n) != row.want || !e.Unknown) {
 				t.Errorf("%d requests and %v (unknown %v), want %d and unknown", n, e, e.Unknown, row.want)
@@ -187,7 +188,7 @@ func TestASubmitIsSentOnce(t *testing.T) {
 	}
 }
 
-// No request may look idempotent, because the transport would repeat such a request.
+// No request may look idempotent to the transport, because the transport would repeat it.
 func TestNothingLooksRepeatable(t *testing.T) {
 	c, _ := newClient(t, Config{Balance: true})
 	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
@@ -207,7 +208,7 @@ func TestNothingLooksRepeatable(t *testing.T) {
 	}
 }
 
-// reset makes the next close of the connection send a reset.
+// reset makes the connection send a TCP reset when it is closed.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -226,7 +227,7 @@ func TestClosedWhileIdle(t *testing.T) {
 		if err := submitOne(t, c); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // time in which the transport notices the closed connection
+		time.Sleep(100 * time.Millisecond) // gives the transport time to notice the closed connection
 	}
 	if n := requests.Load(); n != 3 {
 		t.Errorf("%d requests for 3 submits", n)

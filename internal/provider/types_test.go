@@ -16,8 +16,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// A submit has these fields for each type, in both protocols, and with the differences between
-// profiles.
+// For each type, a submit has the fields that this table lists, in both protocols. The table also
+// shows the differences between profiles.
 func TestFieldsOfEachType(t *testing.T) {
 	const page, site = "https://example.com/login", "a-sitekey"
 	image := thePicture()
@@ -124,7 +124,7 @@ func TestFieldsOfEachType(t *testing.T) {
 	}
 }
 
-// Solutions of each type are read in every known form. Incomplete solutions are refused.
+// Solutions of each type are read in every known form. Incomplete solutions are rejected.
 func TestSolutionsOfEachType(t *testing.T) {
 	v3 := map[string]string{"challenge": "c", "validate": "v", "seccode": "v|jordan"}
 	v4 := map[string]string{"captcha_id": "i", "lot_number": "l", "pass_token": "p", "gen_time": "1767323045", "captcha_output": "o/=="}
@@ -133,7 +133,7 @@ func TestSolutionsOfEachType(t *testing.T) {
 		api    string
 		kind   captcha.Type
 		reply  string
-		want   string // the text, or the outcome
+		want   string // the expected text or outcome
 		values map[string]string
 		agent  string
 	}{
@@ -206,7 +206,7 @@ func TestSolutionsOfEachType(t *testing.T) {
 	}
 }
 
-// A service may quote all or part of a refused picture, and an answer may contain the key with JSON
+// A service may quote all or part of a refused picture. An answer may contain the key with JSON
 // escapes. The client passes on neither of them.
 func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString(thePicture())
@@ -241,7 +241,7 @@ func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 	}
 }
 
-// After a submit neither the client nor its open connection refers to the picture in any form.
+// After a submit, neither the client nor its open connection refers to the picture in any form.
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20
 	for _, api := range []string{APILegacy, APITasks} {

@@ -14,7 +14,7 @@ const maxBody = 4 << 20
 // price is the price of a solve in responses.
 const price = "0.00299"
 
-// answer is a complete HTTP response that has not been sent yet.
+// answer is a complete HTTP response before it is sent.
 type answer struct {
 	status int // HTTP status; 0 = 200, which also applies to errors of the protocols
 	kind   string

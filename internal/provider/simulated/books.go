@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// The type books stores the sold tasks and counts calls and outcomes. All methods are safe for
+// The type books stores the sold tasks and counts calls and outcomes. All its methods are safe for
 // concurrent use.
 type books struct {
 	opts *Options
@@ -19,10 +19,10 @@ type books struct {
 	mu       sync.Mutex // guards everything below
 	lots     *rand.Rand
 	last     int64           // number of the newest task
-	tasks    map[int64]*task // by number; a task is deleted 5 min after its due time
+	tasks    map[int64]*task // tasks by number; a task is deleted 5 min after its due time
 	inFlight []*task         // sorted by due time
-	settled  []*task         // tasks after their due time that are not deleted yet, sorted by due time
-	sold     []*task         // all sold tasks; only with Options.Ledger
+	settled  []*task         // tasks that are past their due time and not deleted yet, sorted by due time
+	sold     []*task         // all sold tasks; used only with Options.Ledger
 	totals   Totals
 }
 
@@ -41,7 +41,7 @@ type task struct {
 	number   int64
 	identity captcha.Identity
 	id       captcha.ID
-	legacy   bool // bought by the legacy protocol
+	legacy   bool // bought through the legacy protocol
 	at, due  time.Time
 	failed   bool
 	lot      uint64 // seed of all random numbers of this task
@@ -112,8 +112,8 @@ type outcome struct {
 	task  task // a copy; zero for an unknown number
 }
 
-// poll counts a poll and returns the outcome of the task. For an unknown number the outcome has an
-// error code.
+// poll counts a poll and returns the outcome of the task. For an unknown number the outcome
+// contains an error code.
 func (b *books) poll(number int64, at time.Time) outcome {
 	b.mu.Lock()
 	b.advanceLocked(at)
@@ -146,7 +146,8 @@ func (b *books) lookLocked(number int64, at time.Time) outcome {
 	return outcome{task: *t}
 }
 
-// report records a report about a solved task, or returns an error code. A task accepts one report.
+// report records a report about a solved task, or returns an error code. Each task accepts only one
+// report.
 func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()
@@ -156,7 +157,7 @@ func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	switch {
 	case !ok:
 		return wire.CodeIDFormat
-	case t == nil, v.Fits != nil && !v.Fits(t.identity.Type): // the call exists only for other types of CAPTCHA
+	case t == nil, v.Fits != nil && !v.Fits(t.identity.Type): // the call is valid only for other types of CAPTCHA
 		return wire.CodeUnknownTask
 	case t.failed || at.Before(t.due):
 		return wire.CodeNotRecorded
@@ -167,8 +168,8 @@ func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	return ""
 }
 
-// advanceLocked updates the books to the given time: tasks free their threads at their due times,
-// and old tasks are deleted.
+// advanceLocked brings the books to the given time: it frees the threads of tasks that are due, and
+// deletes old tasks.
 func (b *books) advanceLocked(at time.Time) {
 	for len(b.inFlight) > 0 && !at.Before(b.inFlight[0].due) {
 		t := b.inFlight[0]

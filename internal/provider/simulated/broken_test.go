@@ -13,7 +13,7 @@ import (
 
 const submit = "/in.php?key=k&method=turnstile&sitekey=0x4AAAAAAAAAAAAAAAAAAAAA&pageurl=https%3A%2F%2Fexample.com%2F"
 
-// hangingUp is a caller that disconnects after some writes.
+// hangingUp is a caller that disconnects after a few writes.
 type hangingUp struct {
 	http.ResponseWriter
 	takes, writes int

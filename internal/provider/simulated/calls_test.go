@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// A submit's key is checked before the parameters, and the submit is counted once.
+// The key of a submit is checked before the parameters. The submit is counted once.
 func TestRefusedSubmits(t *testing.T) {
 	for query, code := range map[string]string{
 		recaptchaQuery("key", ""):                     wire.CodeNoKey,
@@ -66,7 +66,8 @@ func TestLegacyLife(t *testing.T) {
 		want(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
 		want(t, "report in the ledger", s.Sold()[0].Report, "bad")
 
-		// Callers cannot poll a task five minutes after its due time, but the task stays in the ledger.
+		// Until five minutes after its due time, a task can be polled. After that the task stays only
+		// in the ledger.
 		time.Sleep(5*time.Minute - time.Nanosecond)
 		want(t, "old", poll(t, s, id), "OK|"+sale.Token)
 		time.Sleep(time.Nanosecond)
@@ -179,7 +180,7 @@ func TestTasksOtherCalls(t *testing.T) {
 	}
 }
 
-// Each report path of the tasks protocol accepts some types of CAPTCHA, and one report per task.
+// Each report path of the tasks protocol accepts certain types of CAPTCHA, and one report per task.
 func TestTasksReports(t *testing.T) {
 	picture := `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"R0lGODlh"}}`
 	of := func(kind string) string { return createBody(`"type":"` + kind + `TaskProxyless"`) }
@@ -224,7 +225,7 @@ func TestTasksReports(t *testing.T) {
 	}
 }
 
-// The values of a GeeTest have the form of the service and the protocol.
+// The values of a GeeTest have the form that the service and the protocol use.
 func TestGeeTestValues(t *testing.T) {
 	quick := Options{Sigma: 0.1, Ledger: true, UserAgent: "U"}
 	for flavour, row := range map[Flavour]struct{ plain, json string }{

@@ -14,7 +14,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Action is the purpose of a call; both protocols have the same actions.
+// Action is the purpose of a call. Both protocols have the same actions.
 type Action = wire.Action
 
 // The actions.
@@ -34,7 +34,7 @@ type Call struct {
 	Identity captcha.Identity // the identity in a Submit; zero for other actions
 }
 
-// Kind says how a call goes wrong.
+// Kind says in which way a call fails.
 type Kind string
 
 // The kinds of faults.
@@ -44,22 +44,23 @@ const (
 	HTML      Kind = "html"       // an HTML page instead of the true response
 	Status    Kind = "status"     // an HTTP status instead of the true response
 	Huge      Kind = "huge"       // a response of 16 MiB
-	Slow      Kind = "slow"       // the true response, one byte a second
+	Slow      Kind = "slow"       // the true response, at one byte per second
 	Redirect  Kind = "redirect"   // a redirect with status 307 to /redirected; a request for this path counts as Other
 	Types     Kind = "types"      // JSON whose fields have the wrong types
-	OtherTask Kind = "other-task" // the response to a Submit has the id of the previous task
+	OtherTask Kind = "other-task" // the response to a Submit contains the id of the previous task
 	Code      Kind = "code"       // the error code Fault.Code instead of the true response
 )
 
-// Fault says which calls fail, and how. If several faults match a call, the first one acts.
+// Fault says which calls fail, and in which way. If several faults match a call, only the first
+// one acts.
 type Fault struct {
 	On    Action          // "" = every action
 	When  func(Call) bool `json:"-"` // selects calls; nil = all calls; must be safe for concurrent use
-	Share float64         // random share of the calls selected by On and When that fail; 0 = all
+	Share float64         // random share of the matching calls that fail; 0 = all
 	Times int             // maximum number of calls that fail; 0 = no limit
 
 	Kind     Kind
-	Accepted bool   // the call takes effect before it fails; always so for Slow and OtherTask
+	Accepted bool   // the call takes effect before it fails; always true for Slow and OtherTask
 	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY is valid in both protocols
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
@@ -71,12 +72,12 @@ const (
 	typesBody = `{"status":{"code":"1"},"request":[{"id":null}],"errorId":"none","taskId":[true],"solution":7}`
 )
 
-// armedFault is a fault in force, with its counters.
+// armedFault is a fault in force together with its counters.
 type armedFault struct {
 	Fault
 	mu   sync.Mutex // guards the fields below
 	dice *rand.Rand
-	acts int // number of calls on which the fault acted
+	acts int // number of calls that the fault has made fail
 }
 
 // SetFaults replaces the faults in force for all later calls. A call without arguments removes all
@@ -89,7 +90,7 @@ func (s *Service) SetFaults(faults ...Fault) {
 	s.faults.Store(&armed)
 }
 
-// serveFaults handles PUT /faults, which replaces the faults in force by a JSON list of Fault. An
+// serveFaults handles PUT /faults. It replaces the faults in force by a JSON list of Fault. An
 // invalid list changes nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPut {
@@ -147,7 +148,7 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	case Huge:
 		flood(w)
 	case OtherTask:
-		if q.sold != 0 { // a refused submission gets its true response
+		if q.sold != 0 { // a refused submission still gets its true response
 			a = q.accept(q.sold - 1)
 		}
 		a.write(w)
@@ -168,7 +169,7 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	}
 }
 
-// sleep waits for a value from the channel. It returns false if the caller disconnects or the
+// sleep waits until the channel has a value. It returns false if the caller disconnects or the
 // service is closed first.
 func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	select {
@@ -180,7 +181,7 @@ func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	return false
 }
 
-// dribble sends an answer at a rate of one byte a second.
+// dribble sends an answer at one byte per second.
 func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{}) // no deadline, because the server's write timeout would end this fault too early
@@ -196,7 +197,7 @@ func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// flood sends a response with a valid start that is far too long.
+// flood sends a response that begins correctly and is far too long.
 func flood(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", wire.JSONText)
 	chunk := bytes.Repeat([]byte("A"), 64<<10)

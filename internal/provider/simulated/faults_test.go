@@ -13,7 +13,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// The caller sees each fault on a real connection. The table says whether the task was bought.
+// The caller sees each fault on a real connection. The table states whether the task was bought.
 func TestFaultsOnTheWire(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  Fault
@@ -43,7 +43,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			server := serve(t, s)
 			limit := 10 * time.Second
 			if c.status == 0 && c.fault.Kind != Drop {
-				limit = 300 * time.Millisecond // nothing else ends these calls
+				limit = 300 * time.Millisecond // only this limit ends these calls
 			}
 			status, body, err := fetch(t, newHTTPClient(limit), server.URL+recaptchaQuery("json", "1"), hugeBody+1<<10)
 			if c.status == 0 && err == nil {
@@ -55,7 +55,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			if c.fault.Kind == Huge && len(body) < hugeBody {
 				t.Errorf("%d bytes", len(body))
 			}
-			// The service may notice the end of a call later than the caller.
+			// The service may notice later than the caller that a call has ended.
 			for s.Totals().Submitted+s.Totals().Refused == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -66,7 +66,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 }
 
-// An error code has the spelling of the caller's protocol.
+// A fault's error code is spelled as in the caller's protocol.
 func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
 	s := New(constantOptions)
 	id := buy(t, s)
@@ -92,8 +92,8 @@ func TestOtherTask(t *testing.T) {
 	want(t, "submitted", s.Totals().Submitted, 2)
 }
 
-// Times, Share and When choose the calls on which a fault acts. If several faults match, the first
-// one acts.
+// Times, Share and When select the calls on which a fault acts. If several faults match, only the
+// first one acts.
 func TestFaultsChooseTheirCalls(t *testing.T) {
 	s := New(constantOptions)
 	failed := func(n int) (hit []int) {
@@ -132,7 +132,7 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 	want(t, "all", len(failed(20)), 20)
 }
 
-// For the race detector: faults change during calls.
+// This test is for the race detector: faults change during calls.
 func TestFaultsChangeUnderLoad(t *testing.T) {
 	s := New(constantOptions)
 	var callers sync.WaitGroup
@@ -171,7 +171,7 @@ func TestClose(t *testing.T) {
 		t.Error("the delayed call got an answer")
 	}
 	s.SetFaults()
-	buy(t, s, "pingback", "http://127.0.0.1:1/never") // starts nothing: TestMain looks for leaks
+	buy(t, s, "pingback", "http://127.0.0.1:1/never") // starts nothing; TestMain looks for leaked goroutines
 }
 
 func TestFaultsOverHTTP(t *testing.T) {
@@ -195,7 +195,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 	want(t, "without LedgerHTTP", put(New(constantOptions), `[]`), http.StatusNotFound)
 }
 
-// All fields of Options can be sent to another process, except functions and the log.
+// All fields of Options except functions and the log can be sent to another process.
 func TestOptionsAsJSON(t *testing.T) {
 	o := Options{
 		Flavour: TwoCaptcha, Median: time.Second, Threads: 3, Ledger: true, PingShare: 0.5, PingRepeat: 2,

@@ -23,7 +23,7 @@ const (
 	testHex     = "81dc9bdb52d04dc20036dbd8313ed055"
 )
 
-// constantOptions has the same lead time for all tasks.
+// constantOptions gives all tasks the same lead time.
 var constantOptions = Options{Seed: 1, Median: 10 * time.Second}
 
 // optionsWith returns a changed copy of constantOptions.
@@ -45,7 +45,7 @@ func handle(t *testing.T, s *Service, method, target, kind, body string) *httpte
 	return w
 }
 
-// ask makes a call whose status must be 200, and returns the body.
+// ask makes a call, requires the status 200, and returns the body.
 func ask(t *testing.T, s *Service, method, target, kind, body string) string {
 	t.Helper()
 	w := handle(t, s, method, target, kind, body)
@@ -76,8 +76,8 @@ func decode(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// recaptchaQuery returns the query of a submit. Pairs in the argument more replace or add
-// parameters, and an empty value removes a parameter.
+// recaptchaQuery returns the query of a submit. The argument more contains pairs of names and
+// values that replace or add parameters. An empty value removes a parameter.
 func recaptchaQuery(more ...string) string {
 	v := url.Values{
 		"key": {"k"}, "method": {"userrecaptcha"}, "googlekey": {testSitekey}, "pageurl": {testPage},
@@ -113,7 +113,7 @@ func createBody(fields string) string {
 	return `{"clientKey":"k","task":{"websiteURL":"` + testPage + `","websiteKey":"` + testSitekey + `",` + fields + `}}`
 }
 
-// orderTask submits a task by the tasks protocol and returns the task id.
+// orderTask submits a task through the tasks protocol and returns the task id.
 func orderTask(t *testing.T, s *Service, body string) string {
 	t.Helper()
 	id, ok := post(t, s, "/createTask", body)["taskId"].(float64)
@@ -134,7 +134,8 @@ func want[T comparable](t *testing.T, what string, got, expected T) {
 func serve(t *testing.T, s *Service) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(s)
-	// Close of the server waits for calls, so the service must end delayed calls first.
+	// Closing the server waits for calls in flight, so the service must first end the calls that a
+	// fault delays.
 	t.Cleanup(func() { s.Close(); server.Close() })
 	return server
 }
@@ -149,7 +150,7 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 	}
 }
 
-// fetch requests a URL and reads a limited part of the answer.
+// fetch requests a URL and reads at most limit bytes of the answer.
 func fetch(t *testing.T, c *http.Client, address string, limit int64) (int, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)

@@ -13,10 +13,10 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Totals holds counters over the whole life of a Service. All counters are from the same time.
+// Totals contains counters over the whole life of a Service. All counters are from the same moment.
 type Totals struct {
-	Submitted    int            `json:"submitted"` // accepted submissions; = Solved + Failed + InFlight
-	Refused      int            `json:"refused"`   // submissions without a purchase, because of an error code or a fault
+	Submitted    int            `json:"submitted"` // accepted submissions; equals Solved + Failed + InFlight
+	Refused      int            `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
 	Solved       int            `json:"solved"`
 	Failed       int            `json:"failed"`
 	Collected    int            `json:"collected"` // tasks whose token was sent in response to a poll
@@ -26,15 +26,16 @@ type Totals struct {
 	ByAction     map[Action]int `json:"by_action"` // all calls except /ledger and /faults
 }
 
-// Sale is one accepted task. The task counts as collected after a poll even if a Fault with
-// the field Accepted destroyed the response, because no service knows that a response was lost.
+// Sale is one accepted task. After a poll the task counts as collected, even if a Fault with the
+// field Accepted destroyed the response. A real service does not know either that a response was
+// lost.
 type Sale struct {
 	Task        string           `json:"task"`
-	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; the JSON form lacks the proxy
-	ID          captcha.ID       `json:"id"`       // the ID of Identity, which depends on the proxy too
+	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; its JSON form omits the proxy
+	ID          captcha.ID       `json:"id"`       // the ID of Identity; it depends on the proxy too
 	At          time.Time        `json:"at"`
 	DueAt       time.Time        `json:"due_at"`
-	Failed      bool             `json:"failed"` // whether the task is unsolvable, known before the due time
+	Failed      bool             `json:"failed"` // whether the task is unsolvable; this is known before the due time
 	Polls       int              `json:"polls"`
 	Collected   int              `json:"collected"`        // number of polls that got the token
 	Pinged      int              `json:"pinged"`           // number of pingbacks with a 2xx response
@@ -68,7 +69,7 @@ func (b *books) totalsLocked() Totals {
 	return t
 }
 
-// ledger returns the totals and the sales, both from the same time.
+// ledger returns the totals and the sales at the same moment.
 func (b *books) ledger() Ledger {
 	b.mu.Lock()
 	totals := b.totalsLocked()

@@ -8,9 +8,9 @@ import (
 // Flavour is the real service that a Service imitates.
 type Flavour string
 
-// The flavours. Flavours differ in the code for "no free thread", in threadsinfo, in the JSON type
-// of a reCAPTCHA's task id and in the field for the user agent. They also differ in legacy
-// pingbacks and in the solutions of a GeeTest.
+// The flavours. They differ in the code for "no free thread", in threadsinfo, in the JSON type of a
+// reCAPTCHA's task id and in the field for the user agent. They also differ in the pingbacks of the
+// legacy protocol and in the solutions of a GeeTest.
 const (
 	CaptchaAI  Flavour = "captchaai" // the default
 	TwoCaptcha Flavour = "2captcha"
@@ -29,35 +29,36 @@ const (
 	keep       = 5 * time.Minute // time from a task's due time to its deletion
 )
 
-// Options configures a Service. The zero value describes a service that accepts any key, has no
-// limit of threads, never fails, and solves in 6 to 120 s.
+// Options configures a Service. The zero value describes a service that accepts any key, has no limit
+// of threads, never fails, and solves a task in 6 to 120 s.
 type Options struct {
 	Flavour Flavour
 	Key     string // the valid key; "" = any non-empty key is valid
 
-	// The lead time has a lognormal distribution around Median, cut at Min and Max. If all four fields
-	// are zero, the defaults apply. Otherwise no default applies: a Sigma of 0 makes every lead time
-	// the median, and a Max of 0 means no maximum.
+	// The lead time has a lognormal distribution around Median, limited to the range from Min to Max.
+	// If all four fields are zero, the defaults apply. If any field is set, no default applies: a
+	// Sigma of 0 makes every lead time equal to the median, and a Max of 0 means no maximum.
 	Median, Min, Max time.Duration
 	Sigma            float64
 
 	Threads   int     // maximum number of tasks in flight; 0 = no limit, and threadsinfo is not offered
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
-	// Seed makes lead times, failures, tokens, ids and shares of faults repeatable. If Seed is 0, each
-	// Service draws a random seed, so that task ids from an earlier process are unknown.
+	// Seed makes lead times, failures, tokens, ids and the calls that faults select repeatable. If
+	// Seed is 0, each Service draws a random seed, so that it does not know task ids from an earlier
+	// process.
 	Seed uint64
 
-	UserAgent string // user agent in solutions if the order has no user agent; "" = none
+	UserAgent string // user agent in a solution whose order has none; "" = none
 
 	Ledger     bool // keep all sales for Sold; each sale takes memory
 	LedgerHTTP bool // serve /faults, and /ledger without keys, proxies and token texts
 
 	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
-	PingRepeat int     // extra deliveries of each pingback
+	PingRepeat int     // number of extra deliveries of each pingback
 
 	Faults []Fault      // the faults in force at the start; SetFaults replaces them
-	Log    *slog.Logger // for undelivered pingbacks; nil = no log
+	Log    *slog.Logger // log for undelivered pingbacks; nil = no log
 }
 
 func (o Options) withDefaults() Options {
@@ -73,7 +74,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// userAgent returns the user agent in the solution of a task, or "" if Options has none.
+// userAgent returns the user agent for the solution of a task, or "" if Options has none.
 func (o *Options) userAgent(t *task) string {
 	if o.UserAgent != "" && t.identity.UserAgent != "" {
 		return t.identity.UserAgent

@@ -19,13 +19,13 @@ import (
 // pingTimeout is the timeout for the delivery of one pingback.
 const pingTimeout = 5 * time.Second
 
-// pingback says to which URL and in which form the service sends the result of a task.
+// pingback contains the URL and the form in which the service sends the result of a task.
 type pingback struct {
 	url  string // "" = no pingback
 	form pingForms
 }
 
-// pingForms is the form of a pingback.
+// pingForms says in which form a pingback is sent.
 type pingForms int
 
 const (
@@ -34,8 +34,8 @@ const (
 	pingJSON                   // POST with the response to getTaskResult, as in the tasks protocol
 )
 
-// pingbackClient makes an HTTP client that keeps no idle connections, follows no redirects and
-// ignores the proxies of the environment.
+// pingbackClient returns an HTTP client that keeps no idle connections, follows no redirects and
+// ignores the proxies in the environment.
 func pingbackClient() *http.Client {
 	return &http.Client{
 		Timeout:       pingTimeout,
@@ -61,7 +61,7 @@ func (s *Service) ping(t *task, at time.Time) {
 	})
 }
 
-// deliver sends the pingbacks of a task and counts the delivered ones.
+// deliver sends the pingbacks of a task and counts the delivered pingbacks.
 func (s *Service) deliver(t *task) {
 	for range 1 + s.opts.PingRepeat {
 		err := s.call(s.ending, s.books.pingOutcome(t))
@@ -102,7 +102,7 @@ func (s *Service) call(ctx context.Context, o outcome) error {
 func pingRequest(ctx context.Context, o outcome, opts *Options) (*http.Request, error) {
 	values := url.Values{
 		"id":   {strconv.FormatInt(o.task.number, 10)},
-		"code": {o.code + o.token}, // code or token is empty
+		"code": {o.code + o.token}, // either code or token is empty
 	}
 	method, target, kind := http.MethodPost, o.task.ping.url, "application/x-www-form-urlencoded"
 	body := []byte(values.Encode())
@@ -114,7 +114,7 @@ func pingRequest(ctx context.Context, o outcome, opts *Options) (*http.Request, 
 		kind, body = "application/json", wire.JSON(v).Body
 	case pingQuery:
 		method, kind, body = http.MethodGet, "", nil
-		// The pingback keeps the query of the caller's URL.
+		// The pingback keeps the query that the caller's URL has.
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// received is one pingback at the receiver.
+// received is a pingback that reached the receiver.
 type received struct{ method, uri, kind, body string }
 
-// receiver starts a server that answers pingbacks with a status and sends them to the returned channel.
+// receiver starts a server that answers pingbacks with the given status. The server sends each pingback
+// to the returned channel.
 func receiver(t *testing.T, status int) (string, <-chan received) {
 	t.Helper()
 	got := make(chan received, 1000)
@@ -28,7 +29,7 @@ func receiver(t *testing.T, status int) (string, <-chan received) {
 	return server.URL, got
 }
 
-// nextPingback waits for a pingback, with a generous time limit.
+// nextPingback waits for a pingback. It fails the test after a long time limit.
 func nextPingback(t *testing.T, got <-chan received) received {
 	t.Helper()
 	select {
@@ -44,7 +45,7 @@ func TestPingbackForms(t *testing.T) {
 	quick := Options{Seed: 5, Median: time.Millisecond, Ledger: true}
 	address, got := receiver(t, http.StatusOK)
 
-	// Flavour captchaai sends a GET and keeps the query of the address.
+	// The flavour captchaai sends a GET and keeps the query of the address.
 	s := New(quick)
 	id := buy(t, s, "pingback", address+"/cb?secret=s%20x")
 	r := nextPingback(t, got)
@@ -53,7 +54,7 @@ func TestPingbackForms(t *testing.T) {
 	want(t, "delivered", s.Sold()[0].Pinged, 1)
 	want(t, "a pingback collects nothing", s.Totals().Collected, 0)
 
-	// Flavour 2captcha sends a POST with a form.
+	// The flavour 2captcha sends a POST with a form.
 	quick.Flavour = TwoCaptcha
 	s = New(quick)
 	id = buy(t, s, "pingback", address+"/cb")
@@ -74,7 +75,7 @@ func TestPingbackForms(t *testing.T) {
 	want(t, "token", sol["token"], any(s.Sold()[0].Token))
 	want(t, "task", fmt.Sprintf("%.0f", v["taskId"]), id)
 
-	// For a failed task, the pingback has the error code instead of the token.
+	// For a failed task, the pingback contains the error code in place of the token.
 	quick.FailShare = 1
 	s = New(quick)
 	id = buy(t, s, "pingback", address)
@@ -82,7 +83,7 @@ func TestPingbackForms(t *testing.T) {
 	s.Close()
 }
 
-// A pingback is delivered once and not before the due time. The task can still be collected by a poll.
+// A pingback is delivered once, and not before the due time. A poll can still collect the task.
 func TestPingbackComesOnceWhenDue(t *testing.T) {
 	address, got := receiver(t, http.StatusServiceUnavailable)
 	var log bytes.Buffer

@@ -21,16 +21,16 @@ type Service struct {
 	opts   *Options
 	seed   uint64
 	books  *books
-	faults atomic.Pointer[[]*armedFault] // the faults in force
-	client *http.Client                  // sends the pingbacks
+	faults atomic.Pointer[[]*armedFault] // faults in force
+	client *http.Client                  // HTTP client that sends the pingbacks
 
-	ending  context.Context // cancelled by Close
+	ending  context.Context // context that Close cancels
 	end     context.CancelFunc
-	mu      sync.Mutex // keeps pingbacks from starting during or after Close
+	mu      sync.Mutex // prevents that a pingback starts during or after Close
 	running sync.WaitGroup
 }
 
-// New makes a service. It starts no goroutine.
+// New returns a service. It starts no goroutine.
 func New(opts Options) *Service {
 	opts = opts.withDefaults()
 	seed := cmp.Or(opts.Seed, rand.Uint64()) //nolint:gosec // not a secret
@@ -40,8 +40,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close cancels undelivered pingbacks and calls that faults delay, and waits for the service's
-// goroutines. Calls after Close are answered, but cause no pingbacks.
+// Close cancels undelivered pingbacks and calls that a fault delays, and waits for the service's
+// goroutines. Calls after Close are still answered, but cause no pingbacks.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.end()
@@ -69,7 +69,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q.run(time.Now()).write(w)
 }
 
-// query is a parsed call that has not been executed yet.
+// query is a call that was parsed but not executed yet.
 type query struct {
 	Call
 	run    func(at time.Time) answer // executes the call and returns the true answer
@@ -78,8 +78,8 @@ type query struct {
 	sold   int64                     // number of the task that this call sold; 0 = none
 }
 
-// setSubmission sets the functions of q for a submission. The argument fail makes the answer for an
-// error code of books.
+// setSubmission sets the functions of q for a submission. The argument fail returns the answer for
+// an error code from books.
 func (s *Service) setSubmission(q *query, o order, fail func(code string) answer) {
 	q.Action, q.Identity = Submit, o.identity
 	q.run = func(at time.Time) answer {

@@ -30,7 +30,7 @@ func TestThreadCap(t *testing.T) {
 			v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
 			want(t, "tasks", v["errorCode"], any(code))
 
-			// A thread is free at the due time of its task, even without a poll.
+			// A thread becomes free at the due time of its task, even if the task is not polled.
 			time.Sleep(constantOptions.Median - time.Second)
 			buy(t, s)
 			want(t, "one more", get(t, s, recaptchaQuery()), code)
@@ -44,7 +44,8 @@ func TestThreadCap(t *testing.T) {
 	}
 }
 
-// Equal seeds and equal sequences of orders give equal tasks, whatever the other options.
+// The same seed and the same sequence of orders give the same tasks, whatever the other options
+// are.
 func TestSeedsRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := func(change func(*Options)) (lots []string) {
@@ -138,7 +139,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The ledger has exact numbers and no secret, both in the process and over HTTP.
+// The ledger contains exact numbers and no secret, both in the process and over HTTP.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(optionsWith(func(o *Options) { o.Ledger, o.LedgerHTTP = true, true }))
@@ -183,7 +184,7 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// Without the ledger, deleted tasks occupy no memory.
+// Without the ledger, deleted tasks use no memory.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(constantOptions)
@@ -202,8 +203,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// With many concurrent callers, each token is unique and the cap of threads holds. This test is for
-// the race detector.
+// With many concurrent callers, each token is unique, and the number of threads stays within its
+// limit. This test is for the race detector.
 func TestParallelCallers(t *testing.T) {
 	s := New(Options{Median: 5 * time.Millisecond, Sigma: 0.5, Threads: 8, Ledger: true})
 	var callers sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 // tasksRefuse returns the answer with an error code of the tasks protocol.
 func tasksRefuse(code string) answer { return answerOf(wire.JSON(tasksError(code))) }
 
-// tasksFail returns the answer with an error code of books, which uses the codes of the legacy
-// protocol.
+// tasksFail returns the answer with an error code from books. books uses the codes of the
+// legacy protocol.
 func tasksFail(code string) answer { return tasksRefuse(wire.TasksCode(code)) }
 
 func tasksError(code string) wire.TasksAnswer {

@@ -10,13 +10,13 @@ import (
 	"poold/internal/captcha"
 )
 
-// tokenMark begins every token, so that no token looks real.
+// tokenMark is at the start of every token, so that no token looks real.
 const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token computes the text of a task's solution. Equal tasks have equal texts, so the service stores
-// no text.
+// token computes the text of a task's solution. The same task always gives the same text, so the
+// service need not store the text.
 func (t *task) token(opts *Options) string {
 	switch t.identity.Type {
 	case captcha.Image:
@@ -73,8 +73,8 @@ func (t *task) namedValues(opts *Options) map[string]string {
 	return nil
 }
 
-// valuesText returns the named values as one text: a list of name:value pairs in captchaai's legacy
-// protocol, otherwise a JSON object.
+// valuesText returns the named values as one text. In captchaai's legacy protocol this is a list of
+// name:value pairs; in all other cases it is a JSON object.
 func (t *task) valuesText(opts *Options) string {
 	values := t.namedValues(opts)
 	if !t.legacy || opts.Flavour == TwoCaptcha {
@@ -102,8 +102,8 @@ func IdentityOf(token string) (captcha.ID, bool) {
 	return captcha.ID(parts[2]), true
 }
 
-// Each purpose has its own stream of random numbers. So an additional fault, for instance, does not
-// change the lead times.
+// Each purpose has its own stream of random numbers. An additional fault, for instance, therefore
+// does not change the lead times.
 const (
 	lotStream uint64 = iota + 1
 	fillerStream

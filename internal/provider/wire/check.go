@@ -12,8 +12,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// checkIdentity returns the error code for the first invalid field of an identity and the field's
-// key in pools.yaml, or "" for a valid identity.
+// checkIdentity returns the error code for the first invalid field of an identity, and the key of
+// this field in pools.yaml. For a valid identity it returns "".
 func checkIdentity(id captcha.Identity) (code, field string) {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	switch id.Type {
@@ -55,8 +55,8 @@ func isWebURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// isProxy reports whether a text has the form [user:password@]host:port and the kind is http,
-// https, socks4 or socks5.
+// isProxy reports whether a text has the form [user:password@]host:port and whether the kind is
+// http, https, socks4 or socks5.
 func isProxy(text, kind string) bool {
 	_, valid := SplitProxy(text)
 	at := strings.LastIndexByte(text, '@')
@@ -64,7 +64,7 @@ func isProxy(text, kind string) bool {
 		slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind)
 }
 
-// Proxy has the fields for a proxy in the tasks protocol.
+// Proxy contains the fields for a proxy in the tasks protocol.
 type Proxy struct {
 	Kind     string      `json:"proxyType,omitempty"` // http, https, socks4 or socks5
 	Address  string      `json:"proxyAddress,omitempty"`
@@ -97,7 +97,7 @@ func (p Proxy) text() string {
 	return address
 }
 
-// isSet reports whether the call has any field of the proxy.
+// isSet reports whether the call contains any field of the proxy.
 func (p Proxy) isSet() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
 
 // isHex32 reports whether a text consists of 32 lower-case hex digits, like the keys of a GeeTest.

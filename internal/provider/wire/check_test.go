@@ -16,7 +16,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 	}
 	small, large := gif(100), gif(largestPicture+1)
 	for _, row := range []struct {
-		legacy, want        string // additional fields, which replace earlier values; "" = not tested
+		legacy, want        string // additional fields, which replace earlier values; "" = the protocol is not tested
 		tasks, wantForTasks string
 	}{
 		{"method=", CodeNoMethod, `"minScore":0.3`, CodeNotSupported},
@@ -88,8 +88,8 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 	}
 }
 
-// readTask parses a createTask call with the given fields of the task. These fields can replace the
-// page and the site key.
+// readTask parses a createTask call with the given fields of the task. These fields replace the
+// default page and site key if they have the same names.
 func readTask(t *testing.T, fields string) Order {
 	t.Helper()
 	task := ""

@@ -6,16 +6,16 @@
 //	order.go   an order of either protocol, checked by check.go; picture.go; harmless.go
 //	codes.go   the error codes and their numbers
 //
-// A client (package provider) writes orders by LegacyForm and CreateTask. A service (packages
-// simulated and httpapi) parses orders by ReadLegacy and ReadTasks. Both directions use the same
-// list of fields: legacyFields for in.php, and the struct Task for createTask. A new field of an
-// identity needs one line in legacyFields. It also needs a field of Task, with a line in CreateTask
+// A client (package provider) writes orders with LegacyForm and CreateTask. A service (packages
+// simulated and httpapi) parses orders with ReadLegacy and ReadTasks. Both directions use the same
+// lists of fields: legacyFields for in.php, and the struct Task for createTask. A new field of an
+// identity needs one line in legacyFields. It also needs a field in Task, with a line in CreateTask
 // and in Task.read.
 //
 // All functions are pure. The parsers are strict: a call with a repeated field or an invalid value
 // gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
-// can refuse the order. Order.Ignored lists the fields without effect.
+// can refuse the order. Order.Ignored lists the fields that have no effect.
 //
-// The parsers accept the fields that clients of any supported service send. The package does not
-// check keys and stores no tasks.
+// The parsers accept the fields that the clients of any supported service send. The package checks
+// no keys and stores no tasks.
 package wire

@@ -7,9 +7,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// The fields that a service can ignore, because they change neither the solution nor how the client
+// A service can ignore these fields, because they change neither the solution nor how the client
 // gets it. They name the author of the client program, ask for a dump of the call, or concern the
-// service's own statistics and caches. harmlessTasks is in lower case.
+// service's own statistics and caches. The names in harmlessTasks are in lower case.
 var (
 	harmlessLegacy = []string{"soft_id", "softId", "debug_dump"}
 	harmlessTasks  = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}

@@ -10,11 +10,11 @@ import (
 
 const gif = "R0lGODlh" // the first bytes of a picture
 
-// The requests that unmodified clients send by default are accepted. Fields without effect are
-// listed, and a field counts as unset if its value requests nothing.
+// The server accepts the requests that unmodified clients send by default. It lists fields
+// without effect. A field counts as unset if its value requests nothing.
 func TestDefaultRequestsOfClientsAreAccepted(t *testing.T) {
 	for name, row := range map[string]struct {
-		query, body string // in.php by GET, or createTask
+		query, body string // query of a GET of in.php; body of createTask
 		ignored     []string
 		check       func(captcha.Identity) bool
 	}{
@@ -70,7 +70,8 @@ func TestDefaultRequestsOfClientsAreAccepted(t *testing.T) {
 	}
 }
 
-// An invalid field is named by its key in pools.yaml, or else by its name in the protocol.
+// An invalid field is named by its key in pools.yaml, or by its name in the protocol if it has
+// no key.
 func TestInvalidFieldsAreNamed(t *testing.T) {
 	for query, want := range map[string]string{
 		"method=rotate":                    "method",

@@ -24,7 +24,7 @@ type LegacyCall struct {
 	Action  Action
 	Word    string // for res.php: the value of the parameter `action`
 	IDs     []string
-	Many    bool // for a Poll: the parameter "ids" lists the tasks
+	Many    bool // for a Poll: the parameter "ids" lists several tasks
 	Priced  bool // for a Poll: the action is get2, whose response includes the price
 	Verdict Verdict
 	Order   Order // for a Submit: the order
@@ -38,7 +38,7 @@ type Form struct{ JSON, CORS bool }
 // fields holds the parameters of a call.
 type fields struct {
 	values url.Values
-	file   []byte // content of the part "file" of a multipart form; nil = no such part
+	file   []byte // content of the part "file" of a multipart form; nil = there is no such part
 }
 
 // ReadLegacy parses a call of in.php or res.php. The parameters may be in the query, a form, a
@@ -121,7 +121,7 @@ func (f *fields) add(more url.Values) {
 func (f *fields) readObject(body []byte) error {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber() // keeps the text of ids and of numbers such as 0.30 unchanged
+	d.UseNumber() // keeps ids, and numbers such as 0.30, as they were written
 	if err := d.Decode(&members); err != nil {
 		return fmt.Errorf("reading the body: %w", err)
 	}

@@ -36,7 +36,7 @@ type ThreadsAnswer struct {
 	Free    int `json:"free_threads"`
 }
 
-// Say returns a response in the requested form: v as JSON, or else the plain text.
+// Say returns a response in the requested form: v as JSON, or the plain text.
 func (f Form) Say(text string, v any) Reply {
 	if f.JSON {
 		return JSON(v)
@@ -50,11 +50,11 @@ func (f Form) Fail(code, why string) Reply {
 	return f.Say(code, LegacyAnswer{Request: code, ErrorText: why})
 }
 
-// Bare returns a successful response. Its plain text lacks the usual prefix "OK|".
+// Bare returns a successful response. If it is plain text, it lacks the usual prefix "OK|".
 func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
 
 // Accept returns the response to an accepted submission, with the id of the task. In JSON the id is
-// a number if numeric is true, and otherwise a string.
+// a number if numeric is true, and a string if it is false.
 func (f Form) Accept(n int64, numeric bool) Reply {
 	id := strconv.FormatInt(n, 10)
 	v := LegacyAnswer{Status: 1, Request: id}
@@ -64,5 +64,5 @@ func (f Form) Accept(n int64, numeric bool) Reply {
 	return f.Say("OK|"+id, v)
 }
 
-// JSON returns the response with v as JSON. It must be possible to marshal v with encoding/json.
+// JSON returns the response with v as JSON. encoding/json must be able to marshal v.
 func JSON(v any) Reply { return Reply{JSONText, strictjson.Encode(v)} }

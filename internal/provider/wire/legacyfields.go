@@ -11,9 +11,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// legacyMethods lists, for each type of CAPTCHA, the values of the fields `method` and `version` of
-// in.php. An empty version matches any version. A client sends the first row for its type. A server
-// takes the type from the first row that matches the call.
+// legacyMethods lists the values of the fields `method` and `version` of in.php for each type of
+// CAPTCHA. An empty version matches any version. A client sends the values in the first row for its
+// type. A server takes the type from the first row that matches the call.
 var legacyMethods = []struct {
 	kind            captcha.Type
 	method, version string
@@ -30,13 +30,13 @@ var legacyMethods = []struct {
 }
 
 // legacyField is a field of in.php. The member ptr points to the corresponding field of an
-// identity: a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
+// identity, and is a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
 type legacyField struct {
 	name string
 	ptr  any
 }
 
-// The service name anyService selects the fields of all services.
+// anyService is a service name that selects the fields of all services.
 const anyService = "any"
 
 // legacyFields lists the fields of in.php for an identity of this type. LegacyForm writes these
@@ -68,7 +68,7 @@ func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 			{"numeric", &p.Charset}, {"regsense", &p.CaseSensitive}, {"phrase", &p.Phrase}, {"calc", &p.Math},
 			{"min_len", &p.MinLength}, {"max_len", &p.MaxLength}, {"lang", &p.Language}, {"textinstructions", &p.Instructions},
 		}...)
-		if service == captchaAI || service == anyService { // the clients of captchaai and its manual use different names
+		if service == captchaAI || service == anyService { // the clients of captchaai and captchaai's manual use different names
 			fields = append(fields, legacyField{"minLen", &p.MinLength}, legacyField{"maxLen", &p.MaxLength})
 		}
 	}
@@ -87,7 +87,7 @@ var knownLegacy = func() []string {
 }()
 
 // LegacyForm returns the form for a submission to a service's in.php, without the key. The argument
-// image is nil except for pictures. The error says what the protocol cannot express.
+// image is nil except for pictures. The error names what the protocol cannot express.
 func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
 	form := url.Values{}
 	set := func(name, value string) {

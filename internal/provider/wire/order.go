@@ -7,7 +7,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Action is the purpose of a call; both protocols have the same actions.
+// Action is the purpose of a call. Both protocols have the same actions.
 type Action string
 
 // The actions, with the calls of both protocols.
@@ -17,7 +17,7 @@ const (
 	Balance Action = "balance" // getbalance, getBalance
 	Report  Action = "report"  // reportgood, reportbad, and the paths of the tasks protocol
 	Threads Action = "threads" // threadsinfo
-	Other   Action = "other"   // all other calls, also those of unknown paths
+	Other   Action = "other"   // all other calls, including calls of unknown paths
 )
 
 // The services whose field names differ.
@@ -26,7 +26,7 @@ const (
 	twoCaptcha = "2captcha"
 )
 
-// Request has the parts of an HTTP request that the parsers need.
+// Request contains the parts of an HTTP request that the parsers need.
 type Request struct {
 	Method, Path, ContentType, RawQuery string
 	Body                                []byte
@@ -38,12 +38,12 @@ type Order struct {
 	Image    []byte           // the picture whose hash is in Identity; nil for other types
 	Pingback string           // the URL to which the service sends the result; "" = none
 	Bad      string           // the error code for an invalid order; "" = valid
-	BadField string           // the invalid field, if Bad has one: its key in pools.yaml, or else its name in the protocol
+	BadField string           // the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
 	Undone   []string         // sorted names of the unknown fields that have a value
 	Ignored  []string         // sorted names of the fields that have a value but no effect
 }
 
-// Verdict is the statement of a Report about a token.
+// Verdict is what a Report says about a token.
 type Verdict struct {
 	Good bool
 	Fits func(captcha.Type) bool // reports whether the call is valid for a type of CAPTCHA; nil = valid for all types
@@ -58,15 +58,16 @@ func TaskNumber(text string) (n int64, ok bool) {
 	return n, n > 0
 }
 
-// refuse sets the error code of an order and the invalid field. An earlier error remains.
+// refuse sets the error code of an order and the invalid field. If the order already has an error,
+// refuse keeps it.
 func (o *Order) refuse(code, field string) {
 	if o.Bad == "" && code != "" {
 		o.Bad, o.BadField = code, field
 	}
 }
 
-// oneOf returns the common value of several fields with the same meaning. It ignores empty fields.
-// If two values differ, oneOf sets *bad to an error code.
+// oneOf returns the value that several fields with the same meaning share. It ignores empty
+// fields. If two values differ, oneOf sets *bad to an error code.
 func oneOf(bad *string, texts ...string) string {
 	found := ""
 	for _, text := range texts {

@@ -13,8 +13,8 @@ import (
 // largestPicture is the maximum size of a picture in bytes.
 const largestPicture = 1 << 20
 
-// readPicture validates the bytes of a picture. It returns the hash of the bytes, or else an error
-// code.
+// readPicture validates the bytes of a picture. It returns the hash of the bytes, or an error code
+// in bad.
 func readPicture(image []byte) (sum, bad string) {
 	switch {
 	case len(image) == 0:
@@ -55,8 +55,8 @@ func isPossible(p captcha.Picture) bool {
 	return p.MinLength >= 0 && p.MaxLength >= 0 && (p.MaxLength == 0 || p.MinLength <= p.MaxLength)
 }
 
-// picture reads the picture of a submission in the legacy protocol. The picture is the uploaded
-// file if upload is true, and otherwise the field `body` in base64.
+// picture reads the picture of a submission in the legacy protocol. If upload is true, the picture
+// is the uploaded file. If it is false, the picture is in the field `body`, in base64.
 func (f fields) picture(o *Order, upload bool) {
 	var bad string
 	p := &o.Identity.Picture

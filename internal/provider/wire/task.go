@@ -12,17 +12,17 @@ import (
 )
 
 // Task is the object `task` of createTask. CreateTask writes a Task and ReadTasks parses a Task.
-// ReadTasks also accepts the other services' names in taskAliases.
+// ReadTasks also accepts the names that other services use, which taskAliases lists.
 type Task struct {
 	Type         string  `json:"type"`
 	WebsiteURL   string  `json:"websiteURL,omitempty"`
 	WebsiteKey   string  `json:"websiteKey,omitempty"`
 	IsInvisible  flag    `json:"isInvisible,omitempty"`
-	IsEnterprise flag    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; v2 has a separate task type
+	IsEnterprise flag    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; reCAPTCHA v2 has a separate task type
 	MinScore     float64 `json:"minScore,omitempty"`
 	PageAction   string  `json:"pageAction,omitempty"` // for reCAPTCHA
-	Action       string  `json:"action,omitempty"`     // Turnstile
-	Data         string  `json:"data,omitempty"`       // Turnstile
+	Action       string  `json:"action,omitempty"`     // for Turnstile
+	Data         string  `json:"data,omitempty"`       // for Turnstile
 	DataS        string  `json:"recaptchaDataSValue,omitempty"`
 	Payload      struct {
 		S      string `json:"s,omitempty"`
@@ -33,9 +33,9 @@ type Task struct {
 	APIServer string `json:"geetestApiServerSubdomain,omitempty"`
 	Version   int    `json:"version,omitempty"` // the version of a GeeTest
 	Init      struct {
-		CaptchaID string `json:"captcha_id,omitempty"` // field of 2captcha for a GeeTest v4; other services use gt
+		CaptchaID string `json:"captcha_id,omitempty"` // field of 2captcha for a GeeTest v4; other services use the field gt
 	} `json:"initParameters,omitzero"`
-	Body      string `json:"body,omitempty"` // a picture in base64; the fields below also belong to pictures
+	Body      string `json:"body,omitempty"` // a picture in base64; the following fields also belong to pictures
 	Numeric   int    `json:"numeric,omitempty"`
 	Case      flag   `json:"case,omitempty"`
 	MinLength int    `json:"minLength,omitempty"`
@@ -48,7 +48,7 @@ type Task struct {
 	taskAliases
 }
 
-// taskAliases has other services' names for fields of a Task.
+// taskAliases contains the names that other services use for fields of a Task.
 type taskAliases struct {
 	CData          string `json:"cData,omitempty"`
 	TurnstileCData string `json:"turnstileCData,omitempty"`
@@ -56,11 +56,11 @@ type taskAliases struct {
 		Action string `json:"action"`
 		CData  string `json:"cdata"`
 	} `json:"metadata,omitzero"`
-	LanguagePool string `json:"languagePool,omitempty"` // the clients of anti-captcha send it here
+	LanguagePool string `json:"languagePool,omitempty"` // the clients of anti-captcha send this field inside the task
 }
 
 // knownTask lists the fields of a task that ReadTasks reads. The names are in lower case, because
-// encoding/json ignores the case of names.
+// encoding/json compares names without regard to case.
 var knownTask = jsonNames[Task]()
 
 // jsonNames returns the JSON names of the fields of a struct, in lower case.
@@ -73,8 +73,8 @@ func jsonNames[T any]() (names []string) {
 	return names
 }
 
-// taskNames lists the stems of the names of task types. A client uses the first stem for a type of
-// CAPTCHA.
+// taskNames lists the stems from which the names of task types are formed. A client uses the first
+// stem for a type of CAPTCHA.
 var taskNames = []struct {
 	stem string
 	kind captcha.Type
@@ -85,7 +85,7 @@ var taskNames = []struct {
 }
 
 // CreateTask returns the body of createTask for a service, without the key. The argument image is
-// nil except for pictures. The error says what the protocol cannot express, and quotes no secret.
+// nil except for pictures. The error names what the protocol cannot express, and quotes no secret.
 func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
 	p := id.Picture
 	t := Task{
@@ -147,8 +147,9 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	return fields, nil
 }
 
-// taskKind parses the name of a task type. A <stem>Task uses the caller's proxy, and a
-// <stem>TaskProxyless uses the service's proxies. For an unknown name taskKind returns "".
+// taskKind parses the name of a task type. A <stem>Task uses the caller's proxy. A
+// <stem>TaskProxyless uses the service's proxies. For an unknown name taskKind returns "" as the
+// kind.
 func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
 	if !proxyless {
@@ -172,8 +173,8 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	return kind, enterprise, proxy
 }
 
-// read copies the fields of the task to the order's identity. If the task type demands a proxy and
-// the task has none, the order has no proxy.
+// read copies the fields of the task to the order's identity. If the task type requires a proxy
+// and the task contains none, the identity has no proxy.
 func (t *Task) read(o *Order, languagePool string) {
 	kind, enterprise, proxy := taskKind(t.Type)
 	if kind == "" {
@@ -207,7 +208,7 @@ func (t *Task) read(o *Order, languagePool string) {
 		o.Ignored = append(o.Ignored, "languagePool")
 	case kind == captcha.Image && id.Pageurl != "":
 		id.Pageurl = ""
-		o.Ignored = append(o.Ignored, "websiteURL") // for statistics of anti-captcha
+		o.Ignored = append(o.Ignored, "websiteURL") // anti-captcha uses the field only for statistics
 	}
 	o.Identity = id
 	if kind == captcha.Image {

@@ -23,7 +23,8 @@ type TasksCall struct {
 	Bad string
 }
 
-// tasksRequest is the body of all calls. If a field has the wrong JSON type, the call is malformed.
+// tasksRequest is the body of every call. If a field has the wrong JSON type, the call is
+// malformed.
 type tasksRequest struct {
 	ClientKey    string          `json:"clientKey"`
 	CallbackURL  string          `json:"callbackUrl"`
@@ -59,8 +60,9 @@ func IsTasksPath(path string) bool {
 	return known
 }
 
-// ReadTasks parses a call of the tasks protocol, whose body is a JSON object. It ignores the
-// Content-Type. For a malformed call, ReadTasks sets Bad and returns the parts that it could parse.
+// ReadTasks parses a call of the tasks protocol. The body of the call is a JSON object. ReadTasks
+// ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
+// parse.
 func ReadTasks(r Request) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}
@@ -112,9 +114,9 @@ func (b *tasksRequest) order() Order {
 	return o
 }
 
-// decodeTask decodes the object `task`, whose members are given too. Clients such as
-// anticaptchaofficial for Python send false or 0 for an unset field of any type; decodeTask then
-// leaves out all members that request nothing.
+// decodeTask decodes the object `task`. The argument members contains the members of the same
+// object. Some clients, such as anticaptchaofficial for Python, send false or 0 for an unset field
+// of any type. In this case decodeTask leaves out all members that request nothing.
 func decodeTask(object json.RawMessage, members map[string]json.RawMessage) (t Task, err error) {
 	if err = json.Unmarshal(object, &t); err == nil {
 		return t, nil

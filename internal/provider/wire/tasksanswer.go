@@ -9,7 +9,7 @@ type TasksAnswer struct {
 	ErrorDescription string   `json:"errorDescription,omitempty"`
 	TaskID           int64    `json:"taskId,omitempty"`
 	Status           string   `json:"status,omitempty"`
-	Solution         any      `json:"solution,omitempty"` // made by the function Solved
+	Solution         any      `json:"solution,omitempty"` // the result of the function Solved
 	Cost             string   `json:"cost,omitempty"`
 	IP               string   `json:"ip,omitempty"`
 	CreateTime       int64    `json:"createTime,omitempty"` // in Unix seconds
@@ -25,8 +25,8 @@ type solution struct {
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
-// Solved returns the object `solution` of a solved task, with the user agent. The solution is
-// either the text or the named values.
+// Solved returns the object `solution` of a solved task, with the user agent. The solution
+// consists of either the text or the named values.
 func Solved(t captcha.Type, text string, values map[string]string, agent string) any {
 	switch t {
 	case captcha.Turnstile:

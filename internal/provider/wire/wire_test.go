@@ -11,7 +11,7 @@ import (
 
 const page = "https://staging.example.com/login"
 
-// A submit has the same identity in each form that a client may use.
+// A submit gives the same identity in each form that a client may use.
 func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
 	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=1&invisible=false"
@@ -70,7 +70,7 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	}
 }
 
-// A malformed call has an error code in Bad, but the parser still reads the key.
+// A malformed call has an error code in Bad. The parser still reads the key.
 func TestMalformedCallsAreBad(t *testing.T) {
 	post := func(kind, query, body string) Request {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
@@ -164,7 +164,7 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 }
 
 // A server reads the orders that a client writes. Both protocols carry each field of an identity,
-// with the field names of each service.
+// under the field names of each service.
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
@@ -256,7 +256,7 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	if err != nil || fields["languagePool"] != "rn" {
 		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
 	}
-	// The form has the largest picture and captchaai's other field names.
+	// The form contains the largest picture and captchaai's alternative field names.
 	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), captchaAI)
 	if err != nil {
 		t.Fatal(err)

@@ -124,8 +124,11 @@ func (s *Tokens) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]P
 	k := s.keys(id)
 	pipe := s.db.Slow.Pipeline()
 	byHour, byMinute := pipe.Get(ctx, k.hours), pipe.Get(ctx, k.hour)
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, s.db.Explain(ctx, err, []string{k.hours, k.hour})
+	_, _ = pipe.Exec(ctx) // returns only the first error, which may be redis.Nil
+	for _, reply := range []*redis.StringCmd{byHour, byMinute} {
+		if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, s.db.Explain(ctx, err, []string{k.hours, k.hour})
+		}
 	}
 	start := now.Truncate(time.Hour).Add(-24 * time.Hour)
 	list := periods(byHour.Val(), time.Hour, start)

@@ -60,7 +60,7 @@ func BenchmarkWake(b *testing.B) {
 	}
 }
 
-// replicasOn starts three replicas with their claims in a backend.
+// replicasOn starts three replicas that keep their claims in the given backend.
 func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 	b.Helper()
 	log := slog.New(slog.DiscardHandler)

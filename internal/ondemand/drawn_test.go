@@ -217,7 +217,7 @@ func (s *drawnStory) serve(token pool.Token, ask Request) {
 func (s *drawnStory) settle() {
 	s.w.service.with(func() { s.w.service.down, s.w.service.share = false, 0 })
 	s.calls.Wait()
-	time.Sleep(5 * time.Minute) // the timeout of a task, twice the sweep of the history, and a token's life
+	time.Sleep(5 * time.Minute) // covers the timeout of a task, two sweeps of the history and a token's life
 }
 
 // check compares the tasks of the service with the ledger and with the history.

@@ -18,8 +18,8 @@ import (
 const (
 	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = dedup.ClaimLease * 3 / 10
-	// endMargin is how long before the end of its claim a solve without a token fails. In this time the
-	// claim store can still record the failure.
+	// endMargin is the time between the failure of a solve without a token and the end of its claim. In
+	// this time the claim store can still record the failure.
 	endMargin = time.Second
 	// formerWait limits each wait for an order that a previous holder placed.
 	formerWait = 10 * time.Second

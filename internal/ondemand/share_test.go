@@ -238,7 +238,7 @@ func TestANewHolderTakesTheOrderOfAnotherProxy(t *testing.T) {
 }
 
 // A holder that releases its claim leaves its order to a holder with another proxy. This also applies
-// if the releasing holder itself found no stock of the holder before it.
+// if the releasing holder had found no tokens and no orders of the previous holder.
 func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		waitShortly := func(r Request) {

@@ -163,7 +163,7 @@ func token(value string, lasts time.Duration) dedup.ClaimEnd {
 // failure returns an end without a token.
 func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
-// rounding is how much too early a time limit may end, because a store may round times to
+// rounding is the tolerance for time limits that end too early, because a store may round times to
 // milliseconds.
 const rounding = 2 * time.Millisecond
 

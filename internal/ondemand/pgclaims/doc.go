@@ -15,9 +15,9 @@
 // old solve, so that callers of the old solve can read it. Claims.Run deletes ended claims.
 //
 // Installations with different prefixes may share a database. Each row has the prefix in a column, and
-// its key or source begins with the prefix. One installation is an exception: the one whose prefix is
-// the default of the column. Its keys and sources have no prefix. Old replicas, whose version has no
-// prefixes, write such rows too, so they share them with this installation. The lock of a key and the
+// its key or source begins with the prefix. The installation whose prefix is the default of the column
+// is an exception: its keys and sources have no prefix. Replicas of versions before prefixes write the
+// same kind of rows, and share these rows with this installation. The lock of a key and the
 // notifications have no prefix. They can delay or wake another installation, but have no other effect
 // on it.
 //

@@ -4,7 +4,7 @@
 -- Uses   claims savings
 -- KEYS   claim token failure savings mark;
 --        savings: savings of the day on the caller's clock
---        mark: notes that this call was counted
+--        mark: exists if this call was counted
 -- ARGV   waits_for call identity callers lease_ms longest_ms shared_ms failure_ms;
 --        waits_for: name of the solve that the callers wait for, '' = new callers
 --        call: name of this call, and of a solve that the call begins

@@ -28,7 +28,7 @@ local function savings_of(moment)
   return string.sub(KEYS.savings, 1, -11) .. date(moment)
 end
 
--- The function save adds requests to the savings of a day, by source. Because of the key `mark`, a
+-- The function save adds requests to the savings of a day, by source. The key `mark` ensures that a
 -- retry adds nothing.
 local function save(day, mark, requests)
   if not redis.call('SET', mark, '', 'NX', 'PX', 10000) then

@@ -3,7 +3,7 @@
 -- Uses   savings
 -- KEYS   savings mark;
 --        savings: savings of the day on the caller's clock
---        mark: notes that this call was counted
+--        mark: exists if this call was counted
 -- ARGV   (for each source its name and its number of requests)
 -- Reply  1
 -- Errors WRONGTYPE before any change; works without free memory

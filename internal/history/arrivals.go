@@ -118,7 +118,7 @@ func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
 	}
 }
 
-// minuteAt returns the minute with a number. It adds the minute if the demand lacks it.
+// minuteAt returns the minute with the given number. It adds the minute if the demand lacks it.
 func (d *demand) minuteAt(number int64) *minute {
 	var i int
 	d.minutes, i = findOrInsert(d.minutes, minute{number: number}, func(m minute) int64 { return m.number })
@@ -233,8 +233,8 @@ func (a *Arrivals) forget(oldest int64) (lost int) {
 	return lost
 }
 
-// Read returns the arrivals of a target from the time `from` until before the time `to`, oldest
-// first. It returns only arrivals that replicas have written.
+// Read returns the arrivals of a target in [from, to), oldest first. It returns only arrivals that
+// replicas have written.
 func (a *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]Arrival, error) {
 	minutes, err := a.store.Read(ctx, target, from, to)
 	if err != nil {

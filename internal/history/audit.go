@@ -43,7 +43,7 @@ type Audit interface {
 	WriteEntries(ctx context.Context, batch []Entry) error
 	// Entries returns entries of a key. The times of the Query refer to Entry.At.
 	Entries(ctx context.Context, key string, q Query) (Entries, error)
-	// KeyDay returns the figures of each key for the UTC day that contains the time day.
+	// KeyDay returns the figures of each key for the UTC day that contains the time `day`.
 	KeyDay(ctx context.Context, day time.Time) (map[string]KeyFigures, error)
 }
 

@@ -14,7 +14,7 @@ type Record struct {
 	Target   string     // "/solve" = a guest
 	Owner    string     // the owner of the target
 	Type     captcha.Type
-	Sitekey  string // "" = the type has no site key, such as pictures
+	Sitekey  string // "" = the type has no site key; for example, pictures have none
 	Pageurl  string // "" = the type has no page
 	Provider string // the last provider of the order
 	Task     string // the provider's task id; "" = unknown

@@ -25,7 +25,7 @@ type Store interface {
 	// Tasks returns the records with a given status, which must be StatusSolved or StatusError. For
 	// any other status it returns an error that is not an ErrDown.
 	Tasks(ctx context.Context, status Status, q Query) (Page, error)
-	// Day returns the figures for the UTC day that contains the time day.
+	// Day returns the figures for the UTC day that contains the time `day`.
 	Day(ctx context.Context, day time.Time) (Day, error)
 	// Solve returns the record with an ID. If there is no such record, Solve returns false.
 	Solve(ctx context.Context, id string) (Record, bool, error)

@@ -54,7 +54,7 @@
 // All writers add to the same items of a day. DynamoDB cancels a transaction if another transaction
 // uses one of its items. The store then repeats the transaction after a short random delay. Records
 // that end during the delay join the sender's next batch, so batches become larger as the load rises.
-// contention_test.go measures this.
+// The test in contention_test.go measures this.
 //
 // Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where the figure failed includes
 // refused. Store.Day adds the figures of these items to the figures of STATS#{date}.

@@ -16,7 +16,7 @@ import (
 // mostItems is the maximum number of items that DynamoDB accepts in a transaction.
 const mostItems = 100
 
-// newcomer is an item that is put only if the table lacks it, with the amounts that it then adds to
+// newcomer is an item that is put only if the table lacks it. If it is put, its amounts are added to
 // figures.
 type newcomer struct {
 	item item

@@ -37,7 +37,8 @@ func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 		insert into captcha_figures select (ended at time zone 'UTC')::date, target, owner, type,
 				count(*) filter (where how = 'solved'), 0, count(*) filter (where how = 'failed'), 0, 0, 0, sum(price)
 			from captcha_solves group by 1, 2, 3, 4 order by 1`)
-	// The audit has the same rows under 200 keys, half of them under the key "large".
+	// The audit gets one entry for each record, under 200 keys. Half of the entries are under the key
+	// "large".
 	server.SQL(t, address, `insert into captcha_audit select case when n % 2 = 0 then 'large' else 'key-' || n % 199 end, ended, n::text,
 				'taken', target, id, 'pool', '', 0
 			from (select *, row_number() over (order by id) as n from captcha_solves) numbered;

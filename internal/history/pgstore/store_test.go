@@ -88,7 +88,7 @@ func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// A write of a record whose time JSON cannot express fails because of the content, not with an
+// If JSON cannot express the time of a record, the write fails because of the content, not with an
 // ErrDown. The sender would retry after an ErrDown, and the record would block all later records.
 // No record of the batch is written.
 func testInvalidTimes(t *testing.T, server *postgrestest.Server) {

@@ -78,7 +78,8 @@ func TestTheCallbackAddressIsStable(t *testing.T) {
 	if got := callbackSettings("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", signature, 1) {
 		t.Errorf("address %s", got)
 	}
-	// The first 16 bytes of the HMAC-SHA256 of "one", a zero byte and the order, with the key "first".
+	// The expected text is the first 16 bytes of the HMAC-SHA256 of "one", a zero byte and the order,
+	// with the key "first".
 	if signature != "5b294efa850d5f11ea1802cbe57ab100" {
 		t.Errorf("signature %s", signature)
 	}

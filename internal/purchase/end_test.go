@@ -18,8 +18,9 @@ import (
 	"poold/internal/spool"
 )
 
-// The table has an end for each trigger that can occur in a state. Reservations are returned only
-// if nothing was bought. An order that may have been bought either stays in Redis or is counted.
+// The table contains an end for each trigger that can occur in a state. Reservations are returned
+// only if nothing was bought. An order that may have been bought either stays in Redis or is
+// counted.
 func TestEachEventHasAnEnd(t *testing.T) {
 	can := map[pool.State][]trigger{
 		pool.Intent:     {stopped, abandoned},

@@ -73,7 +73,8 @@ func (as *accounts) setShared(a *account, now faultKey) {
 	as.notifyLocked()
 }
 
-// exchange shares this replica's faults of the providers, and adopts those of the other replicas.
+// exchange shares this replica's faults of the providers, and adopts the faults that replicas
+// share.
 func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
 		as.shareFault(ctx, a)

@@ -130,7 +130,7 @@ func commonFaults() map[string]fault {
 }
 
 // pace returns the default times of polls. A reCAPTCHA takes longer to solve than other types, and a
-// picture takes less time. Services discourage polls that are more frequent.
+// picture takes less time. Services discourage polling more often than this.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {

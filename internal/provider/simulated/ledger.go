@@ -27,7 +27,7 @@ type Totals struct {
 }
 
 // Sale is one accepted task. After a poll the task counts as collected, even if a Fault with the
-// field Accepted destroyed the response. A real service does not know either that a response was
+// field Accepted destroyed the response. A real service does not know whether its response was
 // lost.
 type Sale struct {
 	Task        string           `json:"task"`

@@ -63,7 +63,7 @@ func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(cont
 }
 
 // attend listens on one connection and probes the connection until it breaks. After the first
-// successful probe, attend calls serves.
+// successful probe, attend calls the function serves.
 func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	conn, err := db.acquireMigrated(ctx)
 	if err != nil {

@@ -210,7 +210,8 @@ func TestTheRestartedCollects(t *testing.T) {
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 7*time.Second
 	// An order cannot be adopted before its lease of 5 s has expired. On a busy machine the next
-	// start also takes some time. With the usual timeout, the older orders would reach it.
+	// start also takes some time. So the timeout is long, because orders must not reach it before
+	// they are adopted.
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
 	// The test also waits until the ids of the tasks are stored, because a kill before that time

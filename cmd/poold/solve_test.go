@@ -318,8 +318,8 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	}
 }
 
-// A reload makes a guest a target. Its earlier counts stay with the guests, and the target counts
-// only later events. No counter decreases, even when the target is removed.
+// After a reload, a guest has become a target. Its earlier counts stay with the guests, and the
+// target counts only later events. No counter decreases, even when the target is removed.
 func TestAGuestBecomesATarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: buying})

@@ -72,7 +72,7 @@ func namesByReason(list []status.Target, asked bool) map[string][]string {
 	return names
 }
 
-// manyNames joins the first three names and adds the number of the others.
+// manyNames joins the first three names and adds the number of the remaining names.
 func manyNames(names []string) string {
 	const shown = 3
 	if len(names) <= shown {

@@ -142,8 +142,8 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 				}
 			}
 		}
-		// Six slots yield about one token in three seconds. The target busy alone wants one token in
-		// two seconds.
+		// Six slots yield about one token in three seconds. The target named busy alone wants one
+		// token in two seconds.
 		t.Logf("busy %d of %d, rare %d of %d, never has %d", got[busy.ID], asked[busy.ID], got[rare.ID], asked[rare.ID], w.fresh(never))
 		if share := float64(got[busy.ID]) / float64(asked[busy.ID]); share < 0.35 || share > 0.8 {
 			t.Errorf("busy found a token for %.2f of its requests", share)

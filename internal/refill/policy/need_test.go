@@ -119,8 +119,8 @@ func TestShadowPrices(t *testing.T) {
 	}
 }
 
-// Need is nil if the rate is reached, for a fixed depth, and after too few requests. If no price
-// reaches the rate, the Need says so.
+// Need returns nil in three cases: the hit rate is reached, the depth is fixed, or there are too
+// few requests. If no price reaches the rate, the Need says so.
 func TestNeedOrNot(t *testing.T) {
 	arrivals := steady(t, 3*time.Hour, 1)
 	for text, s := range map[string]Simulation{

@@ -25,7 +25,7 @@ var storeFaults = []struct {
 	{"throttling", dynamotest.Fate{Answer: "ThrottlingException"}},
 }
 
-// shakyStore is a DynamoDB behind a proxy that decides the fate of each call.
+// shakyStore is a DynamoDB emulator behind a proxy that decides the fate of each call.
 type shakyStore struct {
 	emulator *dynamotest.Server
 	proxy    *dynamotest.Proxy

@@ -6,7 +6,8 @@ import (
 	"poold/internal/status"
 )
 
-// A price has the currency, unless there is nothing to pay or the price is unknown.
+// The text of a price includes the currency, unless there is nothing to pay or the price is
+// unknown.
 func TestPriceHasTheCurrency(t *testing.T) {
 	for _, c := range []struct {
 		currency string

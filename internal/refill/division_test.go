@@ -40,7 +40,8 @@ func (s *shares) Shared(_ context.Context, ids []captcha.ID) ([][]byte, error) {
 	return slices.Repeat([][]byte{s.text}, len(ids)), nil
 }
 
-// If a status differs, it is shared at once. If only its figures differ, it is shared after a delay.
+// If a status differs from the last shared status, it is shared at once. If only its figures
+// differ, it is shared after a delay.
 func TestWhenAStatusIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &shares{}

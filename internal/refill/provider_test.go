@@ -108,7 +108,7 @@ func (m *fakeProvider) like(p policy.Solves) {
 	m.fail = func(captcha.Identity) bool { return fails } // called right after lead
 }
 
-// with calls change while it holds the provider's lock.
+// The method with calls the function change while it holds the provider's lock.
 func (m *fakeProvider) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

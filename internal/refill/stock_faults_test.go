@@ -39,7 +39,7 @@ func newFaultyStock() *faultyStock {
 	return s
 }
 
-// change calls do, which changes the faults, while it holds the lock.
+// change calls the function do, which changes the faults. It holds the lock during the call.
 func (s *faultyStock) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -240,7 +240,7 @@ func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	}
 }
 
-// with calls change while it holds the store's lock.
+// The method with calls the function change while it holds the store's lock.
 func (s *testStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -114,7 +114,7 @@ type waitRange struct {
 	passive bool
 }
 
-// newWorker returns a worker that is not yet in the looker's queue. The worker ends with ctx.
+// newWorker returns a worker that is not yet in the looker's queue. The worker ends when ctx ends.
 func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
 	w := &worker{
 		target: t, stock: stock, buyer: buyer, buy: buy, log: log.With("target", t.Name),

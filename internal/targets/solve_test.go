@@ -157,7 +157,7 @@ func TestAmbiguousPagesAreRefused(t *testing.T) {
 	}
 }
 
-// Allows checks pictures and site keys too.
+// Allows also checks whether pictures and the site key are allowed.
 func TestAllowsChecksPicturesAndSiteKeys(t *testing.T) {
 	const page = "https://a.example/"
 	all, some := solveOf(t, "pages: ['https://a.example/*']"), solveOf(t, "pages: ['https://a.example/*']", "sitekeys: [6Le*x, '*test']", "images: true")

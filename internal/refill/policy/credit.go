@@ -61,8 +61,8 @@ func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now
 // recent hits, because requests will soon use about as many tokens as in the recent past.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
-// accrue updates the field free. The argument floor is the number of tokens kept since the last call.
-// Each of them was replaced once per cycle seconds.
+// accrue updates the field free. The argument floor is the number of tokens kept since the last
+// call. Each of these tokens is replaced once in cycle seconds.
 func (c *credit) accrue(now float64, floor int, cycle float64) {
 	since := max(0, now-c.freeAt)
 	c.freeAt = now

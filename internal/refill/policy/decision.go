@@ -77,8 +77,8 @@ func missingAtDepth(depth int, s *Stock) int {
 }
 
 // missing returns the expected number of missing tokens. A token that expires within the lead time
-// counts with the probability that it is used before its expiry. An order counts with the probability
-// that it lands.
+// counts in proportion to the probability that it is used before its expiry. An order counts in
+// proportion to the probability that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
 	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
 		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)

@@ -34,7 +34,8 @@
 //
 // A target learns how long its orders wait for a slot (slots.go). If slots are scarce, the target
 // orders earlier (expectation.enoughInTime). A token that expires within about a lead time counts
-// with the probability that it is used. An order counts with the probability that it lands.
+// in proportion to the probability that it is used. An order counts in proportion to the
+// probability that it lands.
 //
 // The following limits apply regardless of the forecast (limits.go): the depth, the credit (hits earn
 // it and expired tokens use it up, credit.go), probes while solves fail, and idle_after.

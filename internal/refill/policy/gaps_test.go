@@ -75,8 +75,8 @@ func TestGapsFollow(t *testing.T) {
 	}
 }
 
-// The gaps have no estimate for a silence longer than all earlier silences, or after another
-// busyness.
+// The gaps have no estimate for a silence that is longer than all recorded silences. They also have
+// none for a busyness without recorded silences.
 func TestGapsUnknown(t *testing.T) {
 	g := new(gaps)
 	for range 50 {

@@ -83,8 +83,8 @@ func TestForecastsReadTheirHorizons(t *testing.T) {
 	}
 }
 
-// A look counts every event since the last look. Failures count toward an outage; expired tokens,
-// hits and misses change the credit.
+// After a look, a tracker learns every event since the previous look. Failures count toward an
+// outage; expired tokens, hits and misses change the credit.
 func TestLooksCountEveryEvent(t *testing.T) {
 	m := NewTracker(usual(), nil)
 	if err := m.Load(epoch, nil); err != nil {

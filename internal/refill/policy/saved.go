@@ -74,7 +74,8 @@ func (s *State) save() ([]byte, error) {
 }
 
 // Restore decodes a saved State. If the error is ErrSavedVersion or ErrSavedCorrupt, Restore also
-// returns a new State. Saved times later than at are set to at.
+// returns a new State. Restore replaces saved times that are later than the argument at by this
+// argument.
 func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	saved, err := unpack(data)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command baselines contains two programs for comparison with poold in bench/takes. Both programs
+// Command baselines contains two simple programs. bench/takes compares poold with them. Both programs
 // return a text of a token's size over HTTP.
 //
 //	baselines bare LISTEN              net/http alone: the handler waits for another goroutine

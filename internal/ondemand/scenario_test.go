@@ -315,7 +315,7 @@ func requestFor(id captcha.Identity) Request {
 	}
 }
 
-// behind returns a sharing request that uses a proxy.
+// behind returns a request that may share a solve and that uses the given proxy.
 func behind(proxy captcha.Secret) Request {
 	id := request("x").Guest.Spec.Identity
 	id.Proxy, id.ProxyType = proxy, "http"

@@ -54,9 +54,9 @@ type EndedOrder struct {
 	line string // the entry as Redis stores it
 }
 
-// Kept returns the stored ends of the given identities, oldest first and at most limit of each
-// identity. If a key holds another program's value, the map unread contains the identity and the
-// error. If err is not nil, Kept still returns the ends that it could read.
+// Kept returns the stored ended orders of the given identities, oldest first. It returns at most
+// limit orders for each identity. If a key holds another program's value, the map unread contains
+// the identity and the error. If err is not nil, Kept still returns the ends that it could read.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))

@@ -101,8 +101,8 @@ func (db *DB) Close() { db.pool.Close() }
 
 // dial opens a connection. If the server is silent, each read and write fails within the limit.
 // Without this limit, the driver would keep a broken connection, one of only four, for 15 s. During
-// these 15 s the driver would send a cancellation of the statement on another connection, and wait for
-// the rest of the response.
+// these 15 s the driver would send a cancellation of the statement on another connection, and wait
+// for the rest of the response.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -119,7 +119,7 @@ type limitedConn struct {
 	limit time.Duration
 }
 
-// SetDeadline sets the deadline to the time at, or to now plus the limit if that is earlier.
+// SetDeadline sets the deadline to the given time, but at most to now plus the limit.
 // The zero time removes the deadline.
 func (c *limitedConn) SetDeadline(at time.Time) error {
 	if latest := time.Now().Add(c.limit); at.After(latest) {

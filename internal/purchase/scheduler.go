@@ -25,7 +25,8 @@ const (
 	servedFor = time.Hour
 )
 
-// One slot in fairTurn goes to the oldest request, regardless of the bids, so that no request starves.
+// Of fairTurn slots, one goes to the oldest request, regardless of the bids, so that no request
+// starves.
 const fairTurn = 4
 
 // Bid says how much a slot is worth to a target.

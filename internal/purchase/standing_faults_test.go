@@ -21,7 +21,7 @@ func withLog(t *testing.T, test func(t *testing.T, s *testBuyer, log *testkit.Lo
 	})
 }
 
-// If a fault cannot be shared with the other replicas, the next exchange shares it.
+// If an attempt to share a fault with the other replicas fails, the next exchange tries again.
 func TestAFaultIsSharedAfterAnError(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		fault := bannedFault()

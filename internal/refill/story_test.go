@@ -97,8 +97,8 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	})
 }
 
-// Parameters that the provider rejects stop only their target. The target is probed after a minute, then
-// at growing intervals, and at once when its definition or the providers change.
+// Parameters that the provider rejects stop only their target. The target is probed after a minute,
+// then at growing intervals, and at once when its definition or the providers change.
 func TestRefusedTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 4, func(t *testing.T, w *scenario) {
@@ -214,8 +214,8 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 	})
 }
 
-// While Redis is down, nothing is bought and the looks back off. After the outage, everything
-// continues.
+// While Redis is down, nothing is bought, and the pauses between the looks grow. After the outage,
+// everything continues.
 func TestRedisAway(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)

@@ -53,7 +53,8 @@ type file struct{ status.File }
 func (file) Current() *targets.Set { return &targets.Set{} }
 
 // TestWaitEndsAfterTwoEmptyLooks: the wait ends when the stock has neither token nor order in two
-// consecutive checks and nothing can be bought. An outage must first last for outagePatience.
+// consecutive checks and nothing can be bought. An outage has an effect only after it has lasted
+// for outagePatience.
 func TestWaitEndsAfterTwoEmptyLooks(t *testing.T) {
 	empty, order, token := pool.Stock{}, pool.Stock{Orders: 1}, pool.Stock{Fresh: 1}
 	barred := func(length time.Duration) refill.Status {
@@ -106,8 +107,8 @@ func TestWaitEndsAfterTwoEmptyLooks(t *testing.T) {
 	}
 }
 
-// TestCallersDoNotWaitForATargetThatNeedsAnOperator: a new caller does not wait while an operator must act first, not
-// even if an order is in flight.
+// TestCallersDoNotWaitForATargetThatNeedsAnOperator: a new caller does not wait while an operator
+// must act first, not even if an order is in flight.
 func TestCallersDoNotWaitForATargetThatNeedsAnOperator(t *testing.T) {
 	for name, c := range map[string]struct {
 		target targets.Target

@@ -40,8 +40,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close cancels undelivered pingbacks and calls that a fault delays, and waits for the service's
-// goroutines. Calls after Close are still answered, but cause no pingbacks.
+// Close cancels the undelivered pingbacks and the calls that a fault delays. It waits for the
+// service's goroutines. Calls after Close are still answered, but cause no pingbacks.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.end()

@@ -122,7 +122,7 @@ func (k *knowledge) sample(at float64) {
 
 // fitScale sorts the lead times. If they are far from the current scale, it sets a new scale and
 // begins a new table, because the table's times depend on the scale. If no lead time is known, it
-// assumes lead times around guess.
+// assumes lead times close to the argument guess.
 func (k *knowledge) fitScale(now float64, guess time.Duration) (stretched bool) {
 	k.solves.sortLeads(guess)
 	if k.start > 0 && len(k.solves.leads) < solvesToWait {

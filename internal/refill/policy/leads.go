@@ -60,7 +60,8 @@ func (s *solves) failed() {
 	}
 }
 
-// sortLeads sorts the known lead times. If there are none, it assumes lead times around guess.
+// sortLeads sorts the known lead times. If there are none, it assumes lead times close to the
+// argument guess.
 func (s *solves) sortLeads(guess time.Duration) {
 	s.sorted = append(s.sorted[:0], s.leads...)
 	if len(s.leads) == 0 {

@@ -44,7 +44,7 @@ func (m *Manager) adopt(ctx context.Context, timeout time.Duration) {
 	})
 }
 
-// settleDeparted takes a last look at each removed identity whose tokens and orders must all have
+// settleDeparted takes a last look at each removed identity after all its tokens and orders have
 // expired. The look completes the identity's figures and shortens the TTL of its keys.
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()

@@ -72,8 +72,8 @@ type replica struct {
 	ended   bool
 }
 
-// long begins a test of many virtual minutes. The test is skipped under the race detector, which
-// makes it five times slower.
+// A test that takes many virtual minutes begins with a call of long. Such a test is skipped under
+// the race detector, because the detector makes it five times slower.
 func long(t *testing.T) {
 	t.Helper()
 	testkit.WithoutRace(t)
@@ -190,7 +190,7 @@ func (w *scenario) close() {
 	_ = w.elsewhere.Close()
 }
 
-// foreign places an order for a target through another replica's store.
+// The method foreign places an order for a target through the store of another replica.
 func (w *scenario) foreign(t targets.Target) pool.Ref {
 	w.t.Helper()
 	ref := pool.Ref{Identity: t.ID, Order: rand.Text()}
@@ -206,7 +206,7 @@ func (w *scenario) apply(list ...targets.Target) {
 	w.manager.Apply(w.t.Context(), w.set)
 }
 
-// after lets time pass, and then waits until all goroutines are idle.
+// The method after sleeps for the given virtual time, and then waits until all goroutines are idle.
 func (w *scenario) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -221,7 +221,7 @@ func (w *scenario) status(name string) Status {
 	return n
 }
 
-// saved contains the fields of a saved state that stories check.
+// The type saved contains those fields of a target's saved state that the stories check.
 type saved struct {
 	Last  float64 // time of the last request in Unix seconds
 	Slot  float64 // seconds between two slots

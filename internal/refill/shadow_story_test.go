@@ -15,7 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// live runs a manager on the arrivals of a trace, and returns its last status.
+// live runs a manager with the arrivals of a trace as requests. It returns the last status of the
+// target.
 func live(t *testing.T, target targets.Target, arrivals []float64) (n Status, real pool.Figures) {
 	t.Helper()
 	play(t, 64, func(t *testing.T, w *scenario) {
@@ -36,7 +37,7 @@ func live(t *testing.T, target targets.Target, arrivals []float64) (n Status, re
 // perRequest returns how many tokens the shadow bought per request.
 func perRequest(s *policy.Shadow) float64 { return float64(s.ShadowBought) / float64(s.Requests) }
 
-// burstsOf returns the arrivals of the first hours of the trace onoff.
+// burstsOf returns the arrivals in the first hours of the trace named onoff.
 func burstsOf(t *testing.T, hours float64) []float64 {
 	t.Helper()
 	file, err := os.Open("policy/testdata/traces/onoff.txt.gz")
@@ -65,7 +66,7 @@ func simulated(t *testing.T, s policy.Simulation) policy.Result {
 	return r
 }
 
-// The shadow of a fixed target and the simulator agree on the adaptive policy.
+// The shadow of a fixed target and the simulator give similar results for the adaptive policy.
 func TestShadowOfFixed(t *testing.T) {
 	long(t)
 	arrivals := burstsOf(t, 1.3)

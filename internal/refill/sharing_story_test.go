@@ -27,8 +27,8 @@ func TestCallersComeFirst(t *testing.T) {
 		if len(sold) < 12 {
 			t.Fatalf("only %d sold", len(sold))
 		}
-		// Each target requests one slot at a time. So of four slots that become free at the same
-		// time, some go to other targets.
+		// Each target requests one slot at a time. Therefore, if four slots become free at the same time,
+		// more than one target gets some of them.
 		count := func(sold []captcha.ID) (n int) {
 			for _, id := range sold {
 				if id == login.ID {
@@ -53,8 +53,8 @@ func TestBidsAreOfTheDay(t *testing.T) {
 		hoard, login := target("hoard", 200), target("login", 1)
 		hoard.Lifetime = time.Hour
 		w.apply(hoard)
-		// The time is not a multiple of bidFor. Otherwise the slot would become free exactly when
-		// login changes its bid.
+		// This wait is not a multiple of bidFor. After a multiple of bidFor, the slot would become free
+		// exactly when the target login changes its bid.
 		w.after(5*time.Second + 170*time.Millisecond)
 		w.demand(hoard, time.Second, 10*time.Second) // so that the orders of hoard are worth more than before
 		w.apply(hoard, login)
@@ -96,7 +96,8 @@ func TestSlotsGoByWorth(t *testing.T) {
 	})
 }
 
-// The tokens of a window count as surely needed, so a busy target cannot prevent them.
+// The tokens of a warm window count as surely needed, so the orders of a busy target cannot
+// displace the orders for the window.
 func TestWindowGetsSlots(t *testing.T) {
 	long(t)
 	play(t, 6, func(t *testing.T, w *scenario) {
@@ -142,8 +143,8 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 				}
 			}
 		}
-		// Six slots yield about one token in three seconds. The target named busy alone wants one
-		// token in two seconds.
+		// Six slots yield about one token in three seconds. The target named busy gets one request in two
+		// seconds, which is more than the slots can serve.
 		t.Logf("busy %d of %d, rare %d of %d, never has %d", got[busy.ID], asked[busy.ID], got[rare.ID], asked[rare.ID], w.fresh(never))
 		if share := float64(got[busy.ID]) / float64(asked[busy.ID]); share < 0.35 || share > 0.8 {
 			t.Errorf("busy found a token for %.2f of its requests", share)

@@ -23,8 +23,8 @@ const (
 	Refused = "refused" // the provider rejects the target's parameters
 )
 
-// These are the reasons that many targets can have at the same time. A reason of the state Budget
-// begins with one of them.
+// These are the reasons that many targets can have at the same time. In the state Budget, the
+// reason begins with OverallBudget or OwnBudget.
 const (
 	NoSlot        = "waiting for a provider that can take an order"
 	OverallBudget = "the overall budget is used up"
@@ -157,7 +157,7 @@ func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 }
 
 // wantsSlot records that the worker wants a slot. wantsSlot returns the time since which the worker
-// has wanted a slot without placing an order.
+// has been waiting for a slot.
 func (s *status) wantsSlot(at time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,8 @@ func (s *status) wantsSlot(at time.Time) time.Time {
 	return s.waiting
 }
 
-// starve sets the state Starved if the worker has wanted to place an order for starvedAfter.
+// If the worker has been waiting for a slot for at least the time starvedAfter, starve sets the
+// state Starved.
 func (s *status) starve(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +181,8 @@ func (s *status) starveLocked() {
 	s.setLocked(Starved, cmp.Or(s.trouble, NoSlot))
 }
 
-// starvesLocked reports whether the worker has wanted to place an order for starvedAfter.
+// starvesLocked reports whether the worker has been waiting for a slot for at least the time
+// starvedAfter.
 func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }

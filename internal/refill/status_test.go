@@ -13,8 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// The status of a new target wants the tokens that are needed in any case: the depth or, for an
-// adaptive target, `min`.
+// In the status of a new target, the number of wanted tokens is the depth or, for an adaptive
+// target, `min`.
 func TestStatusOfANewTarget(t *testing.T) {
 	fixed, adaptive, paused := target("x", 5), learning("x", 5), target("x", 5)
 	adaptive.Min, paused.Paused = 2, true
@@ -103,8 +103,8 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Status.Until of a refused target is the time of the next order. It stays the same over several
-// looks unless the next order moves.
+// Status.Until of a refused target is the time of the next order. After further looks, Status.Until
+// is unchanged unless the time of the next order has changed.
 func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 300e6, time.UTC)
 	s := &status{now: Status{State: OK}}
@@ -125,8 +125,8 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 }
 
 // A replica shows the status from the watching replica. If that status is old, or the replica
-// itself has another problem, the replica shows its own status. The shown status has the list with
-// the more recent failure.
+// itself has another problem, the replica shows its own status. Of the two replicas' lists of
+// failures, the shown status has the list with the more recent failure.
 func TestShownStatus(t *testing.T) {
 	now := time.Now()
 	failed := func(before time.Duration) []Failure {

@@ -39,7 +39,7 @@ func newFaultyStock() *faultyStock {
 	return s
 }
 
-// change calls the function do, which changes the faults. It holds the lock during the call.
+// change calls the function `do`, which changes the faults. During the call, change holds the lock.
 func (s *faultyStock) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"poold/internal/targets"
 )
 
-// testStore is the stock of one replica: the real scripts on the embedded server of the bubble.
-// testStore counts calls and can make looks hang.
+// testStore is the stock of one replica. It runs the real scripts on the embedded server of the
+// bubble. testStore counts calls and can make looks hang.
 type testStore struct {
 	*pooltest.Store
 	book *book
@@ -34,7 +34,7 @@ type testStore struct {
 	beatsFail bool          // whether heartbeats fail
 }
 
-// book records all orders that the replicas of a scenario placed.
+// A book is a record of all orders that the replicas of a scenario placed.
 type book struct {
 	turn chan struct{} // lock: contains a value while an order is placed or a token is taken
 
@@ -44,7 +44,7 @@ type book struct {
 	ended    time.Time // time at which the last replica ended
 }
 
-// came records that a replica started. The method went records that a replica ended.
+// The method came records the start of a replica. The method went records the end of a replica.
 func (b *book) came() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,15 +58,15 @@ func (b *book) went() {
 	b.ended = time.Now()
 }
 
-// lonely reports whether there has been only one replica for so long that this replica knows that
-// it is alone.
+// lonely returns true if only one replica runs, and the last other replica ended so long ago that
+// its heartbeats have expired.
 func (b *book) lonely() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.replicas == 1 && time.Since(b.ended) > 4*heartbeatLife
 }
 
-// placing records one placed order.
+// A placing is the record of one placed order.
 type placing struct {
 	pool.Order
 	at  time.Time
@@ -124,7 +124,7 @@ func (s *testStore) Heartbeat(ctx context.Context, lasts time.Duration) (self st
 	return s.Store.Heartbeat(ctx, lasts)
 }
 
-// LastLook counts as a look.
+// LastLook also increments the number of looks at the identity.
 func (s *testStore) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	s.with(func() { s.looks[id]++ })
 	return s.Store.LastLook(ctx, id, margin)
@@ -138,8 +138,8 @@ func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte)
 	return err
 }
 
-// Place records the orders that place.lua stores. While Place looks and orders, it excludes takes
-// and other orders.
+// Place records the orders that place.lua stores. From the look of Place until the end of its
+// order, no token is taken and no other order is placed.
 func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	s.mu.Lock()
 	meantime := s.meantime
@@ -181,8 +181,8 @@ func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 	return err == nil
 }
 
-// callers starts n callers that wait a minute for a token. When all of them have ended, the channel
-// receives the number of callers that got a token.
+// The method callers starts n callers, each of which waits up to a minute for a token. When all of
+// them have ended, the channel receives the number of callers that got a token.
 func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	answers, sum := make(chan bool, n), make(chan int, 1)
 	for range n {
@@ -228,7 +228,8 @@ func (w *scenario) held(t targets.Target) int {
 	return s.Fresh + s.Orders
 }
 
-// learned lets n orders of a target land with the lead time lead. Their tokens expire at once.
+// learned places n orders of a target and lets them land with the given lead time. The tokens of
+// these orders expire after a millisecond.
 func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	w.t.Helper()
 	for range n {
@@ -240,7 +241,7 @@ func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	}
 }
 
-// The method with calls the function change while it holds the store's lock.
+// The method `with` holds the store's lock while it calls the function `change`.
 func (s *testStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A new target is filled at once. Later each token is replaced one lead time before its margin
-// begins.
+// A new target is filled immediately. Later, the replacement of each token is ordered one lead time
+// before the token's margin begins.
 func TestFillsAndRenews(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -49,8 +49,8 @@ func TestFillsAndRenews(t *testing.T) {
 	})
 }
 
-// A take causes an order at once, and so does a pending caller. For a pending caller, the order may
-// exceed the depth.
+// A take causes an order immediately. A pending caller also causes an order immediately. For a
+// pending caller, the order may exceed the depth.
 func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -97,8 +97,9 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	})
 }
 
-// Parameters that the provider rejects stop only their target. The target is probed after a minute,
-// then at growing intervals, and at once when its definition or the providers change.
+// Parameters that the provider rejects stop only their target. The target is probed after a minute
+// and then at growing intervals. The target is also probed immediately when its definition or the
+// providers change.
 func TestRefusedTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 4, func(t *testing.T, w *scenario) {
@@ -114,7 +115,7 @@ func TestRefusedTargetIsProbed(t *testing.T) {
 		refused := func() (n int) {
 			return w.provider.asked() - len(w.provider.sales())
 		}
-		// Probes after 1, 3 and 7 minutes.
+		// The probes are expected after 1, 3 and 7 minutes.
 		if n := refused(); n < 4 || n > 7 {
 			t.Errorf("asked %d times for the bad target in 10 minutes, want 3 probes after the 1 to 4 orders that were on their way", n)
 		}
@@ -186,7 +187,8 @@ func TestFailuresStopEarlierDecisions(t *testing.T) {
 		w.provider.lead = func() time.Duration { return 10 * time.Second }
 		w.apply(target("login", 60))
 		w.after(time.Minute)
-		// The sum: ten orders at once, a few while the first eight failed, and ten probes.
+		// The expected number is the sum of ten orders at the start, a few orders while the first eight
+		// orders failed, and ten probes.
 		if n := w.provider.asked(); n < 15 || n > 32 {
 			t.Errorf("%d orders in a minute of failures, want about 28", n)
 		}
@@ -309,8 +311,8 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 	})
 }
 
-// The status of a target without a slot has the reason. If a reload adds a provider, the target
-// buys at once.
+// If a target gets no slot, the target's status shows the reason. If a reload adds a provider, the
+// target buys immediately.
 func TestStarved(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)

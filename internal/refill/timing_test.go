@@ -44,16 +44,16 @@ func (p *paced) LookAll(_ context.Context, queries []pool.Query) ([]pool.Stock, 
 	return stocks, nil
 }
 
-// at returns the times of the looks at a target so far.
+// The method at returns the times of all looks at a target so far.
 func (p *paced) at(x targets.Target) []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.looks[x.ID])
 }
 
-// A look comes exactly at the time that the last look determined. Only a wait of more than
-// gatherTime may be up to gatherTime/20 longer. No wait exceeds the backstop. Looks at other
-// targets do not change these times.
+// A look comes exactly at the time that the last look determined. There is one exception: if the
+// wait is longer than gatherTime, the look may come up to gatherTime/20 late. No wait exceeds the
+// backstop. Looks at other targets do not change these times.
 func TestLooksComeWhenAsked(t *testing.T) {
 	asks := []time.Duration{0, 30 * time.Millisecond, time.Second, 4900 * time.Millisecond, gatherTime, 7 * time.Second, 25 * time.Second, 2 * time.Hour}
 	other := target("other", 1)
@@ -106,8 +106,8 @@ func TestLooksComeWhenAsked(t *testing.T) {
 	}
 }
 
-// A wake-up causes a look at once, but at least coalesce after the last look. A wake-up during a look
-// causes another look afterwards.
+// A wake-up causes an immediate look. But if the last look is less than coalesce ago, the new look
+// comes when this time has passed. A wake-up during a look causes another look afterwards.
 func TestWakeUpsCauseLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)
@@ -144,7 +144,8 @@ func TestWakeUpsCauseLooks(t *testing.T) {
 	})
 }
 
-// The wait until the next look begins with the last look, even if an order waited long for its slot.
+// The time until the next look is measured from the last look, even if an order waited long for its
+// slot.
 func TestSlotsDoNotDelayLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const asked = 3 * time.Second

@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// windows parses warm windows in the form of the file.
+// windows parses a list of warm windows in the YAML syntax of pools.yaml.
 func windows(t testing.TB, list string) []targets.Warm {
 	t.Helper()
 	file := `providers: [{name: s, api: simulated}]
@@ -21,8 +21,8 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 	return set.Targets[0].Warm
 }
 
-// The tokens of a warm window are ready when the window begins, but not long before. While the window
-// runs, they are kept even beyond the depth.
+// The tokens of a warm window are ready when the window begins, but not long before. While the
+// window runs, the tokens of the window are kept even if there are more of them than the depth.
 func TestWarmWindow(t *testing.T) {
 	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {

@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// A replica sends a heartbeat every heartbeatEvery. A heartbeat is valid for heartbeatLife. If
-	// a replica dies, other replicas take over its targets at most heartbeatLife + heartbeatEvery +
-	// takeOver after its last heartbeat.
+	// A replica sends heartbeats at intervals of heartbeatEvery. A heartbeat is valid for
+	// heartbeatLife. If a replica dies, other replicas take over its targets at most heartbeatLife +
+	// heartbeatEvery + takeOver after its last heartbeat.
 	heartbeatEvery = time.Second
 	heartbeatLife  = 2500 * time.Millisecond
 	// takeOver is the time over which the first looks at a dead replica's targets are spread.
 	takeOver = 500 * time.Millisecond
-	// If the looker of a replica is blocked for hangsAfter, the replica sends no more heartbeats.
+	// If the looker of a replica is blocked for longer than hangsAfter, the replica sends no more
+	// heartbeats.
 	hangsAfter = time.Second
-	// A worker that has had no turn for longer than absence loads the learned state again, because
-	// the watching replica may have saved a newer state.
+	// If a worker has had no turn for longer than the constant absence, the worker loads the learned
+	// state again, because the watching replica may have saved a newer state.
 	absence = 30 * time.Second
-	// If only the figures in a status have changed, the status is shared at most once per
-	// shareEvery. Any other change is shared at once. An unchanged status is shared again every
-	// sharedAgain, before the shared copy expires in Redis.
+	// If only the figures in a status have changed, the status is shared at most once per shareEvery.
+	// Any other change is shared immediately. An unchanged status is shared again at intervals of
+	// sharedAgain, so that the shared copy does not expire in Redis.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
 	// sharedFor is how long another replica's status stays valid after the read.
@@ -37,7 +38,8 @@ const (
 	currentFor = time.Second
 )
 
-// Replicas shares state between the daemons with the same stock. *pool.Replicas implements it.
+// Replicas is the interface for sharing state between the daemons that have the same stock.
+// *pool.Replicas implements it.
 type Replicas interface {
 	// Heartbeat announces that this replica is alive for the given time. Heartbeat returns the live
 	// replicas, including this one.
@@ -61,7 +63,7 @@ type division struct {
 // replica.
 func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// only reports whether this replica is certainly the only live replica.
+// The method `only` reports whether this replica is certainly the single live replica.
 func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
 // watches reports whether this replica watches the identity. For each identity, each replica's name
@@ -121,7 +123,7 @@ func (m *Manager) Live() []string {
 	return d.live
 }
 
-// share publishes the status of a target that this replica watches for the other replicas.
+// If this replica watches a target, share publishes the target's status for the other replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()
 	if division.undivided() || !w.watched.Load() {
@@ -206,8 +208,8 @@ type sharedStatus struct {
 
 // visibleStatus returns the target's status from the watching replica. If this replica has a
 // problem other than failing orders, visibleStatus returns this replica's own status instead. A
-// replica knows only the failures of its own orders. The result contains the list with the most
-// recent failure.
+// replica knows only the failures of its own orders. If this replica has a more recent failure than
+// the watching replica, the result contains this replica's list of failures.
 func (w *worker) visibleStatus() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

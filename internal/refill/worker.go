@@ -25,9 +25,10 @@ const (
 	// backstopSpread, so that a thousand workers do not look at the same time.
 	backstop       = 10 * time.Second
 	backstopSpread = 5 * time.Second
-	// After this number of looks without a change, a worker waits three times as long.
+	// After quietLooks looks without a change, a worker waits three times as long as usual.
 	quietLooks = 3
-	// If a provider had no capacity, a target tries its next order after busyWait to twice busyWait.
+	// If a provider had no capacity, a target tries its next order after a random time between
+	// busyWait and twice busyWait.
 	busyWait = 250 * time.Millisecond
 	// While Redis is down, a worker retries with a backoff from awayFirst to awayMost.
 	awayFirst = 250 * time.Millisecond
@@ -36,8 +37,8 @@ const (
 	bidFor = 500 * time.Millisecond
 	// starvedAfter is how long a target may wait for a slot before its state is starved.
 	starvedAfter = 2 * time.Second
-	// leastUnseen is the smallest result of worker.unseen. It applies if tokens live only about as
-	// long as an order takes.
+	// leastUnseen is the smallest result of worker.unseen. leastUnseen applies if tokens live only
+	// about as long as an order takes.
 	leastUnseen = time.Second
 	// keepEvery is the interval at which a look extends the TTLs of the identity's keys.
 	keepEvery = time.Hour
@@ -98,8 +99,8 @@ type worker struct {
 // buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// terms are the limits of one order. The stock refuses the order if (tokens that outlive lead) +
-// (orders) - (pending callers) has reached depth.
+// terms are the limits of one order. The stock refuses the order if the sum (tokens that outlive
+// the lead time) + (orders) - (pending callers) has reached the depth.
 type terms struct {
 	depth          int
 	lead, shortest time.Duration
@@ -109,8 +110,8 @@ type terms struct {
 type waitRange struct {
 	least time.Duration // minimum, even after a wake-up
 	most  time.Duration // maximum without a wake-up, limited by the backstop
-	// passive reports that the worker needs no turn without a wake-up if another replica watches
-	// the target.
+	// If passive is true and another replica watches the target, the worker has its next turn only
+	// after a wake-up.
 	passive bool
 }
 
@@ -138,7 +139,8 @@ func (w *worker) backstop() time.Duration {
 	return backstop + backoff.UpTo(backstopSpread)
 }
 
-// contained runs a part of a turn. A panic ends only this turn, not the daemon.
+// contained calls the function `part`, which is a part of a turn. A panic ends only this turn, not
+// the daemon.
 func (w *worker) contained(part func() waitRange) (next waitRange) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
@@ -147,8 +149,8 @@ func (w *worker) contained(part func() waitRange) (next waitRange) {
 	return next
 }
 
-// prepare begins a turn. If look is true, the result q is the query for the look. Otherwise the
-// result pause is the time to wait.
+// prepare begins a turn. If the turn needs a look, prepare returns true and the query for the look.
+// Otherwise prepare returns the time to wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause waitRange, look bool) {
 	if w.target.Halted() != "" {
 		return q, waitRange{least: coalesce, most: policy.Never, passive: true}, false
@@ -177,8 +179,8 @@ func (w *worker) query(lead time.Duration) pool.Query {
 	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead, Want: w.status.snapshot().Want}
 }
 
-// turn decides what to order for the stock that a look returned. If order is nil, the result next is
-// the time to wait.
+// turn decides what to order for the stock that a look returned. If there is nothing to order, turn
+// returns a nil order and the time to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next waitRange, order *ordering) {
 	w.last = lookResult{}
 	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock})
@@ -204,8 +206,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// bounded limits a decision while the target's orders fail. During this time the stock accepts one
-// order at a time, with pauses between the orders.
+// bounded limits a decision while the target's orders fail. While the orders fail, the stock
+// accepts one order at a time, with pauses between the orders.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
 	case a.Bounded == 0:
@@ -220,9 +222,9 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	return d
 }
 
-// unseen returns the longest time between two looks while orders are in flight. A landing wakes only
-// the replica that placed the order, so the watching replica finds another replica's token only by a
-// look. The look must come while the token still outlives the lead.
+// unseen returns the longest time between two looks while orders are in flight. A landing wakes
+// only the replica that placed the order, so the watching replica finds another replica's token
+// only by a look. The look must come while the token still lives longer than the lead time.
 func (w *worker) unseen(lead time.Duration) time.Duration {
 	return max(leastUnseen, w.target.Usable()-lead)
 }
@@ -276,8 +278,9 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 	}
 }
 
-// nearEnough reports whether a look with the lead time looked suffices for a decision with the lead
-// time wanted. For an adaptive target, the two may differ by a tenth.
+// nearEnough compares the lead time that a look used with the lead time that the policy wants. It
+// reports whether the look suffices for the decision. For an adaptive target, the two lead times
+// may differ by a tenth.
 func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	if w.target.Refill != targets.RefillAdaptive {
 		return wanted == looked

@@ -6,7 +6,7 @@
 //
 // # Keys
 //
-// The prefix of this key is "captcha".
+// The prefix of the following key is "captcha":
 //
 //	captcha:roster  hash  replica -> its description as JSON
 package replicas
@@ -25,8 +25,8 @@ import (
 const (
 	// checkEvery is the interval at which a Roster checks which replicas are alive.
 	checkEvery = time.Second
-	// A replica stores its description again every describeEvery. A description that is older than
-	// keptFor is removed.
+	// A replica stores its description again at intervals of describeEvery. A description that is
+	// older than keptFor is removed.
 	describeEvery = 10 * time.Minute
 	keptFor       = time.Hour
 	// readEvery is the shortest interval between two reads of the descriptions.
@@ -62,8 +62,8 @@ type Roster struct {
 }
 
 // New returns a Roster for a replica with this version and start time. The function live returns
-// the ids of the live replicas; nil = unknown. The Roster calls gone when another replica is no
-// longer alive. Neither function may block.
+// the ids of the live replicas; nil = unknown. The Roster calls the function `gone` when another
+// replica is no longer alive. Neither function may block.
 func New(db *redisdb.DB, version string, started time.Time, live func() []string, gone func(id string)) *Roster {
 	db.Declare(map[string]string{"roster": "hash"})
 	return &Roster{

@@ -17,8 +17,8 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // Each replica lists all live replicas with their versions, including a replica without a
-// description. A replica whose heartbeats end counts as gone. A replica that is missing for a
-// moment does not.
+// description. A replica whose heartbeats end counts as gone. A replica that is missing only for a
+// moment does not count as gone.
 func TestRoster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

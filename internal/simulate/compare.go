@@ -20,8 +20,8 @@ var (
 	comparePrices = []float64{1, 3, 10}
 )
 
-// A comparison tries no greater depth if the last two depths together saved at most one miss per
-// notWorth requests.
+// A comparison ends at a depth if this depth and the previous depth together saved at most one miss
+// per notWorth requests.
 const notWorth = 1000
 
 // Row is one run of a comparison.

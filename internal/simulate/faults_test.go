@@ -47,8 +47,9 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// An interrupt ends each part of a simulation: the run, the need, the comparison with the other
-// policy, and the rows of a comparison. An interrupted command prints nothing and writes no plot.
+// An interrupt ends each part of a simulation: the run, the search for the needed setting, the
+// comparison with the other policy, and the rows of a comparison. An interrupted command prints
+// nothing and writes no plot.
 func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
 	file := filepath.Join(t.TempDir(), "plot.svg")

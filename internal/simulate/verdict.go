@@ -50,9 +50,9 @@ func newMoney(r policy.Result, p price) *Money {
 	}
 }
 
-// verdict returns one sentence that compares a run of the simulation base with the other policy on
-// the same demand. It compares an adaptive policy with the nearest fixed depth, and a fixed depth
-// with the adaptive policy.
+// verdict returns one sentence that compares a simulated run with a run of the other policy on the
+// same demand. An adaptive policy is compared with the nearest fixed depth, and a fixed depth with
+// the adaptive policy.
 func verdict(ctx context.Context, base policy.Simulation, r policy.Result, p price) (string, error) {
 	own, k := worthOf(r, p), base.Params
 	if k.Adaptive {

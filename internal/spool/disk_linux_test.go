@@ -61,9 +61,10 @@ func kept(t *testing.T) (s *spool.Spool, dir string) {
 	return s, dir
 }
 
-// If the process can open no more files, each call returns EMFILE. With 0 files, the folder cannot
-// be opened. With 1 file, no file in the folder can be opened. The letters and the counts stay, no
-// unfinished file is left, and the call can be repeated.
+// If the process can open no more files, each call returns EMFILE. If it can open no file at all,
+// it cannot open the folder. If it can open only one file, it can open the folder, but no file in
+// the folder. The letters and the counts stay, no unfinished file is left, and the call can be
+// repeated.
 func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	one, two, three := letter(1), letter(2), letter(3)
 	both := []spool.Letter{one, two}
@@ -78,7 +79,7 @@ func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 		"Keep again": {func(s *spool.Spool) error { return s.Keep(two) }, "storing a dead letter: ", both, both},
 		"Each":       {func(s *spool.Spool) error { _, err := read(s); return err }, "ing the dead letters: ", both, both},
 		"Show":       {func(s *spool.Spool) error { _, err := s.Show(time.Now()); return err }, "ing the dead letters: ", both, both},
-		// For this call, the second failure is the sync after a removal.
+		// If Remove can open only one file, the sync after the removal fails.
 		"Remove": {func(s *spool.Spool) error { return s.Remove(two.Order) }, "ing ", []spool.Letter{one}, []spool.Letter{one}},
 	} {
 		for n, letters := range [][]spool.Letter{both, c.second, c.finally} {
@@ -152,8 +153,8 @@ func TestRemoveReportsAFolderInTheWay(t *testing.T) {
 // nobody is a user to whom the modes of files apply, unlike root.
 const nobody = 65534
 
-// asNobody calls do without the rights of root. Only the folder top, which the user owns, is
-// accessible.
+// asNobody calls the function `do` without the rights of root. Only the folder top, which the user
+// owns, is accessible.
 func asNobody(t *testing.T, top string, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -57,8 +57,8 @@ func TestAMissingFolderIsEmpty(t *testing.T) {
 	s.wantCounts(t, 0, 0)
 	s.mustKeep(t, letter(1))
 	s.wantCounts(t, 1, 0)
-	// A listing that finds no folder must not overwrite the count of the letter that creates the
-	// folder.
+	// A letter may create the folder just after a listing has found no folder. The listing must not
+	// overwrite the count of this letter.
 	for range 40 {
 		if err := os.RemoveAll(s.dir); err != nil {
 			t.Fatal(err)

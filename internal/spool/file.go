@@ -56,8 +56,8 @@ func readFile(root *os.Root, name string) (Letter, int64, error) {
 	return l, int64(len(data)), nil
 }
 
-// readRegular reads a regular file of at most maxBytes. The result bad is the reason why the file
-// cannot be a letter's file.
+// readRegular reads a regular file of at most maxBytes. If the file cannot be a letter's file,
+// readRegular returns the reason as the result `bad`.
 func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	there, err := root.Lstat(name)
 	if err != nil {

@@ -114,7 +114,7 @@ func (l Letter) summary(size int64, at time.Time) Summary {
 	return s
 }
 
-// printable returns the start of a text without unprintable characters.
+// printable removes unprintable characters from a text and shortens it to the given length.
 func printable(text string, most int) string {
 	text = captcha.Printable(text)
 	return text[:min(len(text), most)]

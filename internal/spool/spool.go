@@ -31,9 +31,9 @@ type Spool struct {
 	dir  string
 	most int // maximum number of letters, and of files set aside
 
-	// The mutex names is held while a name in the folder changes and while the folder is listed or
-	// opened, so that the counts match the folder. The mutex is not held during writes of files.
-	// Count and SetAside do not need it.
+	// The mutex `names` is held while the name of a file changes, and while the folder is listed or
+	// opened. Therefore the counts match the folder. The mutex is not held during writes of files.
+	// Count and SetAside do not need the mutex.
 	names   sync.Mutex
 	letters atomic.Int64
 	bad     atomic.Int64 // number of files set aside

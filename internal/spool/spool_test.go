@@ -88,7 +88,7 @@ func (s *Spool) plant(t *testing.T, name, text string) {
 	}
 }
 
-// all returns the letters of Each, oldest first.
+// The method all returns all letters that Each finds, oldest first.
 func (s *Spool) all() (letters []Letter, err error) {
 	err = s.Each(nil, func(l Letter, _ int64) bool {
 		letters = append(letters, l)
@@ -191,7 +191,8 @@ func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 	}
 }
 
-// Each sorts letters by the ids of their orders with compare, then by age, then by name.
+// Each sorts letters first by the ids of their orders, with the function `compare`, then by age,
+// then by name.
 func TestEachSortsLetters(t *testing.T) {
 	s := opened(t)
 	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))

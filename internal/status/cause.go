@@ -94,9 +94,9 @@ func States() []string {
 	return []string{refill.Refused, refill.Starved, refill.Budget, refill.Paused, refill.OK, StateIdle}
 }
 
-// ProblemsFirst returns the targets sorted by urgency, the most urgent first. A marked target comes
-// before paused, ok and idle targets without a mark. The script page/web/status.js uses the same
-// order.
+// ProblemsFirst returns the targets sorted by urgency, the most urgent first. A target with a mark
+// comes before the targets without a mark whose state is paused, ok or idle. The script
+// page/web/status.js uses the same order.
 func ProblemsFirst(list []Target) []Target {
 	states := States()
 	rank := func(t Target) int {

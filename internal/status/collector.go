@@ -21,9 +21,9 @@ import (
 const (
 	// snapshotLife is the life of a snapshot. snapshotLife limits the load of status requests on Redis.
 	snapshotLife = 200 * time.Millisecond
-	// A survey of more than manyTargets targets takes a second or longer, so such a snapshot lives for
-	// manyLife. Run makes a new snapshot every renewEvery, so that no reader waits. If there is no
-	// request for watchedFor, Run makes no more snapshots.
+	// A survey of more than manyTargets targets takes a second or longer, so a snapshot of so many
+	// targets lives for manyLife. Run makes a new snapshot every renewEvery, so that no reader waits.
+	// If no request has come for the time watchedFor, Run makes no more snapshots.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
@@ -154,8 +154,8 @@ func NewCollector(s Sources) *Collector {
 }
 
 // Changed makes the current snapshot obsolete. Callers call Changed after a change that the
-// snapshot does not show. With many targets, Run makes a new snapshot at once, and readers get the
-// old snapshot until then.
+// snapshot does not show. With many targets, Run begins a new snapshot immediately, and readers get
+// the old snapshot until the new snapshot is complete.
 func (c *Collector) Changed() {
 	c.changes.Add(1)
 	select {

@@ -78,9 +78,9 @@ type History struct {
 	Reason  string `json:"reason"`  // why the history cannot be written now; "" when ok
 	Sent    int64  `json:"sent"`    // ended orders that the store accepted
 	Dropped int64  `json:"dropped"` // ended orders that the store refused
-	// Unrecorded is the number of ended orders that Redis did not keep for the store, because too many
-	// ended orders were pending. The number covers all replicas, the targets of this document and all
-	// guests.
+	// Unrecorded is the number of ended orders that Redis did not keep for the history, because too
+	// many ended orders were pending. The number covers all replicas, the targets of this document and
+	// all guests.
 	Unrecorded int64 `json:"unrecorded"`
 	// Unread is the number of identities whose ended orders cannot be read from Redis, because another
 	// program has overwritten the key.
@@ -340,10 +340,10 @@ func (d *Document) Target(name string) (*Target, bool) {
 }
 
 // Part returns the part of the document for a key that is limited to some targets. This part
-// includes the providers and the state of the configuration file. Its notices about shared reasons
-// cover only its targets. Part does not include the file's
-// problems and warnings, because these may name other targets. Part also omits Solve, Dedup,
-// History and Audit, because these cover the requests of other keys, and Replicas.
+// includes the providers and the state of the configuration file. The notices about shared reasons
+// cover only the targets of this part. Part does not include the file's problems and warnings,
+// because these may name other targets. Part omits Solve, Dedup, History and Audit, because these
+// cover the requests of other keys. Part also omits Replicas.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Audit, part.Replicas = nil, nil, nil, nil, nil

@@ -54,7 +54,8 @@ type fixedStock struct {
 	surveys atomic.Int64
 	queries []pool.Query // queries of the last survey
 	hours   []pool.Period
-	// before is called before a survey; the survey returns an error of before. nil = no-op.
+	// If the function `before` is not nil, it is called before each survey, and the survey returns its
+	// error.
 	before func(ctx context.Context) error
 }
 

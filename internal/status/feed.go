@@ -86,9 +86,9 @@ type Reader struct {
 	last  int64 // number of the last edition that the reader got
 }
 
-// Follow adds a reader. The reader sees the targets for whose names the function may returns true.
-// If the function is nil, the reader sees all targets. Readers that see the same targets must use
-// the same name. The caller must close the reader.
+// Follow adds a reader. The reader sees a target if the function `may` returns true for the name of
+// the target. If the function is nil, the reader sees all targets. Readers that see the same
+// targets must use the same name. The caller must close the reader.
 func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -62,7 +62,7 @@ func (e *decodedEvent) names() string {
 }
 
 // An event contains exactly the changes since the last event. A different next_expiry_s is no
-// change. Without a change the reader gets a new as_of after each beatEvery.
+// change. While nothing changes, the reader gets a new as_of at intervals of beatEvery.
 func TestFeedSendsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
@@ -96,7 +96,8 @@ func TestFeedSendsChanges(t *testing.T) {
 	})
 }
 
-// A reader that missed an edition next gets the whole document, and then changes again.
+// If a reader has missed an edition, its next event is the whole document. The events after this
+// one are changes again.
 func TestFeedAfterAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b")))
@@ -253,8 +254,8 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 	})
 }
 
-// oddBalance is a buyer. While its field `on` is true, its providers have a balance without a JSON
-// form.
+// oddBalance is a buyer. While the field `on` is true, the balance of the providers is a number
+// that JSON cannot represent.
 type oddBalance struct {
 	*fixedBuyer
 	on *atomic.Bool

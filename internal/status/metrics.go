@@ -13,7 +13,7 @@ import (
 // descriptions contains the descriptions of all metrics of a snapshot.
 var descriptions []*prometheus.Desc
 
-// describe returns the description of a metric after adding it to descriptions.
+// describe adds the description of a metric to the list descriptions, and returns this description.
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc("poold_"+name, help, labels, nil)
 	descriptions = append(descriptions, d)

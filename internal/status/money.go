@@ -88,8 +88,8 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	})
 }
 
-// unprice makes amounts of 0 unknown if orders were solved or lost. unprice is called for targets
-// without a price in the configuration file.
+// If orders were solved or lost, unprice replaces amounts of 0 by the unknown amount. unprice is
+// called for targets without a price in the configuration file.
 func (t *Target) unprice() {
 	if t.Solved+t.Lost > 0 {
 		t.Spent = t.Spent.orUnknown()

@@ -13,7 +13,7 @@ import (
 )
 
 // banner returns one line about a fault, with its beginning, cause, consequence and remedy. If
-// since is the zero time, the beginning is unknown. The argument at is the time of the snapshot.
+// since is the zero time, the beginning is unknown. The argument `at` is the time of the snapshot.
 func banner(since, at time.Time, cause, consequence, action string) string {
 	text := cause + ": " + consequence + "; " + action
 	if since.IsZero() {
@@ -22,8 +22,8 @@ func banner(since, at time.Time, cause, consequence, action string) string {
 	return "Since " + shortTime(since, at) + " " + text
 }
 
-// shortTime returns the time of day of t in UTC. If t is on another day than at, the text also has
-// the date.
+// shortTime returns the time of day of t in UTC. If t and the argument `at` are on different days,
+// the text also has the date.
 func shortTime(t, at time.Time) string {
 	t, layout := t.UTC(), "15:04 UTC"
 	if at = at.UTC(); t.YearDay() != at.YearDay() || t.Year() != at.Year() {

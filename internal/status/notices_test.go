@@ -66,7 +66,8 @@ func TestProvidersThatAreDown(t *testing.T) {
 	}
 }
 
-// A reason that several targets have is one notice, even if its details differ between the targets.
+// A reason that several targets have appears in only one notice, even if the details of the reason
+// differ between the targets.
 func TestSharedReasons(t *testing.T) {
 	busy := []purchase.Status{
 		{Name: "main", State: provider.State{Kind: provider.StateOK}, InFlight: 20, Concurrency: 20},

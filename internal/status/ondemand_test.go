@@ -130,7 +130,7 @@ func testLastKnownFiguresStay(t *testing.T) {
 	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || d.Solve.Reason != "" || d.Dedup.Reason != "" {
 		t.Errorf("it does not heal: %+v, %+v", d.Solve, d.Dedup)
 	}
-	// If the guests' budget cannot be read, their stock does not count as current either.
+	// If the guests' budget cannot be read, the guests' stock does not count as current either.
 	s.Purchases.(*fixedBuyer).down = redisdb.ErrDown
 	guests.stock.Figures.Requests = 5
 	c.Changed()
@@ -139,9 +139,9 @@ func testLastKnownFiguresStay(t *testing.T) {
 	}
 }
 
-// TestSlowSource: a slow source delays only one snapshot, by the constant patience. The source's
-// answer is in a later snapshot. While there are requests, each later snapshot has a current
-// answer, with at most one query every few seconds.
+// TestSlowSource: a slow source delays only one snapshot, and the delay is the constant patience.
+// The source's answer is in a later snapshot. While there are requests, each later snapshot has a
+// current answer, with at most one query every few seconds.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, guests, _ := solving()

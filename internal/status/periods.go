@@ -75,7 +75,8 @@ func (c *Counts) add(d Counts) {
 	c.Solved += d.Solved
 }
 
-// targetDays returns a stock's counts by day. The argument at is the time of the read.
+// targetDays returns a stock's counts by day. The argument `at` is the time at which the stock was
+// read.
 func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	list := []TargetDay{}
 	for _, d := range s.Days(at) {
@@ -87,8 +88,8 @@ func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	return list
 }
 
-// targetHour returns a stock's counts by minute, and their sums. The argument at is the time of the
-// read.
+// targetHour returns a stock's counts by minute, and their sums. The argument `at` is the time at
+// which the stock was read.
 func targetHour(s *pool.Stock, at time.Time) (hour TargetHour) {
 	hour.Counts, hour.HitRate, hour.Minutes = sumUp(s.Hour(at))
 	return hour

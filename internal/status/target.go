@@ -137,7 +137,8 @@ func convertNeed(s *policy.Shadow) *Need {
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
-// warmWindows converts warm windows. The argument at is the time of the read. The result is never nil.
+// warmWindows converts warm windows. The argument `at` is the time at which the stock was read. The
+// result is never nil.
 func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	list := make([]WarmWindow, len(windows))
 	for i, w := range windows {

@@ -185,7 +185,7 @@ func TestWarmWindows(t *testing.T) {
 	}
 }
 
-// The counts of the last day are summed up. Without Redis there are none.
+// The counts of the last day are summed up. If Redis is down, there are no counts.
 func TestLastDay(t *testing.T) {
 	stock := &fixedStock{hours: []pool.Period{
 		{At: day, Figures: pool.Figures{Requests: 9, Hits: 3, Waited: 2, Misses: 1, Bought: 4, Solved: 3}, Fresh: 2, Want: 3},

@@ -56,8 +56,9 @@ func (e *FieldError) Unwrap() error { return e.Err }
 
 // Object reads a body that must be one JSON object without nested objects or lists. It calls the
 // function handle once for each field, in order, with a string, json.Number, bool or nil as the
-// value. Object stops at the first error of this function. For a nested object or list, handle gets
-// the opening json.Delim. If handle returns nil, Object refuses the field with ErrNested.
+// value. Object stops when the function `handle` returns an error. For a nested object or list,
+// handle gets the opening json.Delim. If handle returns nil, Object refuses the field with
+// ErrNested.
 func Object(body []byte, handle func(name string, value json.Token) error) error {
 	r := newReader(body)
 	start, err := r.token()
@@ -128,7 +129,7 @@ func (r reader) token() (json.Token, error) {
 	return nil, &SyntaxError{r.decoder.InputOffset()}
 }
 
-// readName reads the name of the next field and adds it to the argument seen. Two names are
+// readName reads the name of the next field and adds the name to the map `seen`. Two names are
 // duplicates if encoding/json treats them as equal, that is, regardless of case.
 func (r reader) readName(seen map[string]bool) (string, error) {
 	token, err := r.token()

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn draws a random file from the tags. Each value is valid by itself, except for one random
-// fault.
+// The type drawn generates a random configuration file from the struct tags. Each value is valid by
+// itself, except for one random fault.
 type drawn struct {
 	*rapid.T
 	fault func(k kind) []string // texts that are invalid values of a kind

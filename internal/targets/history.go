@@ -26,7 +26,7 @@ const (
 )
 
 // History is the section history of pools.yaml. A change of this section needs a restart. Fields
-// that belong to a backend other than Backend are zero.
+// that belong to another backend than the chosen one are zero.
 type History struct {
 	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
 	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long records are kept. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`

@@ -28,7 +28,7 @@ type kind interface {
 
 // textual is the kind of keys whose value is a text.
 type textual struct {
-	parse     func(e scalar) (got any, rule string) // parses a text; the result rule is the broken rule or ""
+	parse     func(e scalar) (got any, rule string) // parses a text; the result `rule` is the rule that the text violates, or ""
 	words     []string                              // all valid texts; nil = the function parse decides
 	pattern   string                                // a regular expression that valid texts match; "" = none
 	maxLength int                                   // maximum length of a text in bytes; 0 = maxText
@@ -88,8 +88,8 @@ func filledText(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// patternText returns a kind of text whose valid values match a pattern. The argument rule
-// describes valid texts in messages.
+// patternText returns a kind of text whose valid values match a pattern. In messages, the argument
+// `rule` describes the valid texts.
 func patternText(pattern, rule string) textual {
 	matches := regexp.MustCompile(pattern).MatchString
 	return textual{pattern: pattern, parse: func(e scalar) (any, string) {
@@ -218,7 +218,8 @@ func (boolean) read(v value, dst reflect.Value) entry {
 
 func (boolean) schema() schema { return orReference("boolean") }
 
-// number is the kind of decimal numbers from lo to hi. If whole is set, the numbers must be integers.
+// number is the kind of decimal numbers from lo to hi. If the field `whole` is true, the numbers
+// must be integers.
 type number struct {
 	lo, hi float64
 	whole  bool

@@ -33,8 +33,8 @@ func pagePattern(e scalar) (any, string) {
 	return p, ""
 }
 
-// splitPage parses an address, or a pattern if the argument pattern is true. The result rule does
-// not quote the address.
+// splitPage parses an address, or a pattern if the argument `pattern` is true. The result `rule`
+// does not quote the address.
 func splitPage(address string, pattern bool) (p page, rule string) {
 	if !isPrintable(address, '!') || strings.Contains(address, `\`) {
 		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
@@ -79,7 +79,8 @@ func splitAuthority(authority, scheme string, pattern bool) (host, port, rule st
 	return host, port, rule
 }
 
-// cleanHost returns the canonical form of a host. For an invalid host it returns the broken rule.
+// cleanHost returns the canonical form of a host. For an invalid host, cleanHost returns the rule
+// that the host violates.
 func cleanHost(host string, pattern bool) (clean, rule string) {
 	const ipForm = "an IP address must be written in full, as 192.0.2.1 or [2001:db8::1], without wildcards"
 	if inner, bracket := strings.CutPrefix(host, "["); bracket {
@@ -110,8 +111,8 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	return host, ""
 }
 
-// splitPath separates the path from the query and checks both. It returns the path, or the broken
-// rule.
+// splitPath separates the path from the query and checks both. It returns the path, or the rule
+// that the address violates.
 func splitPath(tail string, pattern bool) (path, rule string) {
 	path, _, query := strings.Cut(tail, "?")
 	switch {

@@ -88,7 +88,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// pathPart returns a key as a part of a path of keys. It quotes a key with punctuation.
+// pathPart returns a key as a part of a path of keys. It quotes a key that contains punctuation.
 func pathPart(key string) string {
 	plain := key != "" && len(key) <= maxQuoted && strings.IndexFunc(key, func(c rune) bool {
 		return !isWord(c) && c != '.' && c != '-'

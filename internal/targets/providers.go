@@ -119,7 +119,7 @@ func baseAddress(text, userRule, queryRule string) (address, rule string) {
 	return strings.TrimRight(text, "/"), ""
 }
 
-// baseURL parses an http or https address, or returns the broken rule.
+// baseURL parses an http or https address, or returns the rule that the address violates.
 func baseURL(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
@@ -191,8 +191,9 @@ func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may expire earlier than this poold computes. The reason is
-// that another poold does not report the age of a token in the legacy protocol.
+// agedRules refuses targets whose tokens may expire earlier than this daemon computes. The reason
+// is a provider that is another poold with the legacy protocol, which does not report the age of a
+// token.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
 	if !aged {

@@ -77,8 +77,8 @@ func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	return request, err
 }
 
-// solve reads the fields of a request. The argument hasImage is true if the caller already has the
-// image, so that the fields lack it. The error has the type Problems.
+// solve reads the fields of a request. If the caller already has the image, hasImage is true, and
+// the fields do not include the image. The error has the type Problems.
 func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, err error) {
 	e := solveSection.read(value{r: r, node: object}, reflect.ValueOf(&request).Elem())
 	if hasImage {

@@ -140,7 +140,7 @@ func (k mapping) schema() schema {
 		"propertyNames": schema{"pattern": k.form.String()}, "additionalProperties": k.item.schema()}
 }
 
-// A list has items of one kind. If the items are sections with the key name, problems refer to an
+// A list has items of one kind. If the items are sections with a key `name`, problems refer to an
 // item by its name.
 type list struct {
 	item     kind
@@ -210,8 +210,8 @@ func (v value) withName(list string) value {
 }
 
 // eachKey calls the function fn for every key of a mapping, in the order of the file. It reports
-// repeated keys, and nodes that are no mappings. The argument example is a line of such a mapping
-// for the message.
+// repeated keys, and nodes that are no mappings. The argument `example` is a sample line of such a
+// mapping, which the message shows.
 func (v value) eachKey(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
 		return false

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A target with `simulated_only: true` is withheld from real providers, and only from those. The key
-// belongs to a target, so that no default withholds a target by mistake.
+// A target with `simulated_only: true` is withheld from real providers, but not from simulated
+// providers. Only targets can have the key, and the defaults cannot, so that no target is withheld
+// by mistake.
 func TestSimulatedOnlyIsWithheldFromRealProviders(t *testing.T) {
 	marked := minimal() + "    simulated_only: true\n"
 	for name, c := range map[string]struct {

@@ -159,7 +159,8 @@ func (s section) preset(dst reflect.Value) {
 	}
 }
 
-// inherit copies to dst the fields of from for which the entry e has no valid value.
+// inherit completes the section dst: for each key without a valid value in the entry e, it copies
+// the field of the section `from`.
 func (s section) inherit(e entry, dst, from reflect.Value) {
 	for _, f := range s.fields {
 		given, to, inherited := e.keys[f.key], dst.FieldByIndex(f.index), from.FieldByIndex(f.index)

@@ -68,7 +68,7 @@ func builtInLife(t captcha.Type) life {
 	return builtIn.RecaptchaV2
 }
 
-// poolableType is the kind of types whose tokens can be bought ahead of time. Another type is an
+// poolableType is the kind of types whose tokens can be bought ahead of time. Any other type is an
 // error, but is stored nevertheless, because the type explains why other keys are missing.
 var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {

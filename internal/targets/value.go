@@ -81,8 +81,8 @@ func (e entry) hasKey(key string) bool {
 	return written
 }
 
-// hasInvalid reports whether one of these keys has an invalid value. If so, rules that involve
-// several keys report nothing, because the invalid value is already reported.
+// hasInvalid reports whether one of these keys has an invalid value. If a key has an invalid value,
+// rules that involve several keys report nothing, because the invalid value is already reported.
 func (e entry) hasInvalid(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.hasKey(key) && !e.keys[key].ok })
 }
@@ -96,7 +96,7 @@ func (e entry) requireKeys(keys ...string) {
 	}
 }
 
-// checkUnique reports a problem if an earlier entry has the same name. The map lines contains the
+// checkUnique reports a problem if an earlier entry has the same name. The map `lines` contains the
 // line of each earlier name.
 func (e entry) checkUnique(what, name string, lines map[string]int) {
 	if line := lines[name]; line > 0 {
@@ -137,8 +137,8 @@ func (v value) noTags() bool {
 	return true
 }
 
-// scalar returns the single value of the node, with replaced references. The argument want
-// describes the expected value for messages.
+// scalar returns the single value of the node, with replaced references. In messages, the argument
+// `want` describes the expected value.
 func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
 		return scalar{}, false

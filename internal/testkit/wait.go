@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Within fails the test unless the function condition returns true within the given limit. Within
-// calls condition often at first, and then less and less often. The argument what describes the
-// condition in the failure message.
+// Within fails the test unless the function condition returns true within the given limit. At
+// first, Within calls the function `condition` at short intervals, and later at longer intervals.
+// The argument what describes the condition in the failure message.
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)

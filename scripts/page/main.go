@@ -6,8 +6,9 @@
 //
 //	go run ./scripts/page docs/img [axe.min.js]
 //
-// With the arguments fluid and a duration, the command tests for this duration whether the page of
-// 500 targets stays responsive while it follows the stream. The machine must otherwise be idle:
+// With the word "fluid" and a duration as arguments, the command tests for this duration whether
+// the page of 500 targets stays responsive while it follows the stream. The machine must otherwise
+// be idle:
 //
 //	go run ./scripts/page fluid 10m
 package main

@@ -29,8 +29,8 @@ type Figures struct {
 	Expired  int64 // tokens that expired unused
 }
 
-// Window is a period in which tokens are kept ready. Window's times are relative to the time of the
-// read.
+// Window is a period in which tokens are kept ready. The times of a Window are relative to the time
+// at which the stock was read.
 type Window struct {
 	Tokens int
 	In     time.Duration // time until the window begins; 0 or less = the window has begun
@@ -40,7 +40,7 @@ type Window struct {
 // Warm is a recurring window.
 type Warm struct {
 	Tokens int
-	// Next returns the first run of the window that has not ended at the given time. The result
-	// until is after the given time. The result from may be before the given time.
+	// Next returns the first run of the window that has not ended at the given time. The returned end
+	// of the run is after the given time. The returned start may be before the given time.
 	Next func(at time.Time) (from, until time.Time)
 }

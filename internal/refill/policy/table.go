@@ -13,11 +13,12 @@ const (
 	binWidth = 0.25
 	binsZero = 18 // index of the bin that begins at ratio 1; bins cover the ratios from 1/90 to 600
 
-	// silences is the number of buckets of silence. The last bucket is open and begins at half a day.
+	// silences is the number of buckets of silence. The last bucket begins at half a day and has no
+	// upper end.
 	silences = 34
-	// Busyness distinguishes situations only in the first busySilences buckets of silence.
+	// A situation depends on busyness only in the first busySilences buckets of silence.
 	busySilences = 11
-	// busies is the number of buckets of busyness. The last bucket is open.
+	// busies is the number of buckets of busyness. The last bucket has no upper end.
 	busies     = 16
 	situations = busySilences*busies + silences - busySilences
 	// mostCells is the maximum number of situations with samples. When this number is reached, a
@@ -30,8 +31,8 @@ const (
 	// demand.
 	halveAt = 100 * sampleUnit
 
-	// requestStep is the minimum time between two samples at requests. In a silence the interval
-	// between samples is quietStep. After a silence of lateAfter the interval is lateStep.
+	// A request causes a sample only if the last sample is at least requestStep old. In a silence, the
+	// interval between samples is quietStep. After a silence of lateAfter, the interval is lateStep.
 	requestStep = 0.5
 	quietStep   = 2.0
 	lateStep    = 10.0
@@ -86,7 +87,7 @@ func situationOf(silence float64, busy int) int {
 }
 
 // histogram is the distribution of the number D of requests that followed a situation within one
-// horizon. D is recorded relative to the mean m of the fallback, as log((D+1/2)/(m+1/2)).
+// horizon. D is recorded relative to the mean m of the fallback estimate, as log((D+1/2)/(m+1/2)).
 type histogram struct {
 	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
 	weight uint32       // sum of Bins
@@ -96,7 +97,7 @@ func binOf(ratio float64) int {
 	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
 }
 
-// add adds one outcome, and reports whether it first halved the older outcomes.
+// add adds one outcome. The result is true if add first halved the counts of the older outcomes.
 func (h *histogram) add(ratio float64) (halved bool) {
 	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
@@ -121,8 +122,9 @@ type cell struct {
 	Late uint32 `json:"late"`
 }
 
-// settleLate adds a sample to Late after the sample was added to the last histogram. Halving rounds
-// the numbers, so settleLate also limits Late to the histogram's weight.
+// settleLate adds a sample to Late after the sample was added to the last histogram. Late and the
+// histogram are rounded separately when they are halved, so settleLate also ensures that Late does
+// not exceed the histogram's weight.
 func (c *cell) settleLate(halved, came bool) {
 	if halved {
 		c.Late /= 2
@@ -224,7 +226,8 @@ type exceedance struct {
 	shift  float64 // -log(m+1/2), which converts log n to the ratio
 }
 
-// prepare sums up a histogram. The argument mean is the current mean of the fallback.
+// prepare computes, for each bin of a histogram, the number of samples in this bin and the bins
+// above. The argument `mean` is the current mean of the fallback estimate.
 func (o *exceedance) prepare(h *histogram, mean float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {
@@ -237,8 +240,8 @@ func (o *exceedance) prepare(h *histogram, mean float64) {
 
 // mix returns the probability of at least n requests. The result is a weighted mean of the
 // fallback's probability p and the share of samples with at least n requests. The argument logN is
-// log n, which lies between the recorded values log(n-1/2) for n-1 requests and log(n+1/2) for n
-// requests. mix assumes that the samples are spread evenly over a bin.
+// log n. This value is between log(n-1/2), which is recorded for n-1 requests, and log(n+1/2),
+// which is recorded for n requests. mix assumes that the samples are spread evenly over a bin.
 func (o *exceedance) mix(p, logN float64) float64 {
 	place := (logN+o.shift)/binWidth + binsZero
 	share := 0.0

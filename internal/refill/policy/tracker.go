@@ -37,7 +37,7 @@ func NewTracker(p Params, windows []Warm) *Tracker {
 // begins a new shadow.
 func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
 
-// Pace sets the poll times of the provider that would get the next order.
+// Pace tells the tracker the poll times of the provider that would get the next order.
 func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	p := t.state.params
 	if p.FirstPoll != firstPoll || p.PollInterval != interval {
@@ -46,17 +46,17 @@ func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	}
 }
 
-// Plan returns what the policy wants now, with the target's warm windows.
+// Plan returns the policy's plan for the given time. The plan includes the target's warm windows.
 func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) }
 
-// Decide returns what to order for a stock that was read with the plan's Lead.
+// Decide returns what to order. The stock must have been read with the lead time of the plan.
 func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
 
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
 // Worth returns the worth of one more token, as computed by State.Worth. Worth uses the adaptive
-// State of the target or of the target's shadow. A token for `min` or a warm window counts as surely
-// needed and used.
+// State of the target or of the target's shadow. If the token is needed for `min` or for a warm
+// window, Worth assumes that a caller will use the token.
 func (t *Tracker) Worth(n int) float64 {
 	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
@@ -71,7 +71,8 @@ func (t *Tracker) Worth(n int) float64 {
 // 0 for a fixed target.
 func (t *Tracker) Credit() float64 { return t.state.Credit() }
 
-// Shadow returns the comparison with the other way of refilling; nil after too few requests.
+// Shadow returns the comparison with the other way of refilling, or nil if there were too few
+// requests.
 func (t *Tracker) Shadow() *Shadow {
 	if t.shadow == nil {
 		return nil
@@ -138,9 +139,9 @@ func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }
 
-// WantsSaved reports whether the caller must call Load with the saved state. The call is necessary
-// once, and again when the shadow of a fixed target begins or needs its table. WantsSaved itself
-// creates the shadow of an adaptive target, because that shadow needs no saved state.
+// WantsSaved reports whether the caller must call Load with the saved state. The call of Load is
+// necessary once, and again when the shadow of a fixed target begins or needs its table. WantsSaved
+// itself creates the shadow of an adaptive target, because that shadow needs no saved state.
 func (t *Tracker) WantsSaved(at time.Time) bool {
 	active := t.active(at)
 	if active && t.shadow == nil && t.state.params.Adaptive {
@@ -192,9 +193,9 @@ func (t *Tracker) Unsaved(at time.Time, interval time.Duration) ([]byte, error) 
 	return learner.save()
 }
 
-// Saved records that the caller has stored the result of Unsaved. The argument at must be the same as
-// in the call of Unsaved. If the last request is older than shadowLife, a fixed target's shadow frees
-// its table.
+// Saved records that the caller has stored the result of Unsaved. The caller must pass the same
+// time as in the call of Unsaved. If the last request is older than shadowLife, a fixed target's
+// shadow frees its table.
 func (t *Tracker) Saved(at time.Time) {
 	t.unsaved, t.savedAt = false, at
 	if t.unloads(at) {

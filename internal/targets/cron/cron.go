@@ -22,11 +22,11 @@ type Schedule struct {
 
 // Error says why an expression is invalid.
 type Error struct {
-	Rule  string // the broken rule; never quotes the expression
+	Rule  string // the rule that the expression violates; never quotes the expression
 	Value string // the invalid zone, or else the whole expression
 }
 
-// Error returns the broken rule and the invalid value.
+// Error returns the rule that the expression violates, and the invalid value.
 func (e *Error) Error() string { return e.Rule + ", not " + strconv.Quote(e.Value) }
 
 const (
@@ -105,8 +105,8 @@ func (s Schedule) nextBegin(t time.Time) time.Time {
 }
 
 // clocksSet returns the next time at which the clocks in the zone of t are set, or the zero time if
-// there is none. On the last day of a leap year time.ZoneBounds may return a time that is not after
-// t. Without the check nextBegin would then loop forever.
+// there is none. On the last day of a leap year, time.ZoneBounds may return a time that is not
+// after t. Without a check for such a time, nextBegin would loop forever.
 func clocksSet(t time.Time) time.Time {
 	_, set := t.ZoneBounds()
 	if !set.IsZero() && !set.After(t) {
@@ -201,7 +201,7 @@ var cronNames = []struct{ name, fields string }{
 }
 
 // parse parses an expression in lower case, with single spaces and without a zone prefix. It
-// returns the broken rule, or "".
+// returns the rule that the expression violates, or "".
 func (s *Schedule) parse(text string) (rule string) {
 	fields := strings.Fields(text)
 	if strings.HasPrefix(text, "@") {
@@ -244,7 +244,7 @@ func (s *Schedule) parse(text string) (rule string) {
 }
 
 // cronValues parses a field of an expression. The argument number is the index of the field in
-// cronFields. For a valid field the result rule is "".
+// cronFields. If the field is valid, the result `rule` is "".
 func cronValues(number int, field string) (values uint64, rule string) {
 	f := cronFields[number]
 	rule = "the " + f.name + " must be *, " + f.values + ", or a list, range or step of these such as 1,3-5 or */2"

@@ -121,7 +121,7 @@ func TestWindowWhenClocksAreSet(t *testing.T) {
 	}
 }
 
-// On the last day of a leap year time.ZoneBounds may return an end that is not after the given
+// On the last day of a leap year, time.ZoneBounds may return an end that is not after the given
 // time. Even so, Window neither loops forever nor skips a window.
 func TestWindowAtTheEndOfALeapYear(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney"} {

@@ -75,7 +75,7 @@ type Outcome struct {
 	From, To string           // digests of the Sets before and after
 }
 
-// ByWatch is the By of attempts that a change of the file caused.
+// ByWatch is the value of Outcome.By for attempts that a change of the file caused.
 const ByWatch = "the file"
 
 // OnOutcome sets a function that is called after each attempt that changed the Set or the Status. The
@@ -115,8 +115,7 @@ func (f *File) Status() targets.Status { return f.state.Load().status }
 //   - targets.Problems if the file is invalid; the last valid Set stays in use,
 //   - ctx.Err() if ctx ends before the file was read.
 //
-// A repeated failure is logged once. The argument by says where the request for the reload came
-// from.
+// A repeated failure is logged once. The argument `by` says who requested the reload.
 func (f *File) Reload(ctx context.Context, by string) error {
 	select {
 	case f.fileLock <- struct{}{}:

@@ -18,8 +18,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A file that is not a regular file is refused at once. A blocking open of a pipe would wait for a
-// writer.
+// A file that is not a regular file is refused immediately. A blocking open of a pipe would wait
+// for a writer.
 func TestIrregularFilesAreRefused(t *testing.T) {
 	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device"
 	for name, make := range map[string]func(path string) error{

@@ -70,8 +70,8 @@ func (c *Console) printJSON(document any) error {
 	return c.printAlone(text)
 }
 
-// printDone prints the JSON document after a change. If err is not nil, it is the reason why there
-// is no document. The change was made in both cases.
+// printDone prints the JSON document of a change that was made. If there is no document, the
+// argument err is the reason.
 func (c *Console) printDone(text []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("the change is made, but cannot be shown: %w", err)
@@ -135,7 +135,8 @@ func Amount(x float64) string {
 
 func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
-// price formats an amount of money with a currency, as "-" if it is 0, or as "unknown".
+// price formats a price. The result is the amount with the currency, "-" for the amount 0, or
+// "unknown".
 func price(currency string, of status.Money) string {
 	switch {
 	case !of.Known():
@@ -146,7 +147,8 @@ func price(currency string, of status.Money) string {
 	return Printable(targets.Currency(currency).With(fmt.Sprintf("%.6g", float64(of))))
 }
 
-// sum formats a sum of known prices, and the number of orders with an unknown price.
+// sum formats the sum of the known prices. If some orders have an unknown price, their number
+// follows the sum.
 func sum(currency string, of status.Money, unpriced int64) string {
 	text := price(currency, of)
 	if unpriced > 0 && of.Known() {

@@ -2,9 +2,9 @@
 // of all commands.
 //
 // commands.go builds the tree of commands and reports mistakes on the command line. help.go builds
-// the help texts, the shell completion and the man pages. client.go sends requests. ask.go has the
-// common part of the commands that send one request. change.go has the common part of the commands
-// that change one target. The other commands have one file each. table.go formats tables;
+// the help texts, the shell completion and the man pages. client.go sends requests. ask.go contains
+// the common code of the commands that send one request. change.go contains the common code of the
+// commands that change one target. The other commands have one file each. table.go formats tables;
 // console.go formats values and prints output. The commands replace or escape control characters in
 // untrusted texts.
 //

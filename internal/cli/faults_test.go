@@ -151,7 +151,7 @@ func TestCompletionWithoutAnAddressHasNoNames(t *testing.T) {
 	}
 }
 
-// Completion for a flag that a command lacks is a programming error.
+// It is a programming error to set the completion of a flag that the command does not have.
 func TestCompletionOfAMissingFlagPanics(t *testing.T) {
 	for name, add := range map[string]func(*cobra.Command){
 		"FilesFor": func(c *cobra.Command) { FilesFor(c, "none") },

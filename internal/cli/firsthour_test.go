@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The flags of `poold token` accept what the API accepts: a duration, or a number of seconds.
+// The time flags of `poold token` accept the same values as the API: a duration, or a number of
+// seconds.
 func TestTokenFlagsReadNumbersAsSeconds(t *testing.T) {
 	var sent string
 	withTransport(t, func(r *http.Request) (*http.Response, error) {

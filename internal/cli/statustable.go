@@ -59,8 +59,8 @@ func statusText(d *status.Document, asked bool, s screen) string {
 	return text.String()
 }
 
-// namesByReason returns the names of the targets with each reason. If the user selected targets by
-// name, each target has its own line, and the result is nil.
+// namesByReason maps each reason to the names of the targets with this reason. If the user selected
+// targets by name, each target has its own line, and the result is nil.
 func namesByReason(list []status.Target, asked bool) map[string][]string {
 	if asked {
 		return nil
@@ -91,7 +91,7 @@ func refusedFile(c status.Config) (lines []string) {
 	return append(lines, c.Problems...)
 }
 
-// providerLine describes a provider that is not ok: the reason, the begin of the outage, the next
+// providerLine describes a provider that is not ok: the reason, the start of the outage, the next
 // attempt, and the remedy.
 func providerLine(p status.Provider) string {
 	line := p.Name + ": " + p.Reason
@@ -247,8 +247,8 @@ func onDemandLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// used formats how much of one limit of a budget is used. If the budget has no such limit, the
-// result is "".
+// used formats the usage of a budget and its limit, for example "3/10 a day". If the budget has no
+// such limit, the result is "".
 func used(u *status.Usage, of string) string {
 	if u == nil {
 		return ""

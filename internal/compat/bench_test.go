@@ -12,9 +12,9 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// BenchmarkTask alternates a task and a take on an otherwise idle Redis. A task is the submission
-// and the poll of a pooled task. The metric "x-take" is the duration of the task divided by the
-// duration of the take.
+// BenchmarkTask alternates a task and a take on an otherwise idle Redis. A task consists of a
+// submission and a poll, and the poll gets a pooled token. The metric "x-take" is the duration of
+// the task divided by the duration of the take.
 func BenchmarkTask(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	store, err := pooltest.Open(pool.Options{Addresses: "redis://" + redistest.Server(b), Prefix: "captcha", Log: log})

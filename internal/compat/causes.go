@@ -70,8 +70,8 @@ func (c Cause) Tasks() string { return causeTexts[c].tasks }
 // Why returns the explanation of the cause; "" for NotReady.
 func (c Cause) Why() string { return causeTexts[c].why }
 
-// IsRefusal reports whether an equal call would fail again, until the call, the key or the
-// configuration changes.
+// IsRefusal reports whether a repeated call would fail again until someone changes the call, the
+// key or the configuration.
 func (c Cause) IsRefusal() bool {
 	switch c {
 	case Broken, TooManyKeys, NotReady, Unsolvable, NoSlot, StoreDown, Stopping:

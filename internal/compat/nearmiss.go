@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// mostNearMisses limits the near misses of a target. The oldest near miss is dropped first.
+	// mostNearMisses is the maximum number of near misses that are kept for a target. The oldest near
+	// miss is dropped first.
 	mostNearMisses = 5
-	// mostNearTargets limits the targets with near misses.
+	// mostNearTargets is the maximum number of targets whose near misses are kept.
 	mostNearTargets = 10_000
 )
 

@@ -156,8 +156,8 @@ func (b *flakyStock) Look(ctx context.Context, id captcha.ID, margin, lead time.
 	return b.Stock.Look(ctx, id, margin, lead)
 }
 
-// A guest's task does not fail after the stock was empty once, because the token may just have been
-// taken for this task.
+// One look at an empty stock does not make a guest's task fail, because the token may just have
+// been taken for this task.
 func TestOneEmptyLookFailsNoTask(t *testing.T) {
 	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]

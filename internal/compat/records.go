@@ -23,7 +23,7 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Records contains the records of tasks in Redis. A record has the caller, the identity, the
+// Records contains the records of tasks in Redis. A record contains the caller, the identity, the
 // replica that waits for the token, and the end of the task. A record does not contain the token:
 // pool.Tokens.Repeat returns the token by its Idempotency-Key.
 type Records struct{ db *redisdb.DB }
@@ -59,8 +59,8 @@ type TaskState struct {
 	PollsSinceEnd int           // number of polls since the task got its token
 }
 
-// Make creates a record. Make returns false if another task has the number. If held is true, this
-// replica holds the new task.
+// Make creates a record. Make returns false if the number already belongs to another task. If held
+// is true, this replica holds the new task.
 func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
 	holder := ""
 	if held {
@@ -80,7 +80,7 @@ func (s *Records) Visit(ctx context.Context, number, caller string) (state TaskS
 	return s.visit(ctx, number, caller, taskLease)
 }
 
-// Look reads a task as Visit does, and changes nothing.
+// Look reads a task as Visit does, but changes nothing.
 func (s *Records) Look(ctx context.Context, number, caller string) (state TaskState, known bool, err error) {
 	return s.visit(ctx, number, caller, 0)
 }
@@ -128,13 +128,13 @@ func (s *Records) Release(ctx context.Context, number string) error {
 }
 
 // Serve records the order whose token a task got. The argument delivered is true if a pending poll
-// gets the token at once.
+// gets the token immediately.
 func (s *Records) Serve(ctx context.Context, number, order string, delivered bool) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "delivered": delivered})
 	return err
 }
 
-// Fail records that a task ends without a token. The argument how is the reason.
+// Fail records that a task ends without a token. The reason is in the argument `how`.
 func (s *Records) Fail(ctx context.Context, number, how string) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": "", "failed": how, "delivered": false})
 	return err

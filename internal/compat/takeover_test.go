@@ -94,7 +94,8 @@ func TestAnUnreleasedTaskIsFreeAfterItsLease(t *testing.T) {
 	})
 }
 
-// A task is also free at once if the replica already has the maximum number of waiting tasks.
+// If a replica cannot hold a task because it has the maximum number of waiting tasks, another
+// replica can hold the task immediately.
 func TestATaskThatFindsNoRoomIsFreeAtOnce(t *testing.T) {
 	runReplicas(t, 2, func(_ *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]

@@ -414,7 +414,7 @@ func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
 		if err != nil || got.Token.Value == "" {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		// The order of the next task ends without a ticket.
+		// The order of the next task ends after the task has lost its ticket.
 		if number, err = submit(); err != nil {
 			t.Fatal(err)
 		}

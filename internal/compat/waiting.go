@@ -216,8 +216,8 @@ func (w *waiter) deliver() (pool.Token, error) {
 	return token, w.err
 }
 
-// awaitTicket waits until the task holds a ticket, and then for the given patience. If the task
-// ends earlier, awaitTicket returns the task's error.
+// awaitTicket waits until the task holds a ticket. After that it waits for the duration `patience`.
+// If the task ends earlier, awaitTicket returns the task's error.
 func (w *waiter) awaitTicket(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.done:

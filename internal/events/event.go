@@ -45,12 +45,12 @@ type Event struct {
 	Target  string    `json:"target"`  // the target that the event is about; "" = no single target
 	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
 	Text    string    `json:"text"`    // one sentence
-	// Details has further facts as lists of texts, such as the targets that a reload added.
+	// Details contains further facts as lists of texts, such as the targets that a reload added.
 	Details map[string][]string `json:"details,omitempty"`
 
-	// If several replicas report the same change, they use the same Topic and State, and the list has
-	// the change once; see the package comment. An event without a topic is always stored. The State
-	// "" is the normal state.
+	// If several replicas report the same change, they use the same Topic and State. The list then
+	// contains the change only once; see the package comment. An event without a topic is always
+	// stored. The State "" is the normal state.
 	Topic string `json:"-"`
 	State string `json:"-"`
 }

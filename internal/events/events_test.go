@@ -57,7 +57,7 @@ func (r *replica) start(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-// watch starts a Watch of the conditions that the method set stores.
+// watch starts a Watch. It watches the conditions that the method `set` has stored.
 func (r *replica) watch(t *testing.T, name string) {
 	r.start(t, events.NewWatch(r.Log, name, func() iter.Seq[events.Condition] {
 		r.mu.Lock()
@@ -145,8 +145,8 @@ func testList(t *testing.T, p redistest.Place) {
 	}
 }
 
-// While Redis is unavailable, Note returns at once, and the events are stored later, with their
-// true times. The log has the number of events that were dropped because the queue was full.
+// While Redis is unavailable, Note returns immediately, and the events are stored later, with their
+// true times. The log reports the number of events that were dropped because the queue was full.
 func TestEventsWaitForRedis(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, p redistest.Place) {
 		r := newReplica(t, p)
@@ -191,8 +191,8 @@ func TestListForgets(t *testing.T) {
 	})
 }
 
-// Two replicas see the same outages, one replica later than the other. The list has each change
-// once.
+// Two replicas notice the same outages, but one replica notices them later than the other replica.
+// The list contains each change only once.
 func TestOutageIsOnePairOfEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, p redistest.Place) {
 		one, two := newReplica(t, p), newReplica(t, p)
@@ -235,8 +235,9 @@ func TestOutageIsOnePairOfEvents(t *testing.T) {
 	})
 }
 
-// A condition ends when its state has been normal for the time Calm. A replica that did not see the
-// start of a condition also reports the end, because the replica that saw the start may be gone.
+// A condition ends when its state has been normal for the duration `Calm`. A replica that did not
+// see the start of a condition also reports the end, because the replica that saw the start may be
+// gone.
 func TestConditionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, p redistest.Place) {
 		used := events.Condition{Normal: events.BudgetFree, Bad: events.BudgetUsedUp, Subject: events.OverallBudget, Calm: time.Minute}

@@ -28,9 +28,9 @@ const (
 	Newest = 1000
 	// kept is how long the list keeps an event.
 	kept = 30 * 24 * time.Hour
-	// normalKept is how long Redis remembers the normal state of a topic, or the last reload. Any
-	// other state is remembered for the time kept. All replicas report the same change within
-	// normalKept.
+	// normalKept is how long Redis remembers the normal state of a topic, or the last reload. Redis
+	// remembers any other state for the duration `kept`. All replicas must report the same change
+	// within the duration `normalKept`.
 	normalKept = 10 * time.Minute
 	// The id of an event is perMs * Unix ms + a number below perMs. So events in the same ms have
 	// different ids.
@@ -63,9 +63,9 @@ func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
 	return &Log{db: db, log: log, bell: make(chan struct{}, 1)}
 }
 
-// Note queues an event, which Run adds to the list. The Log chooses the ID, and a zero At becomes
-// the present time. Note never blocks: if too many events are queued, Note drops the event. The
-// caller must not change e.Details afterwards.
+// Note queues an event, which Run adds to the list. The Log chooses the ID. If the field At is
+// zero, Note sets it to the present time. Note never blocks: if too many events are queued, Note
+// drops the event. The caller must not change e.Details afterwards.
 func (l *Log) Note(e Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
@@ -174,8 +174,9 @@ func (l *Log) add(ctx context.Context, e Event) error {
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }
 
-// Recent returns at most limit events, newest first. If before is the ID of an event, Recent
-// returns only events with lower IDs; "" = all events.
+// Recent returns events, newest first. The argument limit is the maximum number of events. If the
+// argument before is the ID of an event, Recent returns only events with lower IDs; "" = all
+// events.
 func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, error) {
 	upTo := "+inf"
 	if before != "" {

@@ -12,7 +12,7 @@ import (
 const (
 	// watchEvery is the interval at which a Watch compares the conditions.
 	watchEvery = 500 * time.Millisecond
-	// settled is how long a condition that is new to this replica must be normal, before the Watch
+	// If a condition that is new to this replica has been normal for the duration `settled`, the Watch
 	// searches the list for an earlier start of the condition.
 	settled = time.Minute
 )
@@ -27,12 +27,13 @@ type Condition struct {
 	Subject string // as in Event
 	Target  string // as in Event
 	Reason  string // why the state is not normal; "" = unknown
-	// Calm is how long the state must be normal before an event reports this. Calm is for states that
-	// change often.
+	// Calm is how long the state must be normal before an event reports the end of the condition. Calm
+	// is for states that change often.
 	Calm time.Duration
 }
 
-// topic identifies a condition. All replicas use the same Normal and Subject for it.
+// topic identifies a condition. All replicas use the same Normal and Subject for the same
+// condition.
 type topic struct {
 	normal  Kind
 	subject string
@@ -40,7 +41,7 @@ type topic struct {
 
 func (t topic) String() string { return string(t.normal) + " " + t.subject }
 
-// watched is the knowledge of a Watch about one topic.
+// watched is the state that a Watch keeps for one topic.
 type watched struct {
 	bad      Kind      // the last state that an event reported; "" = normal
 	since    time.Time // when the present state was first seen

@@ -20,9 +20,9 @@ const (
 	ArrivalStep = 100 * time.Millisecond
 	// arrivalsEvery is the interval between two writes. A killed process loses the arrivals since its last write.
 	arrivalsEvery = 10 * time.Second
-	// arrivalsHeld is the number of minutes whose arrivals are in memory, written or not. Note is
-	// called at most a second after the arrival of a request, so two minutes would suffice. The other
-	// three minutes are for outages of Redis, during which writes fail.
+	// arrivalsHeld is the number of minutes whose arrivals stay in memory, even after they are
+	// written. Note is called at most a second after the arrival of a request, so two minutes would
+	// suffice. Three more minutes are kept because writes fail during an outage of Redis.
 	arrivalsHeld = 5
 
 	stepsAMinute = int64(time.Minute / ArrivalStep)
@@ -118,7 +118,7 @@ func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
 	}
 }
 
-// minuteAt returns the minute with the given number. It adds the minute if the demand lacks it.
+// minuteAt returns the minute with the given number. If there is no such minute, minuteAt adds one.
 func (d *demand) minuteAt(number int64) *minute {
 	var i int
 	d.minutes, i = findOrInsert(d.minutes, minute{number: number}, func(m minute) int64 { return m.number })
@@ -133,9 +133,10 @@ func (m *minute) addRequest(number uint16) {
 	m.count++
 }
 
-// findOrInsert returns the index of the element that has the same number as the argument element. The
-// list is ascending. If the list has no such element, findOrInsert inserts the argument and returns the
-// longer list. It searches from the end, because most requests belong to the last element.
+// findOrInsert finds the element of a list that has the same number as the given element, and
+// returns its index. The list is ascending. If the list has no such element, findOrInsert inserts
+// the given element and returns the longer list. It searches from the end, because most requests
+// belong to the last element.
 func findOrInsert[T any](list []T, element T, number func(T) int64) (with []T, at int) {
 	at = len(list)
 	for at > 0 && number(list[at-1]) > number(element) {
@@ -213,8 +214,8 @@ func (a *Arrivals) markWritten(batch []unwritten) {
 	}
 }
 
-// forget drops all minutes before the minute oldest from memory. It returns the number of unwritten
-// requests in the dropped minutes.
+// forget drops from memory all minutes before the minute with the number `oldest`. It returns the
+// number of unwritten requests in the dropped minutes.
 func (a *Arrivals) forget(oldest int64) (lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

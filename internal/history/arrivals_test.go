@@ -121,7 +121,8 @@ func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
 	})
 }
 
-// Requests arrive at random times at three replicas. Read returns arrivals with the same times.
+// Requests arrive at random times at three replicas. Read returns the times at which the requests
+// arrived.
 func TestArrivalsAreReadAsTheyCame(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -211,8 +212,8 @@ func (u *unwritable) Write(ctx context.Context, minutes []history.StoredMinute) 
 }
 
 // Unwritten arrivals stay in memory for some minutes. After that, the log reports them as lost. A
-// request is not counted if its minute is no longer in memory. If it were counted, a count of only
-// the later requests would replace the stored minute.
+// request is not counted if its minute is no longer in memory. If poold counted such a request, the
+// stored minute would lose its earlier requests at the next write.
 func TestUnwrittenArrivalsAreKeptForMinutes(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()
@@ -336,8 +337,8 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	id := identity(1).ID()
 	a.SetTargets(map[captcha.ID]string{id: "login"})
 	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-	// The loop adds 10,000 requests of one minute. Meanwhile the list of steps grows ten times, so
-	// AllocsPerRun rounds the average to 0.
+	// The loop adds 10,000 requests of one minute. About ten of these requests enlarge the list of
+	// steps, and AllocsPerRun rounds the average to 0.
 	if n := testing.AllocsPerRun(10_000, func() {
 		a.Note(id, at)
 		at = at.Add(5 * time.Millisecond)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// mostQueued limits the memory of the queue to about 3 MB. The queue has room for ten seconds with
-	// 1,000 hand-outs per second.
+	// mostQueued limits the memory of the queue to about 3 MB. At 1,000 hand-outs per second the queue
+	// is full after ten seconds.
 	mostQueued = 10_000
 	// gatherTime is the longest time from the queueing of an entry to its write. A killed process loses
 	// the entries that were queued in this time.
@@ -152,7 +152,7 @@ func (a *Auditor) removeOldest(n, refused int) {
 }
 
 // logDropped logs how many entries were dropped since its last log line. It logs nothing if no entry
-// was dropped since that line, or if that line is newer than the duration `after`.
+// was dropped since that line, or if less than the duration `after` has passed since that line.
 func (a *Auditor) logDropped(after time.Duration) {
 	dropped := a.Health().Dropped
 	if dropped == a.logged || time.Since(a.loggedAt) < after {

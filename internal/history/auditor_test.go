@@ -71,8 +71,8 @@ func (s *shelf) countWrites() int {
 	return s.writes
 }
 
-// checkEntries checks that the shelf has the entries with the numbers first to last-1, except the
-// entries in without, each once and in order.
+// checkEntries checks the entries on the shelf. Each entry with a number in [first, last) must be
+// there once, in order. Only the entries in the argument `without` must be missing.
 func (s *shelf) checkEntries(first, last int, without ...string) {
 	s.t.Helper()
 	var want []string

@@ -106,7 +106,7 @@ func (b *books) end(ctx context.Context, s sale) error {
 	return err
 }
 
-// lines returns the ends of all identities in Redis.
+// lines returns the ended orders of all identities from Redis.
 func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 	t.Helper()
 	ids := make([]captcha.ID, b.identities)
@@ -123,8 +123,8 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 	return all
 }
 
-// days returns the figures that a store must have, by date. The times come from the ended orders in
-// lines.
+// days returns the figures that a store must have, by date. The times come from the argument lines,
+// which contains the ended orders.
 func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.Day {
 	t.Helper()
 	line := map[string]pool.EndedOrder{}

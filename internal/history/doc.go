@@ -1,11 +1,11 @@
 // Package history records how each order ended, the figures of each day, and which key used which
 // token.
 //
-// When an order ends, the Redis script of package pool that ends it also appends a line to an outbox
-// beside the stock, in the same atomic step (pool.Endings). A Sender copies these lines to a Store
-// and then removes them from the outbox. Therefore neither a crash nor an outage of the store loses a
-// line. If a line is sent twice, a Store counts it once. A Mirror copies the orders in flight to
-// stores that other programs read.
+// Package pool ends each order with a Redis script. In the same atomic step, this script appends a
+// line to an outbox in Redis (pool.Endings). A Sender copies these lines to a Store and then
+// removes them from the outbox. Therefore neither a crash nor an outage of the store loses a line.
+// If a line is sent twice, a Store counts it once. A Mirror copies the orders in flight to stores
+// that other programs read.
 //
 // The audit records which key took which token. An Auditor queues the entries of the audit in memory
 // and writes them to an Audit in batches, so that no caller waits. A killed process loses its queue.

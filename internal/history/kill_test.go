@@ -26,8 +26,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// lateReplica is a replica that reads all ended orders, hangs, and later continues. It is its own
-// outbox.
+// lateReplica is a replica that reads all ended orders, hangs, and later continues. It also
+// implements the Outbox of its sender.
 type lateReplica struct {
 	mu    sync.Mutex
 	lines []pool.EndedOrder
@@ -147,11 +147,12 @@ func (c *child) stop(t *testing.T) (sent int) {
 	return sent
 }
 
-// size is the number of orders and of processes.
+// size contains the numbers of orders, of identities, and of processes that live or die.
 type size struct{ orders, identities, living, dying int }
 
-// deaths lists the points and passes at which the first processes kill themselves. The other dying
-// processes kill themselves two passes later.
+// deaths lists the points and passes at which the first processes kill themselves. If there are
+// more dying processes than points in the list, the next processes use the same points, but kill
+// themselves two passes later.
 var deaths = []struct {
 	at   string
 	pass int
@@ -176,10 +177,10 @@ func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (liv
 	return living, dying
 }
 
-// Several processes send the ends of orders concurrently. Some of them are killed in the middle of a
-// request, in the middle of a batch, or between the write and the removal. In the end, a replica that
-// had hung sends all ends again. Each order has one record, the figures of the days are exact, and no
-// end is left in Redis.
+// Several processes send ended orders concurrently. Some of them are killed in the middle of a
+// request, in the middle of a batch, or between the write and the removal. At last a replica that
+// had hung sends all ended orders again. Each order has one record, the figures of the days are
+// exact, and the outbox in Redis is empty.
 //
 // Without -short there are 10,000 orders and 20 processes:
 //

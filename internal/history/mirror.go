@@ -37,8 +37,9 @@ func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore,
 	}}
 }
 
-// Run copies the orders in flight until ctx ends. After that, the published orders stay in the store. A
-// replica that adopts such an order publishes it too. The store itself drops old orders.
+// Run copies the orders in flight until ctx ends. After that, the published orders stay in the
+// store. If another replica adopts one of these orders, that replica publishes the order too. The
+// store itself drops old orders.
 func (m *Mirror) Run(ctx context.Context) error {
 	ticker := time.NewTicker(mirrorEvery)
 	defer ticker.Stop()

@@ -16,7 +16,7 @@ import (
 	"poold/internal/history"
 )
 
-// board is an ActiveStore that counts writes. If the field fails is true, each call processes its
+// board is an ActiveStore that counts writes. If the field `fails` is true, each call processes its
 // first item and then fails.
 type board struct {
 	shows         map[string]bool

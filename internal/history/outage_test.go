@@ -139,7 +139,7 @@ func TestASweepThatTheStopEndsIsNotLogged(t *testing.T) {
 	})
 }
 
-// A sweep that fails halfway has already found some ends. These ends are sent.
+// A sweep that fails halfway has already found some ended orders. These orders are sent.
 func TestFailedSweepSendsItsFindings(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(halfSweep{p.stock.Endings})
@@ -151,8 +151,8 @@ func TestFailedSweepSendsItsFindings(t *testing.T) {
 	})
 }
 
-// After a recovery a second outage begins like the first one: the first pause is a second, Since has
-// a new time, and the log gets two lines.
+// After a recovery a second outage begins like the first one: the first pause is a second, the
+// field Since contains a new time, and the log gets two lines.
 func TestSecondOutageOfTheStoreBeginsAnew(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(unswept{p.stock.Endings}) // a sweep would find again what the sender forgets
@@ -213,8 +213,8 @@ func (m *memory) count() int {
 	return len(m.records)
 }
 
-// During an outage of Redis, neither the health nor the log reports the store as down. Redis may fail
-// before the ends are read, or before they are removed.
+// During an outage of Redis, neither the health nor the log reports the store as down. Redis may
+// fail before the ended orders are read, or before they are removed.
 func TestRedisOutageLeavesTheStoreUp(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		store := &memory{records: map[string]history.Record{}}

@@ -45,7 +45,7 @@ func IsOrder(id string) bool {
 	return ok
 }
 
-// How says in which way an order ended.
+// How is the way in which an order ended.
 type How string
 
 // The ways in which an order can end.

@@ -9,10 +9,10 @@ import (
 	"poold/internal/pool"
 )
 
-// A record contains the facts of the order and the data of its end. If they name different
-// providers, the record has the provider of the end, because an order may move to another
-// provider. A lost order has the code TIMEOUT. An order that cannot have cost anything has the
-// price 0.
+// A record contains the facts of the order and the data of its end. If the facts and the end name
+// different providers, the record contains the provider that the end names, because an order may
+// move to another provider. A lost order has the code TIMEOUT. An order that cannot have cost
+// anything has the price 0.
 func TestRecordHasFactsAndEnd(t *testing.T) {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/"}
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)

@@ -23,7 +23,7 @@ const (
 	mostAtOnce = 100
 )
 
-// Outbox keeps the ends of orders until a Sender has sent them; *pool.Endings implements it.
+// Outbox keeps ended orders until a Sender has sent them; *pool.Endings implements it.
 type Outbox interface {
 	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, unread map[captcha.ID]error, err error)
 	Forget(ctx context.Context, orders []pool.EndedOrder) error
@@ -45,7 +45,7 @@ type Health struct {
 	Why     string    // why Redis cannot return the orders of one of these identities; "" = Unread is 0
 }
 
-// Sender copies the ends of orders to a store.
+// Sender copies ended orders to a store.
 type Sender struct {
 	from Outbox
 	to   Writer
@@ -67,7 +67,7 @@ func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
 	}
 }
 
-// Ended notes that an order of an identity ended at this replica. It does not block.
+// Ended tells the Sender that an order of an identity ended at this replica. It does not block.
 func (s *Sender) Ended(id captcha.ID) {
 	s.add(id)
 	select {
@@ -99,7 +99,8 @@ func (s *Sender) Health() Health {
 	return health
 }
 
-// Run sends the ends of orders until ctx ends. Unsent ends stay in Redis, and any replica can send them.
+// Run sends ended orders until ctx ends. Unsent orders stay in the outbox in Redis, and any replica
+// can send them.
 func (s *Sender) Run(ctx context.Context) error {
 	sweep := time.NewTimer(backoff.UpTo(sweepEvery))
 	defer sweep.Stop()

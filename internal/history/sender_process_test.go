@@ -58,7 +58,7 @@ type dyingProcess struct {
 	passed  atomic.Int64
 }
 
-// dieAt kills the process with SIGKILL if this is its point and pass.
+// dieAt kills the process with SIGKILL if its instructions name this point and this pass.
 func (d *dyingProcess) dieAt(point string) {
 	if point == d.Dies && d.passed.Add(1) == int64(d.Pass) {
 		fmt.Println("dies")

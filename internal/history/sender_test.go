@@ -81,8 +81,8 @@ func (p *place) senderTo(from history.Outbox, to history.Writer) (s *history.Sen
 	return s, p.runUntilStopped(s.Run)
 }
 
-// runUntilStopped calls the function run. The context of run ends when stop is called or the test
-// ends.
+// runUntilStopped calls the given function. The context of the function ends when stop is called or
+// when the test ends.
 func (p *place) runUntilStopped(run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
@@ -175,8 +175,8 @@ func (p *place) checkRecords() (n int) {
 
 var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
 
-// When an order ends at a replica, its end is sent at once. Sweeps find lost orders and the ended
-// orders of replicas without a sender.
+// An order that ends at a replica is sent immediately. Sweeps find lost orders and the ended orders
+// of replicas without a sender.
 func TestEndsAreSent(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
@@ -343,7 +343,7 @@ func (unreadable) Kept(_ context.Context, ids []captcha.ID, _ int) ([]pool.Ended
 	return nil, reasons, nil
 }
 
-// If several keys cannot be read, Health always names the same one.
+// If several keys cannot be read, Health names one of them, and always the same one.
 func TestHealthNamesOneUnreadableKey(t *testing.T) {
 	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(unreadable{p.stock.Endings})

@@ -27,36 +27,36 @@ const reloadLimit = 30 * time.Second
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
-	// Retry lets an identity place its next order at once, even if its orders fail. The result bounded
-	// is true if failed orders had delayed the next one.
+	// Retry lets an identity place its next order immediately, even if its orders fail. The result
+	// bounded reports whether failed orders had delayed the next order.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 	// Flush drops all tokens and returns the number of fresh tokens among them.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
-	// Warm adds a warm window, in which tokens are kept ready. A window of 0 tokens ends all
-	// windows made by POST.
+	// Warm adds a warm window, in which tokens are kept ready. A window of 0 tokens ends all windows
+	// that POST requests have added.
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
 
 // Operations contains an operator's actions on providers and dead letters; *purchase.Buyer
 // implements them.
 type Operations interface {
-	// Probe tries a provider at once and returns its state. Probe fails with
+	// Probe tries a provider immediately and returns its state. Probe fails with
 	// purchase.ErrUnknownProvider if the configuration file has no such provider.
 	Probe(ctx context.Context, provider string) (purchase.Status, error)
 	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
 	// letters cannot be read.
 	DeadLetters() ([]purchase.DeadLetter, error)
-	// Replay retries all dead letters now. Replay fails with redisdb.ErrDown if Redis is down.
+	// Replay immediately retries all dead letters. Replay fails with redisdb.ErrDown if Redis is down.
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
-// Waker makes package refill check an identity soon. Wake does not block.
+// Waker asks package refill to check an identity soon. Wake does not block.
 type Waker interface {
 	Wake(id captcha.ID)
 }
 
 // Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid.
-// The argument by names the requester for the log.
+// The argument `by` is the name of the requester, for the log.
 type Reloader interface {
 	Reload(ctx context.Context, by string) error
 }
@@ -94,9 +94,9 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.finishChange(w, r, c, "target paused", limits...)
 }
 
-// resume is POST /pool/{target}/resume. The route ends a pause that was made by POST. If the
+// resume is POST /pool/{target}/resume. The route ends a pause that a POST request has set. If the
 // configuration file halts the target, the target stays halted until the file is changed. If the
-// target's orders fail or are refused, the next order is placed at once.
+// target's orders fail or are refused, the next order is placed immediately.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	switch {
 	case c.Target.Paused:
@@ -248,7 +248,7 @@ func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Ca
 	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
 }
 
-// replay is POST /dead-letters/replay: it retries all dead letters now.
+// replay is POST /dead-letters/replay: it immediately retries all dead letters.
 func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	replayed, err := a.buyer.Replay(r.Context())
 	a.status.Changed() // a replay that fails after some letters also changes the status

@@ -19,8 +19,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestPauseAndResumeShowAtOnce: the status shows a pause and its end at once, the log has both,
-// and refill is woken.
+// TestPauseAndResumeShowAtOnce: the status immediately shows a pause and its end. The log reports
+// both, and refill is woken.
 func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Targets[0].Paused = true
@@ -48,7 +48,7 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 		}
 	}
 	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
-	// Resuming also lets a target whose orders fail place its next order at once.
+	// If the orders of a target fail, a resume also lets the target place its next order immediately.
 	if n := d.stock.countCalls("retry"); n != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":`) != 2 {
 		t.Errorf("%d of 2 resumes try at once: %s", n, d.logged)
 	}
@@ -75,8 +75,8 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 }
 
-// TestFlushDropsTokensAtOnce: a flush drops the tokens, wakes refill and updates the status at
-// once. Tokens in their margin do not count as flushed.
+// TestFlushDropsTokensAtOnce: a flush drops the tokens, wakes refill and immediately updates the
+// status. A token that is too close to its expiry does not count as flushed.
 func TestFlushDropsTokensAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
@@ -104,8 +104,8 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
-// TestReloadFinishesWithoutItsCaller: the response to a reload is 204. The status changes at once.
-// A reload continues if its caller hangs up.
+// TestReloadFinishesWithoutItsCaller: the response to a reload is 204. The status changes
+// immediately. A reload continues if its caller hangs up.
 func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.ask(t, "GET", "/status.json", bearer(keyAll))
@@ -184,8 +184,8 @@ func TestHealthAndReadiness(t *testing.T) {
 	d.ask(t, "GET", "/readyz").check(t, "one starved target makes the replica unready", 200)
 }
 
-// TestPauseTakesLengthAndReason: a pause has the length and the reason of its body. An invalid body
-// changes nothing, and the response describes a valid body.
+// TestPauseTakesLengthAndReason: the body of the request sets the length and the reason of a pause.
+// An invalid body changes nothing, and the response describes a valid body.
 func TestPauseTakesLengthAndReason(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	send := func(body string) answer {
@@ -223,8 +223,8 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 	}
 }
 
-// TestProbeAnswersWithTheNewState: an operator gets the state after the probe. An unknown
-// provider, a key without the scope, and an unreachable Redis are refused.
+// TestProbeAnswersWithTheNewState: an operator gets the state after the probe. A request fails if
+// the provider is unknown, if the key lacks the scope, or if Redis is unreachable.
 func TestProbeAnswersWithTheNewState(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.buyer.probe = func(name string) (purchase.Status, error) {

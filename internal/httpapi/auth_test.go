@@ -21,8 +21,8 @@ func basic(key string) string {
 }
 
 // TestKeysAreFoundInBothSchemes: a key is accepted only as a Bearer token or a Basic password. A
-// key with globs gets no other targets. TestScopeOpensOnlyItsRoutes contains the scopes of every
-// route.
+// key with globs has access only to the targets that match a glob. TestScopeOpensOnlyItsRoutes
+// contains the scopes of every route.
 func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 10)

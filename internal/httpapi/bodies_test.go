@@ -22,8 +22,9 @@ func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }
 
-// TestPicturesTakeRoom: pictures in flight take room in server.body_budget. Without room a picture
-// gets a 503 and is not read. Other requests continue, and ended requests free their room.
+// TestPicturesTakeRoom: pictures in flight take room in server.body_budget. If there is no room for
+// a picture, its request gets a 503 and the picture is not read. Other requests continue, and ended
+// requests free their room.
 func TestPicturesTakeRoom(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Server.BodyBudget = 4 << 20

@@ -372,8 +372,8 @@ func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluidPage {
 	return &fluidPage{v, began}
 }
 
-// end checks that the page was fluid. The test limits the processor time, because wall-clock times
-// depend on the load of the machine.
+// The method end checks that the page was fluid. The test limits the processor time, because
+// wall-clock times depend on the load of the machine.
 func (f *fluidPage) end(t *testing.T) {
 	f.v.waitFor("more changes", `changes >= 10`)
 	changes, err := browsertest.Eval[int](f.v.Page, `changes`)

@@ -34,9 +34,9 @@ func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 }
 
 // TestTaskWaitsWhileItsOrderRuns: a task does not fail while an order in flight can bring its
-// token, even if poold can place no further order. A task that was given up for lack of polls does
-// not fail either if its client polls it again. Without an order in flight, the client gets the
-// code for "no slot".
+// token, even if poold can place no further order. A task that was given up for lack of polls
+// continues if its client polls it again. Without an order in flight, the client gets the code for
+// "no slot".
 func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	budget := refill.Status{State: refill.Budget, Until: day.Add(time.Hour)}
 	for name, c := range map[string]struct {

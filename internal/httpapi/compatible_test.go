@@ -265,8 +265,8 @@ func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 	d.ask(t, "GET", "/createTask").check(t, "createTask by GET", 405)
 }
 
-// TestClientsOfAnEmptyPoolWaitOrHearNoSlot: if the pool is empty, a task is not ready while a token
-// can come. If no token can come, the client gets the code for "no slot".
+// TestClientsOfAnEmptyPoolWaitOrHearNoSlot: if the pool is empty, a client gets the code for "not
+// ready" as long as a token can come. If no token can come, the client gets the code for "no slot".
 func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")

@@ -35,8 +35,8 @@ type Refill interface {
 	Watched() iter.Seq2[string, refill.Status]
 }
 
-// Sources contains the parts of poold whose states All lists. The methods of these parts must not
-// block.
+// Sources contains the parts of poold whose states the function All lists. The methods of these
+// parts must not block.
 type Sources struct {
 	Log    *events.Log
 	DB     *redisdb.DB
@@ -47,7 +47,7 @@ type Sources struct {
 	History func() string
 }
 
-// budgetCalm is the time without a refused order after which an event reports that a budget has
+// If a budget has refused no order for the duration `budgetCalm`, an event reports that the budget has
 // room again. A budget at its limit has room for one order whenever an older order leaves the
 // budget's window.
 const budgetCalm = 2 * time.Minute

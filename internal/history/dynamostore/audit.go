@@ -22,8 +22,8 @@ var entryAttributes = attributes(new(history.Entry).Columns(), "SK", "ttl")
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	newcomers := make([]newcomer, len(batch))
 	for n, e := range batch {
-		// The SDK also replaces invalid UTF-8 by U+FFFD. Two keys that are equal after this replacement
-		// must already be equal here.
+		// The SDK also replaces invalid UTF-8 by U+FFFD. The keys get the same replacement here, because
+		// putNew must know which keys are equal in the table.
 		e.Key = strings.ToValidUTF8(e.Key, "\uFFFD")
 		newcomers[n] = newcomer{entryItem(e, s.keepAudit), []addition{keyAddition(e, s.keepAudit)}}
 	}

@@ -10,8 +10,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// This test checks the write units of records that the table lists. The emulator counts the
-// units.
+// For each case in the table, this test checks how many write units a record costs. The emulator
+// counts the units.
 func TestCost(t *testing.T) {
 	s, proxy := openThrough(t, nil)
 	units := func() float64 { return proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") }
@@ -42,8 +42,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// This test checks the write units of audit entries that the table lists. An entry is in no index
-// and updates one item of figures.
+// For each case in the table, this test checks how many write units an audit entry costs. An entry
+// is in no index and updates one item of figures.
 func TestCostOfTheAudit(t *testing.T) {
 	s, proxy := openThrough(t, nil)
 	for _, c := range []struct {

@@ -18,8 +18,8 @@
 // sort as times do. The index contains the records, under STATUS#solved and STATUS#error, and the
 // orders in flight, under STATUS#polling. Their sort key in the index is {timestamp}#{order}.
 //
-// The item of a record has the columns of history.Record.Columns as attributes, but no empty ones. The
-// figures of a day are:
+// The attributes of a record's item are the columns of history.Record.Columns, without the empty
+// columns. The figures of a day are:
 //
 //	total_solves                all records: the sum of the next three figures
 //	successful                  solved records
@@ -56,23 +56,24 @@
 // that end during the delay join the sender's next batch, so batches become larger as the load rises.
 // The test in contention_test.go measures this.
 //
-// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where the figure failed includes
-// refused. Store.Day adds the figures of these items to the figures of STATS#{date}.
+// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9. In these items
+// the figure failed also counts the refused records. Store.Day adds the figures of these items to
+// the figures of STATS#{date}.
 //
 // # Cost
 //
 // A record of up to 1 KB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1 for
 // the copy by site and 1 for the copy by task. A transaction also costs 2 units for each type, and 2
 // for each pair of target and owner. So a single record in a transaction costs 9 units. In a batch of a
-// hundred records of few targets, each record costs little more than 5.
+// hundred records of few targets, each record costs little more than 5 units.
 //
 // The item of an order in flight costs 2 units when it is put and 2 units when it is removed, unless
 // the operator turns these items off. history.Mirror writes these items every five seconds, so most
 // orders that end within five seconds get no item.
 //
 // An audit entry costs 2 units, and a transaction costs 2 units for each key. So a single entry in a
-// transaction costs 4 units. In a batch of a hundred entries of few keys, each entry costs little more
-// than 2.
+// transaction costs 4 units. In a batch of a hundred entries of few keys, each entry costs little
+// more than 2 units.
 //
 // # Reading
 //

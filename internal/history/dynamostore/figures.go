@@ -97,7 +97,8 @@ func (i item) readCounts(counts []history.Count) {
 	}
 }
 
-// figures reads the figures of a type or of a target. In an item of a shard, the attribute failed includes refused.
+// figures reads the figures of a type or of a target. In an item of a shard, the attribute failed
+// also counts the refused records.
 func (i item) figures() (f history.Figures) {
 	i.readCounts(f.Counts())
 	f.Failed -= f.Discarded + f.Lost
@@ -142,7 +143,8 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 }
 
 // readSums reads those figures of a day whose sort keys begin with prefix, and calls the function add
-// with each item. It reads the attributes of counts and the attributes in others.
+// with each item. It reads the attributes of the figures in the argument `counts`, and the
+// attributes in the argument `others`.
 func (s *Store) readSums(ctx context.Context, day time.Time, prefix string, others []string, counts []history.Count, add func(item)) error {
 	for _, c := range counts {
 		others = append(others, figureAttribute(c.Name))

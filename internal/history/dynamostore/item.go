@@ -88,7 +88,7 @@ func (i item) readColumns(columns []history.Column) {
 // timestamp is the format of a time in whole milliseconds.
 const timestamp = "2006-01-02T15:04:05.000Z"
 
-// position returns a text whose order is the order of a history.Query, oldest first.
+// position returns the time and the ID as one text. These texts sort by time and then by ID.
 func position(at time.Time, id string) string { return stamp(at) + "#" + id }
 
 func stamp(at time.Time) string { return at.UTC().Format(timestamp) }

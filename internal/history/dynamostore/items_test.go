@@ -238,8 +238,9 @@ func TestForeignItemsAreLeftOut(t *testing.T) {
 	}
 }
 
-// An earlier version wrote figures to ten shards, where failed includes refused. Reads add these
-// figures to the current item, even while the earlier version still writes.
+// An earlier version wrote figures to ten shards. In a shard, the figure failed also counts the
+// refused records. Reads add these figures to the current item, even while the earlier version
+// still writes.
 func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	all := records(yesterday(), 60)

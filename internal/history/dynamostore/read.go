@@ -52,7 +52,7 @@ func (s *Store) records(ctx context.Context, l list, q history.Query) (history.P
 }
 
 // readPage reads a page of a list. The function decode returns false for an item that does not belong
-// on the page. The function of returns the ID and the target of a decoded item.
+// on the page. The function `of` returns the ID and the target of a decoded item.
 func readPage[T any](
 	ctx context.Context, s *Store, l list, attributes []string, q history.Query,
 	decode func(item, time.Time) (T, bool), of func(T) (id, target string),

@@ -132,7 +132,7 @@ func TestThrottledForEver(t *testing.T) {
 			err := s.Write(ctx, records(yesterday(), history.MostBatch))
 			took := time.Since(began)
 			cancel()
-			// The short limit may end during a pause or during a call.
+			// The short limit may expire during a pause or during a call.
 			inCall := limit < time.Minute && strings.HasSuffix(err.Error(), "no answer in time")
 			if !inCall && !strings.HasSuffix(err.Error(), "DynamoDB is too busy") || errors.Is(err, history.ErrDown) != (limit == time.Minute) ||
 				errors.Is(err, context.DeadlineExceeded) != (limit < time.Minute) {

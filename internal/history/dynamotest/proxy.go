@@ -23,7 +23,8 @@ type Fate struct {
 	// Unprocessed is the number of items of a batch that the proxy does not forward. The response lists these items as
 	// unprocessed.
 	Unprocessed int
-	// Before cuts the connection before the request is forwarded. After cuts it before the response.
+	// If Before is true, the proxy cuts the connection and does not forward the request. If After is
+	// true, the proxy forwards the request, but cuts the connection before the response.
 	Before, After bool
 	Torn          bool          // cuts the connection in the middle of the response
 	Delay         time.Duration // how long the proxy waits before it handles the request
@@ -172,8 +173,8 @@ func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []by
 	return response.StatusCode, response.Header, answer, err
 }
 
-// askForCapacity adds an option to a request that makes the emulator report the consumed capacity. The
-// changed request keeps its old signature, because the emulator does not check signatures.
+// askForCapacity adds an option to a request, so that the emulator reports the consumed capacity.
+// The changed request keeps its old signature, because the emulator does not check signatures.
 func askForCapacity(operation string, body []byte) []byte {
 	switch operation {
 	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":

@@ -75,7 +75,7 @@ func (m auditModel) write(batch []history.Entry) {
 	}
 }
 
-// forget drops the entries that are older than the argument oldest.
+// forget drops the entries whose time is before the argument oldest.
 func (m auditModel) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, e history.Entry) bool { return e.At.Before(oldest) })
 }
@@ -159,7 +159,7 @@ func (w *auditTwin) compareDay(t tester, day time.Time) {
 	}
 }
 
-// compareAll compares all results that the audit can return with the model.
+// compareAll compares the audit with the model, for all results that the audit can return.
 func (w *auditTwin) compareAll(t tester) {
 	t.Helper()
 	keys, days := map[string]bool{}, map[time.Time]bool{}

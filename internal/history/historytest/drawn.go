@@ -132,7 +132,8 @@ func (s *drawn) drawTime(limit time.Duration) time.Duration {
 // pick draws one element of a list.
 func pick[T any](s *drawn, of ...T) T { return of[s.random.IntN(len(of))] }
 
-// drawPast draws one of a few times. Each time is at least age in the past.
+// drawPast draws one of a few possible times in the past. Each of these times is before the present
+// by at least the duration `age`.
 func (s *drawn) drawPast(age time.Duration) time.Time {
 	return time.Now().UTC().Truncate(time.Second).Add(-s.lag - age - time.Duration(s.random.IntN(5))*time.Millisecond)
 }
@@ -320,8 +321,8 @@ func (s *drawn) readRandom() {
 	}
 }
 
-// compare compares all results that the store can return with the model, except the figures of earlier
-// days.
+// compare compares the store with the model, for all results that the store can return, except the
+// figures of earlier days.
 func (s *drawn) compare() {
 	pages := history.Query{Limit: 7}
 	for _, sitekey := range storySites {

@@ -130,7 +130,7 @@ func TestModelOfTheAuditPasses(t *testing.T) {
 	TestAudit(t, func(testing.TB) []history.Audit { return []history.Audit{newMemory(0, 0)} })
 }
 
-// The model keeps records and entries for separate times.
+// The model has separate retention times for records and for entries.
 func TestModelKeepsForSeparateTimes(t *testing.T) {
 	TestKeepingTimes(t, func(_ testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
 		s := newMemory(keep, keepAudit)

@@ -24,7 +24,7 @@ func (m model) write(batch []history.Record) {
 	}
 }
 
-// forget drops the records that ended before oldest.
+// forget drops the records that ended before the time in the argument oldest.
 func (m model) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, r history.Record) bool { return r.Ended.Before(oldest) })
 }
@@ -147,7 +147,7 @@ func (s story) record(rt *rapid.T) history.Record {
 	})
 }
 
-// ended draws one of few times for the end of an order.
+// ended draws the time at which an order ends. There are only a few possible times.
 func (s story) ended(rt *rapid.T) time.Time {
 	return s.base.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
 }

@@ -15,8 +15,8 @@ var hows = []history.How{history.Solved, history.Discarded, history.Failed, hist
 func noon() time.Time { return dayOf(time.Now()).Add(-12 * time.Hour) }
 
 // record returns a record that ended at the given time, and applies the functions to it. Its sitekey
-// and its target are unique unless a function changes them. The ID that a function sets is only the
-// first part; record appends the identity.
+// and its target are unique unless a function changes them. A function can set only the first part
+// of the ID; record appends the identity.
 func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	r := history.Record{
 		Target: "target-" + strings.ToLower(rand.Text()), Owner: "owner@example.com",

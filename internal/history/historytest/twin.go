@@ -113,8 +113,9 @@ func (l list[T]) comparePages(t tester, q history.Query) (n int) {
 	}
 }
 
-// writeAtOnce writes the parts concurrently. A different replica writes each part, in batches of one
-// of the sizes.
+// writeAtOnce writes the parts concurrently. Each part is written by a different replica, in
+// batches of the same size. The argument sizes contains the batch sizes, which the parts use in
+// turn.
 func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() func(context.Context, []T) error) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -169,7 +170,7 @@ func (w *twin) compareTask(t tester, task string) {
 	}
 }
 
-// compareAll compares all results that the store can return with the model.
+// compareAll compares the store with the model, for all results that the store can return.
 func (w *twin) compareAll(t tester) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}

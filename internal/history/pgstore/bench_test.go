@@ -27,7 +27,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteEntries reports the same values for audit entries and one writer.
+// BenchmarkWriteEntries reports the same values as BenchmarkWrite, but for audit entries and only
+// for one writer.
 func BenchmarkWriteEntries(b *testing.B) {
 	benchmark(b, 1, "captcha_audit", (*Store).WriteEntries, func(n int) history.Entry {
 		return history.Entry{

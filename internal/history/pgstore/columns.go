@@ -23,7 +23,8 @@ func names(columns []history.Column) []string {
 	return all
 }
 
-// values returns the JSON object of a row. It omits zero times, so that their columns become null.
+// values returns the JSON object of a row. It omits times that are zero, so that their columns
+// become null.
 func values(columns []history.Column) map[string]any {
 	row := make(map[string]any, len(columns))
 	for _, c := range columns {

@@ -8,9 +8,10 @@
 // A query reads one page from an index, newest first. A query for a few targets reads a page of each
 // target.
 //
-// The audit works in the same way. An entry is a row of captcha_audit, whose primary key consists of
-// the API key, the time and the ID. The table captcha_audit_figures contains the figures by day and API
-// key. Options.KeepAudit is the retention time of entries and their figures.
+// The entries of the audit are stored in the same way as the records. An entry is a row of
+// captcha_audit, whose primary key consists of the API key, the time and the ID. The table
+// captcha_audit_figures contains the figures by day and API key. Options.KeepAudit is the retention
+// time of entries and their figures.
 //
 // Expired rows are neither written nor returned, and Store.Run deletes them in small batches. The
 // figures of a day expire when the whole day is older than the retention time. Ages are measured with

@@ -18,8 +18,8 @@ import (
 
 // openFilled returns a store with 50,000 records of 40 days, their figures, and 50,000 entries. Every
 // second record is of the site "large". The target of these records is "before" in the first 25 days
-// and "now" in the last 15 days, but some of them are of the target "rare". The other records are of
-// 1,000 sites, and each site has its own target. One record in 13 is an error.
+// and "now" in the last 15 days, but some of these records are of the target "rare". The other
+// records are of 1,000 sites, and each site has its own target. One record in 13 is an error.
 func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)
@@ -49,7 +49,8 @@ func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 	return s
 }
 
-// statement is a statement for the server. The statement unsorted may precede it.
+// statement is an SQL statement for the server. If the field ordered is true, the SQL statement of
+// the constant unsorted is executed first.
 type statement struct {
 	sql     string
 	args    []any

@@ -31,8 +31,8 @@ func figureNames(counts []history.Count) []string {
 	return names
 }
 
-// figuresRow returns a row by the names of its columns. The argument key contains the columns of the
-// primary key, and counts contains the figures.
+// figuresRow returns a row as a map from column names to values. The argument key contains the
+// columns of the primary key, and counts contains the figures.
 func figuresRow(key map[string]any, counts []history.Count) map[string]any {
 	row := maps.Clone(key)
 	for _, c := range counts {

@@ -85,8 +85,8 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	return s.firstRecord(ctx, readTask, storable(task))
 }
 
-// firstRecord returns the first record that an SQL statement selects. The argument name is the
-// statement's first parameter.
+// firstRecord returns the first record that an SQL statement selects. The statement's first
+// parameter is the argument `name`.
 func (s *Store) firstRecord(ctx context.Context, sql, name string) (history.Record, bool, error) {
 	records, err := solves.read(ctx, s, sql, name, s.o.Keep)
 	if err != nil || len(records) == 0 {

@@ -105,7 +105,8 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// For this many targets, the query reads the rows of all targets until the page is full.
+		// A page of each target would be too many rows. Therefore the query reads the rows of all targets
+		// until its own page is full.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

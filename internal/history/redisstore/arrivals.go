@@ -56,8 +56,8 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 	return err
 }
 
-// Read returns the minutes of a target from all replicas. It reads whole UTC hours, from the hour that
-// contains the time from to the hour that contains the time to.
+// Read returns the minutes of a target from all replicas. It reads whole UTC hours, from the hour
+// of the argument `from` up to the hour of the argument `to`.
 func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
 	var all []history.StoredMinute
 	for hour := from.UTC().Truncate(time.Hour); !hour.After(to); hour = hour.Add(time.Hour) {

@@ -43,8 +43,8 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 		err := decode(l.text, e.Columns()[3:])
 		return e, err
 	}
-	// One read is usually enough. A longer read starts again at the first entry, so that all returned
-	// entries are from one state of the list.
+	// One read is usually enough. If it is not, the next read is longer and starts again at the first
+	// entry, so that all returned entries are from one state of the list.
 	for maximum := q.Limit + 2; ; maximum *= 4 {
 		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, maximum, " ")
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// openMeasured opens a store. The function used returns the number of bytes that its Redis uses.
+// openMeasured opens a store. The returned function reports how many bytes the store's Redis uses.
 func openMeasured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	address := redistest.Server(b)
 	client := redis.NewClient(&redis.Options{Addr: address})

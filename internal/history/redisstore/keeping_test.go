@@ -34,7 +34,7 @@ func solvedRecord(sitekey string, n int) history.Record {
 	}
 }
 
-// countMembers returns the number of members of the keys whose names contain the text part.
+// countMembers counts the members of all keys whose names contain the given text.
 func countMembers(t *testing.T, redis *redistest.Bubble, part string) (n int) {
 	t.Helper()
 	for _, key := range redis.Keys() {

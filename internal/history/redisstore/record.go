@@ -10,9 +10,9 @@ import (
 	"poold/internal/history"
 )
 
-// appendFigures appends the figures that are not 0 to the arguments of a script: first their number,
-// then the name and value of each figure. It repeats the figures for each owner. An owner is a list
-// of texts that are put before the names.
+// appendFigures appends all nonzero figures to the arguments of a script: first their number, then
+// the name and value of each figure. It repeats the figures for each owner. An owner is a list of
+// texts that are put before the names.
 func appendFigures(args []any, counts []history.Count, owners ...[]string) []any {
 	at := len(args)
 	args = append(args, 0)

@@ -101,8 +101,8 @@ func decodeRecord(l line) (history.Record, error) {
 	return r, err
 }
 
-// laterStart returns the later of two times: from, and now on this process' clock minus the duration
-// keep.
+// laterStart returns the later of two times. The first is the argument `from`. The second is the
+// present time of this process' clock minus the argument `keep`.
 func laterStart(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest

@@ -153,9 +153,9 @@ type Effort struct {
 	CPU time.Duration
 	// Heap is the size of the page's JavaScript heap in bytes, after a garbage collection.
 	Heap int64
-	// Long has the durations of the tasks since Watch that took longer than 50 ms, from the browser's
-	// long-task timing. The durations are wall-clock times, so other load on the machine increases
-	// them.
+	// Long contains a duration for each task since Watch that took longer than 50 ms. The durations
+	// come from the browser's long-task timing. The durations are wall-clock times, so other load on
+	// the machine increases them.
 	Long []time.Duration
 }
 

@@ -151,9 +151,9 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 }
 
 // number sets the task number of a submission. If the reply to an earlier equal submission was lost
-// and that task can still bring a token, number reuses the task. Otherwise number creates a new
-// task. The number is set even if the client has hung up, because the client may repeat the
-// submission.
+// and the task of that submission can still bring a token, number reuses the task. Otherwise number
+// creates a new task. The number is set even if the client has hung up, because the client may
+// repeat the submission.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.Tasks.Open(ctx, s.number, task.Caller)

@@ -88,8 +88,8 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 	return form.Say(text, v)
 }
 
-// legacyMany polls several tasks at once. The reply has one value or code per id, in the order of
-// the ids.
+// legacyMany polls several tasks for one call. The reply has one value or code per id, in the order
+// of the ids.
 func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall) error {
 	if len(asked.IDs) > mostIDs {
 		return unsupported("more than "+strconv.Itoa(mostIDs)+" ids in one call", "ids")

@@ -17,10 +17,11 @@ const (
 	mostLost = 4096
 )
 
-// submits keeps submissions to the compatible endpoints whose replies are not written yet or were
-// lost. A client that repeats a submission after a lost reply gets the same task, because it does
-// not know the number of the task yet. After a successful reply the submission is dropped at once,
-// so that an equal later submission buys its own token. The zero value is empty.
+// The type submits contains those submissions to the compatible endpoints whose replies are not
+// written yet or were lost. A client that repeats a submission after a lost reply gets the same
+// task, because the client does not know the number of the task yet. After a successful reply the
+// submission is dropped immediately, so that an equal later submission buys its own token. The zero
+// value is empty.
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit
@@ -44,9 +45,9 @@ type submit struct {
 }
 
 // begin adds a submission. If the reply to an earlier equal submission was lost, the new submission
-// gets the number of that task. If the client of an equal submission has hung up before the reply,
-// begin first waits for the end of that submission, because its task may then be available to the
-// new one.
+// gets the task number of the earlier submission. If the client of an earlier equal submission has
+// hung up before the reply, begin first waits until the earlier submission ends. The new submission
+// may then get the task of the earlier submission.
 func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	for {
 		number, leaving := ss.take(key)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// longestReason is the longest explanation that clients show, in characters.
+	// longestReason is the maximum length of an explanation that clients show, in characters.
 	longestReason = 200
 	// refusalEvery is the minimum interval between two log lines about equal refusals of one caller.
 	refusalEvery = time.Minute
@@ -66,7 +66,7 @@ func displayName(name string) string {
 	return name
 }
 
-// codes has the codes of an error in both protocols, and an explanation.
+// codes contains the codes of an error in both protocols, and an explanation.
 type codes struct{ legacy, tasks, why string }
 
 // codesOf returns the codes of an error. It logs an unexpected error.
@@ -90,8 +90,8 @@ func clip(text string) string {
 	return text
 }
 
-// logRefusal logs that a call was refused, with the reason that the client got and the fields that
-// cause it. It logs neither temporary conditions nor calls without a valid key.
+// logRefusal logs a refused call, the reason that the client got, and the fields that caused the
+// refusal. It logs neither temporary conditions nor calls without a valid key.
 func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says codes) {
 	var bad *fault
 	if !errors.As(err, &bad) {
@@ -166,8 +166,8 @@ func (p *Routes) meantTarget(c *kernel.Call, id captcha.Identity) (best meant) {
 	return best
 }
 
-// explain adds the submitted page, the target and the differing fields to the refusal of a
-// submission that has no target.
+// explain adds details to the refusal of a submission that has no target: the submitted page, the
+// target that the client most likely means, and the differing fields.
 func (m meant) explain(err error, id captcha.Identity) error {
 	full := &fault{code: compat.NotAllowed.Legacy(), why: compat.NotAllowed.Why()}
 	var bad *fault

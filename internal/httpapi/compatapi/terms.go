@@ -102,7 +102,7 @@ func (s targetSupply) Out(ctx context.Context) bool {
 	return (s.IsBarred(ctx, s.target) || s.IsOut(ctx)) && s.IsEmpty(ctx, s.target)
 }
 
-// Attend ends the wait of a new task at once if an operator must act first. An earlier task
+// Attend immediately ends the wait of a new task if an operator must act first. An earlier task
 // continues to wait while an order is in flight, because the order may be for the earlier task.
 func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
 	if s.isNew {

@@ -60,8 +60,9 @@ func (a Audit) note(c *kernel.Call, e history.Entry) {
 	a.To.Note(e)
 }
 
-// priceAt returns the price of a token at a provider, by the configuration file, in billionths of
-// the currency. If the file has no such provider or price, the result is pool.PriceUnknown.
+// priceAt returns the price that the configuration file gives for a token of a provider, in
+// billionths of the currency. If the file has no such provider or price, the result is
+// pool.PriceUnknown.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	for i := range set.Providers {
 		if p := &set.Providers[i]; p.Name == provider {

@@ -144,8 +144,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// Send writes a complete response with a token. Send waits until the operating system has all
-// bytes, because an error after the return of the handler would be lost.
+// Send writes a complete response with a token. Send waits until the operating system has accepted
+// all bytes, because an error after the return of the handler would be lost.
 func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t *Handout, contentType []string, body []byte) error {
 	before := markSent(r.Context())
 	h := w.Header()

@@ -93,7 +93,7 @@ func (m *fakeProvider) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
-// The method like makes the provider solve tasks in the same way as the simulator does with the
+// The method `like` makes the provider solve tasks in the same way as the simulator does with the
 // model p. The provider is polled twice a second.
 func (m *fakeProvider) like(p policy.Solves) {
 	m.mu.Lock()

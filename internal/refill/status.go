@@ -187,7 +187,7 @@ func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }
 
-// placed records that an order was placed. The result recovered is true if the state was Budget
+// placed records that an order was placed. The result `recovered` is true if the state was Budget
 // before.
 func (s *status) placed(at time.Time) (recovered bool) {
 	s.mu.Lock()

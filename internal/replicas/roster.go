@@ -61,7 +61,7 @@ type Roster struct {
 	seen      map[string]time.Time // when each replica was last alive
 }
 
-// New returns a Roster for a replica with this version and start time. The function live returns
+// New returns a Roster for a replica with this version and start time. The function `live` returns
 // the ids of the live replicas; nil = unknown. The Roster calls the function `gone` when another
 // replica is no longer alive. Neither function may block.
 func New(db *redisdb.DB, version string, started time.Time, live func() []string, gone func(id string)) *Roster {

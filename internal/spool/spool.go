@@ -141,12 +141,12 @@ func (s *Spool) place(root *os.Root, from, to string) error {
 	return nil
 }
 
-// Each calls the function yield with each dead letter and the size of the letter's file in bytes,
-// until yield returns false. The function yield may store and remove letters. The function compare
-// sorts the letters by the ids of their orders. If compare returns 0, the older letter comes first.
-// If compare is nil, all letters come oldest first. After an unreadable file, Each continues. The
-// joined error contains the name of the file, but no part of its content. A bad file is set aside,
-// so that only one call returns an error about it.
+// Each calls the function `yield` with each dead letter and the size of the letter's file in bytes,
+// until yield returns false. The function `yield` may store and remove letters. The function
+// `compare` sorts the letters by the ids of their orders. If compare returns 0, the older letter
+// comes first. If compare is nil, all letters come oldest first. After an unreadable file, Each
+// continues. The joined error contains the name of the file, but no part of its content. A bad file
+// is set aside, so that only one call returns an error about it.
 func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size int64) bool) error {
 	root, err := s.root()
 	if root == nil {

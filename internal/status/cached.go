@@ -34,7 +34,7 @@ type result[T any] struct {
 }
 
 // get returns the last result. If the last result is not current, get first makes a new result. The
-// function build runs in the goroutine of one caller. The function build must limit its own
+// function `build` runs in the goroutine of one caller. The function `build` must limit its own
 // duration, because the other callers wait for the same result.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	c.mu.Lock()
@@ -45,7 +45,7 @@ func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	return c.makeLocked(of, life, build)
 }
 
-// renew makes a new result. Until the new result is complete, the method get still returns the last
+// renew makes a new result. Until the new result is complete, the method `get` still returns the last
 // result if the last result is current.
 func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
 	c.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"poold/internal/pool"
 )
 
-// historyStatus converts the health of the history; nil if no history is kept. The argument guests
+// historyStatus converts the health of the history; nil if no history is kept. The argument `guests`
 // is the stock of all guests; nil = unknown.
 func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *History {
 	if c.History == nil {

@@ -55,7 +55,7 @@ func (e *FieldError) Error() string { return "a field " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // Object reads a body that must be one JSON object without nested objects or lists. It calls the
-// function handle once for each field, in order, with a string, json.Number, bool or nil as the
+// function `handle` once for each field, in order, with a string, json.Number, bool or nil as the
 // value. Object stops when the function `handle` returns an error. For a nested object or list,
 // handle gets the opening json.Delim. If handle returns nil, Object refuses the field with
 // ErrNested.

@@ -8,8 +8,8 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// Parse parses the bytes of a configuration file. The argument file is the file name for messages.
-// The function lookup looks up an environment variable in the same way as os.LookupEnv; nil means
+// Parse parses the bytes of a configuration file. The argument `file` is the file name for messages.
+// The function `lookup` looks up an environment variable in the same way as os.LookupEnv; nil means
 // an empty environment. The error has the type Problems and contains all problems of the file. If
 // there is an error, the Set is nil.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {

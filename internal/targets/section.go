@@ -209,7 +209,7 @@ func (v value) withName(list string) value {
 	return v
 }
 
-// eachKey calls the function fn for every key of a mapping, in the order of the file. It reports
+// eachKey calls the function `fn` for every key of a mapping, in the order of the file. It reports
 // repeated keys, and nodes that are no mappings. The argument `example` is a sample line of such a
 // mapping, which the message shows.
 func (v value) eachKey(example string, fn func(key string, item value)) bool {

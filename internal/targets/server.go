@@ -54,7 +54,7 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// check checks the section. The method check must run after checkTargets, because server keys refer
+// check checks the section. The method `check` must run after checkTargets, because server keys refer
 // to targets.
 func (s *serverSection) check(e entry, set *Set) {
 	if tls := e.firstEntry("tls"); !tls.hasInvalid("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {

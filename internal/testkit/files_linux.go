@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// WithFiles calls the function do while this process can open only n more files. Opening one more
+// WithFiles calls the function `do` while this process can open only n more files. Opening one more
 // file fails with EMFILE. No other goroutine may open files at the same time.
 func WithFiles(t testing.TB, n int, do func()) {
 	t.Helper()
@@ -26,7 +26,7 @@ func WithFiles(t testing.TB, n int, do func()) {
 	withLimit(t, syscall.RLIMIT_NOFILE, uint64(limit-1), do)
 }
 
-// withLimit calls the function do while this process has a lower limit for a resource.
+// withLimit calls the function `do` while this process has a lower limit for a resource.
 func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -44,7 +44,7 @@ func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 	do()
 }
 
-// WithFullDisk calls the function do while a file can have at most one byte. A longer write fails
+// WithFullDisk calls the function `do` while a file can have at most one byte. A longer write fails
 // with EFBIG.
 func WithFullDisk(t testing.TB, do func()) {
 	t.Helper()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Within fails the test unless the function condition returns true within the given limit. At
+// Within fails the test unless the function `condition` returns true within the given limit. At
 // first, Within calls the function `condition` at short intervals, and later at longer intervals.
-// The argument what describes the condition in the failure message.
+// The argument `what` describes the condition in the failure message.
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)
@@ -20,7 +20,7 @@ func Within(t testing.TB, limit time.Duration, what string, condition func() boo
 	t.Fatalf("waited %v for %s in vain", limit, what)
 }
 
-// InASecond repeats the function do until one run takes less than a second. A busy machine may need
+// InASecond repeats the function `do` until one run takes less than a second. A busy machine may need
 // several attempts. After five attempts the test fails.
 func InASecond(t testing.TB, do func()) {
 	t.Helper()

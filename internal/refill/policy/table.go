@@ -169,7 +169,7 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 }
 
 // settle adds every sample whose horizon has passed to the histogram of that horizon. The argument
-// ends contains the horizons in scaled seconds.
+// `ends` contains the horizons in scaled seconds.
 func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
 	for h, length := range ends {
 		for ; t.done[h] != t.head; t.done[h]++ {
@@ -239,7 +239,7 @@ func (o *exceedance) prepare(h *histogram, mean float64) {
 }
 
 // mix returns the probability of at least n requests. The result is a weighted mean of the
-// fallback's probability p and the share of samples with at least n requests. The argument logN is
+// fallback's probability p and the share of samples with at least n requests. The argument `logN` is
 // log n. This value is between log(n-1/2), which is recorded for n-1 requests, and log(n+1/2),
 // which is recorded for n requests. mix assumes that the samples are spread evenly over a bin.
 func (o *exceedance) mix(p, logN float64) float64 {

@@ -80,7 +80,7 @@ func (t *Tracker) Shadow() *Shadow {
 	return t.shadow.summary(t.looked)
 }
 
-// Learn learns from the events since the last look. The argument concurrency is the provider's
+// Learn learns from the events since the last look. The argument `concurrency` is the provider's
 // maximum number of orders in flight.
 func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	now := s.Figures

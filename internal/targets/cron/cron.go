@@ -243,7 +243,7 @@ func (s *Schedule) parse(text string) (rule string) {
 	return ""
 }
 
-// cronValues parses a field of an expression. The argument number is the index of the field in
+// cronValues parses a field of an expression. The argument `number` is the index of the field in
 // cronFields. If the field is valid, the result `rule` is "".
 func cronValues(number int, field string) (values uint64, rule string) {
 	f := cronFields[number]

@@ -44,7 +44,7 @@ type state struct {
 	status  targets.Status
 }
 
-// NewFile returns a File that has not been read yet. The argument lookup works in the same way as
+// NewFile returns a File that has not been read yet. The argument `lookup` works in the same way as
 // os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
@@ -126,7 +126,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	return f.attempt(ctx, by, nil)
 }
 
-// attempt reads the file and applies the new Set. It first calls the function prepare. The caller
+// attempt reads the file and applies the new Set. It first calls the function `prepare`. The caller
 // must hold fileLock.
 func (f *File) attempt(ctx context.Context, by string, prepare func()) error {
 	old := f.Current()

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func env(string) (string, bool) { return "", false }
 
-// minimal returns the smallest valid file. The argument extra contains further lines of the target.
+// minimal returns the smallest valid file. The argument `extra` contains further lines of the target.
 func minimal(extra ...string) string {
 	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n    type: recaptcha_v2\n    sitekey: k\n" +
 		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"

@@ -48,7 +48,7 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 }
 
 // read returns the bytes of the file. It reads at most one byte more than Parse accepts, so that
-// Parse reports a larger file. The goroutine of the reading first calls the function prepare, which
+// Parse reports a larger file. The goroutine of the reading first calls the function `prepare`, which
 // uses the disk too. The error is targets.Problems or ctx.Err(). The caller must hold fileLock.
 func (f *File) read(ctx context.Context, prepare func()) ([]byte, error) {
 	data, err := f.bytes(ctx, prepare)

@@ -154,7 +154,7 @@ func inBubble(t *testing.T, test func(b *testFile, events chan<- fsnotify.Event)
 }
 
 // readAfter checks that the file is read after the given time, within 20 ms, and not earlier. It
-// calls the function tick every 10 ms.
+// calls the function `tick` every 10 ms.
 func (b *testFile) readAfter(d time.Duration, depth int, tick func()) {
 	b.t.Helper()
 	b.write(minimal("depth: " + strconv.Itoa(depth)))

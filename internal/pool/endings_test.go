@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// idle opens a store that does not watch Redis, so that the test can skip days quickly.
+// The function idle opens a store that does not watch Redis, so that days pass quickly.
 func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	t.Helper()
 	s, err := openStore(Options{Addresses: "redis://bubble", Prefix: "test", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler)})
@@ -21,7 +21,7 @@ func idle(t *testing.T, redis *redistest.Bubble) *replica {
 }
 
 // If a call that ends an order is retried, the order ends once, and the retry gets the same answer.
-// A different call finds no order. Remembers returns true for as long as its comment says.
+// A different call finds no order. Remembers returns true for as long as documented.
 func TestEndingsAreRemembered(t *testing.T) {
 	for _, solved := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Facts describe an order to the replica that adopts or ends it, and to the history. The journal
-// and the stored ends contain the facts as JSON, in the form that older versions of poold use.
+// Facts describe an order to the replica that adopts or ends it, and to the history. Redis stores
+// the facts as JSON, in the form that older versions of poold use.
 type Facts struct {
 	Target   string           `json:"target"`
 	Owner    string           `json:"owner,omitempty"` // owner of the target
@@ -37,8 +37,8 @@ func (f Facts) encode(price int64) string {
 	return string(text)
 }
 
-// decodeFacts parses the stored form of facts. The result price is PriceUnknown if Unpriced is set
-// in the text, else the argument stored. After an error, f still has the facts that could be read.
+// decodeFacts parses the stored form of facts. If the text has Unpriced set, the result price is
+// PriceUnknown, else the given price. After an error, f still has the facts that could be read.
 func decodeFacts(text string, stored int64) (f Facts, price int64, err error) {
 	if err = json.Unmarshal([]byte(text), &f); err != nil {
 		err = fmt.Errorf("pool: the facts of an order: %w", err)

@@ -17,7 +17,7 @@ import (
 )
 
 // A master is killed while tokens land and are taken. The master's replica takes over within
-// seconds. No token is handed out twice, unless Redis loses its take in the failover.
+// seconds. No token is handed out twice, unless the failover loses the record of its take.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {

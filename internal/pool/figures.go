@@ -108,7 +108,7 @@ type Period struct {
 	At      time.Time // start of the period
 	Figures Figures
 	// Fresh and Want come from the looks that added counts to the period. Fresh is the lowest number
-	// of fresh tokens at these looks, and Want is the wanted number at the last one; -1 = unknown.
+	// of fresh tokens at these looks. Want is the wanted number at the last of them; -1 = unknown.
 	Fresh, Want int
 }
 
@@ -149,8 +149,8 @@ func addMinute(list []Period, minute Period) []Period {
 	return append(list, minute)
 }
 
-// periods parses a text that look.lua stores, without the part before the first |, which only
-// look.lua uses. It returns the periods with counts that begin after start, oldest first.
+// periods parses a text that look.lua stores. It skips the part before the first |. It returns the
+// periods that have counts and begin after the given start, oldest first.
 func periods(text string, unit time.Duration, start time.Time) []Period {
 	list := []Period{}
 	_, lines, _ := strings.Cut(text, "|")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The scripts count each field of Figures and no other name.
+// The names of the counters in the scripts are exactly the fields of Figures.
 func TestScriptsCountEveryFigure(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
 	if err != nil {

@@ -102,7 +102,7 @@ func testKeptJunkIsLimited(t *testing.T, o Options) {
 }
 
 // An order with an unreadable line in the journal cannot be settled. The line is set aside at the
-// order's deadline. A line without an order is set aside at once.
+// order's deadline. A line without an order is set aside immediately.
 func testUnreadableJournalLinesAreSetAside(t *testing.T, o Options) {
 	s, id := open(t, o), identity("junk line")
 	ctx, k := t.Context(), s.keys(id)
@@ -196,7 +196,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 		} else if err := s.db.Slow.Del(ctx, name).Err(); err != nil {
 			t.Fatal(err)
 		}
-		// Now the token that could not be put back is put back.
+		// After the repair, the token that could not be put back returns to the stock.
 		testkit.Within(t, 20*time.Second, "the token is back", func() bool {
 			return look(t, s, id).Figures.Returned == before.Figures.Returned+1
 		})
@@ -217,7 +217,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	}
 }
 
-// Tokens before and behind a foreign value are still handed out in the order of their deaths.
+// Tokens before and behind a foreign value are still handed out in the order in which they die.
 func TestTokensAreSortedBesideJunk(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Minute)

@@ -20,8 +20,8 @@ const (
 	// guestBatch is the maximum number of guests in one exchange.
 	guestBatch = 128
 	// surveyTries is the maximum number of attempts of one Survey. An attempt fails if a guest retires
-	// meanwhile. During the last attempt, but for at most surveyHold, no replica adds figures to the
-	// common row.
+	// meanwhile. During the last attempt, no replica may add figures to the common row. This ban
+	// ends after surveyHold at the latest.
 	surveyTries = 4
 	surveyHold  = 10 * time.Second
 )
@@ -48,9 +48,8 @@ type GuestUse struct {
 }
 
 // Use records a request for a guest. Use must be called before any other method for this guest.
-// Before a report on a token, the argument must be the zero GuestUse. Use fails with a *RateError if
-// the rate is exceeded. Use fails with an *EmptyError whose Full is set if there are 100,000 other
-// guests.
+// For a report on a token, the GuestUse must be zero. Use fails with a *RateError if the rate is
+// exceeded. If there are 100,000 other guests, Use fails with an *EmptyError that has Full set.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	r, err := g.call(ctx, "guest_use", g.guests(), args{
 		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
@@ -69,9 +68,9 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	return nil
 }
 
-// Count counts requests for guests for which Take is not called: refused requests, and replays to
-// callers that joined another caller's wait. After an error, the requests may or may not be
-// counted.
+// Count counts requests for guests that do not lead to a call of Take: refused requests, and
+// replays to callers that joined another caller's wait. After an error, the requests may or may not
+// be counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
 	k.mark += rand.Text()
@@ -113,8 +112,8 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 }
 
 // survey makes one attempt. The result settled is false if figures of a guest were added to the row
-// meanwhile, because the totals then contain these figures twice or not at all. If hold is above 0,
-// no replica adds figures to the row for that time.
+// meanwhile, because the totals then contain these figures twice or not at all. If the argument
+// hold is above 0, no replica adds figures to the row for this duration.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
 	r, err := g.call(ctx, "guest_row", k, args{"survey": name, "hold_ms": hold})
@@ -158,8 +157,8 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	return stock, strconv.Itoa(folded) == folds || folded == 0, r.Err
 }
 
-// tally adds the totals of a batch of guests to stock. tally puts the guests' set-apart figures into
-// the map apart.
+// tally adds the totals of a batch of guests to the argument stock. It puts the guests' set-apart
+// figures into the argument apart.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redisdb.Answer, len(ids))
 	g.pipelined(ctx, "guest_tally", func(call redisdb.Add) {

@@ -21,7 +21,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// use records a request for each guest, without limits.
+// The function use records a request for each guest, without limits.
 func use(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -46,7 +46,7 @@ func retire(t testing.TB, s *replica, want int) {
 	}
 }
 
-// survey surveys all guests and checks the equation of Figures.
+// The function survey calls Survey and checks the equation of Figures.
 func survey(t testing.TB, s *replica) GuestStock {
 	t.Helper()
 	got, err := s.Guests.Survey(t.Context())
@@ -57,7 +57,7 @@ func survey(t testing.TB, s *replica) GuestStock {
 	return got
 }
 
-// served creates a guest whose only token was taken. Only the guest's figures are left.
+// The function served creates a guest whose only token was taken. Only its figures are left.
 func served(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	use(t, s, id)
@@ -65,7 +65,7 @@ func served(t testing.TB, s *replica, id captcha.ID) {
 	take(t, s, Request{ID: id}, 1)
 }
 
-// listed returns the number of guests on the list.
+// The function listed returns the number of guests on the list.
 func listed(t testing.TB, s *replica) int {
 	t.Helper()
 	n, err := s.db.Slow.ZCard(t.Context(), s.guests().guests).Result()
@@ -179,7 +179,7 @@ func TestGuestsComeAndGo(t *testing.T) {
 	}
 }
 
-// notLess fails if a figure in now is less than in before.
+// notLess fails the test if a figure has decreased.
 func notLess(t *testing.T, now, before Figures) {
 	t.Helper()
 	is, was := reflect.ValueOf(now), reflect.ValueOf(before)
@@ -322,7 +322,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	}
 }
 
-// Many guests come and go. After everything of a round has expired, Redis has as many keys as after
+// Many guests come and go. When all data of a round has expired, Redis has as many keys as after
 // the first round.
 func TestGuestsLeaveNoKeys(t *testing.T) {
 	testkit.WithoutRace(t)

@@ -90,7 +90,7 @@ func homes(t *testing.T, s *replica) map[string]captcha.ID {
 }
 
 // A master without a replica hangs. Tokens at the other masters are handed out and land, and pending
-// callers are woken. Calls for identities of the hanging master fail at once.
+// callers are woken. Calls for identities of the hanging master fail immediately.
 func TestAPartOfAClusterServes(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.ClusterOf(t, 0)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// hour returns the last hour as the status reads it.
+// The function hour reads the counts of the last hour in the same way as /status.json does.
 func hour(t *testing.T, s *replica, q Query) []Period {
 	t.Helper()
 	q.Hour = true

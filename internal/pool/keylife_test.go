@@ -206,7 +206,7 @@ func TestWaitersAreWoken(t *testing.T) {
 	})
 }
 
-// Tokens are handed out in the order of their deaths, whatever the order of their landings.
+// Tokens are handed out in the order in which they die, not in the order in which they landed.
 func TestTokensAreHandedOutByDeath(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {

@@ -12,7 +12,7 @@ import (
 )
 
 // Adopt makes this replica the owner of each given order whose lease has expired. The result gone
-// has the orders that no longer exist. If the journal line of an order is unreadable, Adopt fails
+// lists the orders that no longer exist. If the journal line of an order is unreadable, Adopt fails
 // and still returns the other orders.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
@@ -42,8 +42,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 	return adopted, gone, unread
 }
 
-// readRecord parses the reply of find.lua. The script ran after the time asked and before the time
-// answered.
+// readRecord parses the reply of find.lua. The script ran between the two given times.
 func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record, error) {
 	age, left := r.Duration("age_ms"), r.Duration("left_ms")
 	f := fields{rest: r.Text("line")}
@@ -67,14 +66,14 @@ func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record,
 	}, nil
 }
 
-// Renew renews the leases of this replica's orders. The result lost has the orders that have ended or
-// that another replica owns.
+// Renew renews the leases of this replica's orders. The result lost lists the orders that have
+// ended or have another owner.
 func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
 	return s.setLeases(ctx, orders, Lease)
 }
 
-// ReleaseLeases ends the leases of this replica's orders, so that other replicas can adopt the orders
-// at once.
+// ReleaseLeases ends the leases of this replica's orders, so that other replicas can adopt the
+// orders immediately.
 func (s *Orders) ReleaseLeases(ctx context.Context, orders []Ref) error {
 	_, err := s.setLeases(ctx, orders, 0)
 	return err
@@ -118,8 +117,8 @@ func (s *Orders) setLeases(ctx context.Context, orders []Ref, length time.Durati
 const findBatch = 500
 
 // FindAll reads many orders, up to findBatch in one exchange. The result has the orders that exist,
-// in the sequence of the argument. FindAll omits orders whose journal line is unreadable. FindAll
-// fails if the state of any other order is unknown.
+// in the sequence of the argument. FindAll omits orders whose journal line is unreadable. If the
+// state of an order is unknown for another reason, FindAll fails.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {

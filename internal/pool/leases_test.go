@@ -80,12 +80,12 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the new owner may not submit: %v, %v", ok, err)
 	}
-	// A repeated mark succeeds, because a command can arrive twice.
+	// A repeated MarkSubmitting succeeds, because a command can arrive twice.
 	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the mark cannot be repeated: %v, %v", ok, err)
 	}
-	// The submit of the old owner is still in flight, and then returns a task. The replica that knows
-	// the task owns the order.
+	// Now the submit of the old owner, which was still in flight, returns a task. The replica that
+	// knows the task owns the order.
 	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || !ok {
 		t.Errorf("a task that became known late: %v, %v", ok, err)
 	}

@@ -81,9 +81,9 @@ type Placing struct {
 	Bounded *BoundedError
 }
 
-// Place stores an order if outliving + orders - waiting < depth and the target's budgets have room,
-// in one script. Repeated calls for one order count once. This replica owns the order while it renews
-// the lease.
+// Place stores an order if Stock.Outliving + Stock.Orders - Stock.Waiting < o.Depth and the
+// target's budgets have room. One script checks this and stores the order. Repeated calls for one
+// order count once. This replica owns the order while it renews the lease.
 func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err := s.listPlaced(ctx, o); err != nil {
 		return Placing{}, err
@@ -211,7 +211,7 @@ type Failure struct {
 	// with Answer. If Answer is nil, no wait ends.
 	Answer *FailedError
 	Margin time.Duration // margin of the identity; required with Answer
-	// Attempt decides how the failure counts for the identity's bound. The bound reports Reason.
+	// Attempt decides how the failure delays the identity's next order. Reason explains the delay.
 	Attempt Attempt
 	Reason  string
 	Guest   bool // whether no target has the identity
@@ -249,14 +249,14 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 }
 
 // Remembers reports whether Redis knows that an order has ended. Any replica may have ended the
-// order. The end of an order with a token is known as long as Report accepts reports on the token.
-// Any other end is known for a minute.
+// order. If the order ended with a token, Redis knows this until Report refuses reports on the
+// token, else for a minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()
 	return n == 1, err
 }
 
-// owner returns the replica that must own an order to end it; "" for a callback, which needs no lease.
+// owner returns the replica that may end an order, or "" for a callback, which needs no lease.
 func (s *Orders) owner(callback bool) string {
 	if callback {
 		return ""

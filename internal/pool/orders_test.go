@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// expire ends the lease of an order now.
+// The function expire ends the lease of an order immediately.
 func expire(t *testing.T, s *replica, order Ref) {
 	t.Helper()
 	must(t, s.ReleaseLeases(t.Context(), []Ref{order}))
@@ -79,8 +79,8 @@ func testUnknownOrders(t *testing.T, o Options) {
 	if got.Orders != 2 || got.Unknown != 2 || got.Bought != 2 || got.Figures.Bought != 2 {
 		t.Fatalf("two of unknown fate: %+v", got)
 	}
-	// No replica adopts these orders, because no replica could do anything for them. An ordinary lease
-	// would have ended after this shift.
+	// No replica adopts these orders, because no replica could do anything for them. An ordinary
+	// lease would have ended when the test had shifted its time like this.
 	shift(t, one, one.keys(id).leases, Lease+time.Second)
 	if adopted, gone, err := two.Adopt(t.Context(), id, []string{"a", "b"}); err != nil || len(adopted)+len(gone) != 0 {
 		t.Fatalf("adopted: %+v, %v, %v", adopted, gone, err)
@@ -101,7 +101,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	}
 }
 
-// listening waits until the given number of stores listen to the channel.
+// The function listening waits until the given number of stores listen to the channel.
 func listening(t *testing.T, s *replica, stores int64) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "the stores listen", func() bool {

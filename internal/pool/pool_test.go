@@ -100,7 +100,7 @@ func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 			t.Fatalf("%+v: %v left, %v", step.request, token.TTL, err)
 		}
 	}
-	// A changed margin applies to the stock at once.
+	// A changed margin applies to the stock immediately.
 	stock(t, s, id, 2, 60*time.Second, lifetime)
 	if _, err := s.Take(t.Context(), Request{ID: id, Margin: 41 * time.Second}); !isEmpty(err) {
 		t.Fatalf("a token inside its margin: %v", err)
@@ -190,8 +190,8 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 		}
 		return got
 	}
-	// If the deadline of an order passes in the state Intent, the order was not bought. If the order
-	// was about to be submitted, it may have been bought.
+	// If an order is still in the state Intent at its deadline, it was not bought. If the order was
+	// about to be submitted, it may have been bought.
 	if !put().Placed {
 		t.Fatal("not placed")
 	}

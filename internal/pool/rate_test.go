@@ -15,8 +15,8 @@ import (
 func testRateIsAWindow(t *testing.T, o Options) {
 	s, id := open(t, o), identity("e")
 	stock(t, s, id, 10, 0, time.Minute)
-	// The window is so long that it does not end during the test, even on a slow machine. Instead, the
-	// test moves the times of the hand-outs.
+	// The window is so long that it does not end during the test, even on a slow machine. The test
+	// does not wait for its end, but moves the times of the hand-outs.
 	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
 	move := func(by time.Duration) {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestRateRefusesCallersWithAKey(t *testing.T) {
 	})
 }
 
-// Callers without a wait use up the rate all the time. A caller with a ticket is still served at
+// Callers without a wait use up the rate continuously. A caller with a ticket is still served at
 // its next poll.
 func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("fair rate")
@@ -129,8 +129,8 @@ func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 	greedy.Wait()
 }
 
-// If only the rate keeps a token from a caller, the caller gets a RateError, also after a wait. A
-// caller that finds an empty stock gets an EmptyError.
+// If a token is in stock and only the rate prevents the hand-out, the caller gets a RateError, also
+// after a wait. A caller that finds an empty stock gets an EmptyError.
 func testRateErrorsDifferFromEmptyErrors(t *testing.T, o Options) {
 	s, id := open(t, o), identity("apart")
 	stock(t, s, id, 2, 0, time.Minute)

@@ -30,7 +30,7 @@ func testRepeatReturnsTheTokenOfAKey(t *testing.T, o Options) {
 	if waiting := look(t, s, id).Waiting; waiting != 1 {
 		t.Fatalf("%d wait", waiting)
 	}
-	// Parked is called at once for a caller that joins a ticket.
+	// Parked is called immediately for a caller that joins a ticket.
 	second := make(chan struct{})
 	if _, err := s.Take(t.Context(), Request{
 		ID: id, Idempotency: "caller\x00k", Caller: "caller\x00", Wait: time.Millisecond, MaxWaiting: 9, Parked: func() { close(second) },

@@ -55,7 +55,7 @@ func testReportsCountOnce(t *testing.T, o Options) {
 }
 
 // Each caller that shares a token has its own ID for the token, the same at each replica. Only one
-// report counts, also after the guest retired.
+// report counts, even after the guest retired.
 func testSharedTokensAreReportedOnce(t *testing.T, o Options) {
 	o.Prefix = "shared names"
 	s, other, id := open(t, o), open(t, o), identity("shared")

@@ -24,8 +24,8 @@ const (
 	// keyLife, which is the life of these figures.
 	nonceApart = keyLife + 24*time.Hour
 	// leftFor is how long an identity counts as handed over to a target, even if a replica with an
-	// older pools.yaml uses the identity as a guest. This time exceeds the time for which such a use
-	// keeps the identity on the list of guests.
+	// older pools.yaml uses the identity as a guest. After such a use the identity stays on the
+	// list of guests for a shorter time.
 	leftFor = 15 * time.Minute
 	// leaveBatch is the maximum number of identities that one exchange looks up in the list of
 	// guests.
@@ -89,7 +89,7 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// advance takes all steps of retiring and handing over guests that are possible now.
+// advance takes all currently possible steps to retire guests and to hand guests over.
 func (g *Guests) advance(ctx context.Context, due []*dueGuest) error {
 	return errors.Join(g.setApart(ctx, due), g.addToRow(ctx, due), g.deleteAdded(ctx, due), g.release(ctx, due))
 }
@@ -112,7 +112,7 @@ type dueGuest struct {
 }
 
 // leaseDue leases a batch of guests to this replica. Without ids, it leases guests that are due for a
-// check. Otherwise leaseDue leases the guests among the given ids.
+// check. With ids, it leases those of the given identities that are guests.
 func (g *Guests) leaseDue(ctx context.Context, ids ...captcha.ID) ([]*dueGuest, error) {
 	identities := make([]any, len(ids))
 	for i, id := range ids {
@@ -209,9 +209,9 @@ func (g *Guests) release(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// each calls a script for each guest, in one exchange. The function buildCall returns the keys and
-// the arguments of a call. If the keys are nil, the guest is skipped. The function onReply gets each
-// reply. The result is the first error.
+// The method each calls a script for each guest, in one exchange. The function buildCall returns
+// the keys and the arguments of a call. If the keys are nil, the guest is skipped. The function
+// onReply gets each reply. The result is the first error.
 func (g *Guests) each(ctx context.Context, script string, due []*dueGuest,
 	buildCall func(*dueGuest) (keys any, a args, tail []any), onReply func(*dueGuest, any) error,
 ) (err error) {

@@ -66,8 +66,8 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	s.EndWaits()
 }
 
-// holding creates a guest that was served once and holds a token, a bought order and an order that
-// is not yet bought.
+// The function holding creates a guest that was served once and still has a token, a bought order
+// and an order that is not yet bought.
 func holding(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	served(t, s, id)
@@ -79,7 +79,8 @@ func holding(t testing.TB, s *replica, id captcha.ID) {
 }
 
 // If one node lost a script, the other nodes must not run the script a second time. A second run
-// would find the figures set apart already, and Retire would not count these guests as retired.
+// would find that the figures are already set apart, and Retire would not count these guests as
+// retired.
 func testMissingScriptRunsOnceAtEachNode(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	guests := make([]captcha.ID, 12)
@@ -166,7 +167,7 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	}
 }
 
-// A replica that hands a guest over to its target is killed after each step, or stopped and continued
+// A replica hands a guest over to a target. It is killed after each step, or stopped and resumed
 // later. The row contains the figures once.
 func testHandOverSurvivesKills(t *testing.T, o Options) {
 	o.Prefix = "cut hand-over"

@@ -32,8 +32,8 @@ func (s *Tokens) returnToken(t Token) {
 	}
 }
 
-// returns puts tokens back into the stock. Each identity has its own goroutine, so that a node
-// that fails does not delay the tokens of other nodes.
+// The type returns puts tokens back into the stock. Each identity has its own goroutine, so that a
+// node that fails does not delay the tokens of other nodes.
 type returns struct {
 	*client
 
@@ -58,8 +58,7 @@ func (r *returns) add(t Token) error {
 		r.mu.Unlock()
 		return errFullReturns
 	}
-	// The TTL began at the hand-out, so the token is certainly dead when the TTL has passed again from
-	// now.
+	// The TTL began at the hand-out, which is past. So the token is certainly dead at now + TTL.
 	r.pending[id] = append(waiting, pendingReturn{token: t, until: time.Now().Add(t.TTL)})
 	r.mu.Unlock()
 	if !working && !r.spawn(func() { r.putBackAll(id) }) {

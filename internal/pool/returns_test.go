@@ -28,7 +28,7 @@ func take(t testing.TB, s *replica, r Request, n int) (tokens []Token) {
 	return tokens
 }
 
-// balanced checks the equation of Figures for this stock.
+// The function balanced checks the equation of Figures for the given stock.
 func balanced(t testing.TB, got Stock) {
 	t.Helper()
 	f := got.Figures
@@ -97,7 +97,7 @@ func TestCloseLogsUnreturnedTokens(t *testing.T) {
 		if !strings.Contains(log.String(), "tokens=3") {
 			t.Errorf("the log says:\n%s", &log)
 		}
-		// A return after Close also does not block and is logged.
+		// A Return after Close does not block either, and is logged.
 		if err := s.Return(tokens[3]); err != nil {
 			t.Error(err)
 		}

@@ -84,8 +84,8 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	if err := s.Resume(ctx, id); err != nil { // the calls above come in a random order
 		t.Fatal(err)
 	}
-	// The scripts of the following calls publish messages: a landing and a return with a pending
-	// caller, and an end by a callback.
+	// The following calls make scripts publish messages: a landing and a return while a caller
+	// waits, and a callback that ends an order.
 	waits := func(order string) {
 		got := make(chan error, 1)
 		go func() {

@@ -12,8 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// gather starts takes that wait with one Idempotency-Key. gather returns when all of them are in the
-// queue.
+// gather starts calls of Take that wait with the same Idempotency-Key. It returns when all of them
+// are in the queue.
 func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
 	results := make(chan answer, callers)
@@ -29,7 +29,7 @@ func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	return results
 }
 
-// listeners counts the callers in a queue that wait with an Idempotency-Key.
+// listeners counts the callers with an Idempotency-Key that wait in a queue.
 func listeners(q *takeQueue) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,7 +188,7 @@ func testSharedTicketsOutliveTheirFirstCaller(t *testing.T, o Options) {
 	}
 }
 
-// If the last caller of a key leaves, the shared ticket is removed at once.
+// If the last caller of a key leaves, the shared ticket is removed immediately.
 func TestSharedTicketsLeaveWithTheLastCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {

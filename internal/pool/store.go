@@ -40,9 +40,9 @@ type Options struct {
 	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
 	// simulate hours set a longer interval.
 	Probe time.Duration
-	// Endings limits how many ends of orders Redis stores per identity; 0 = none. The method
-	// Endings.Forget removes ends. An end takes 600 bytes. Figures.Unrecorded counts the ends beyond
-	// the limit.
+	// Endings is the maximum number of ended orders that Redis stores per identity; 0 = none. An
+	// ended order takes 600 bytes. Endings.Forget removes ended orders. Figures.Unrecorded counts
+	// those beyond the limit.
 	Endings int
 	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -112,8 +112,8 @@ func (s *Store) Run(ctx context.Context) error {
 // until Close.
 func (s *Store) EndWaits() { s.Tokens.endWaits() }
 
-// Close ends all waits, waits for the calls in flight and closes the connections. If a take has no
-// reply by then, its tokens count as handed out.
+// Close ends all waits, waits for the calls in flight and closes the connections. If Close ends a
+// take before its reply arrives, the tokens of this take count as handed out.
 func (s *Store) Close() error {
 	s.Tokens.close()
 	return s.DB.Close()

@@ -94,8 +94,8 @@ var suite = map[string]func(*testing.T, Options){
 	"OnRequestReportsEachRequest":               testOnRequestReportsEachRequest,
 }
 
-// reached lists the tests of the suite that depend on how a server is reached: tests of broken or
-// closed connections, of messages, of pipelines and of missing scripts.
+// reached lists the tests of the suite that depend on the connection to the server: tests of broken
+// or closed connections, of messages, of pipelines and of missing scripts.
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "EndWaitsEndsWaits", "HangUpsLoseNoToken",
 	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "WindowsReachAllReplicas", "HeartbeatListsLiveReplicas",
@@ -164,7 +164,7 @@ func openLogged(t testing.TB, o Options, log *slog.Logger) *replica {
 	return s
 }
 
-// must ends the test if a step of the set-up fails.
+// must(t, err) ends the test if a step of the set-up returned an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -188,7 +188,7 @@ func identity(name string) captcha.ID {
 
 var stocked atomic.Int64 // number of the last order that the function stock placed
 
-// stock adds n tokens of the given age and lifetime to the stock.
+// The function stock adds n tokens of the given age and lifetime to the stock.
 func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Duration) []string {
 	t.Helper()
 	var values []string

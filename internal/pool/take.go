@@ -43,8 +43,8 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	return got.token, got.err
 }
 
-// await returns the answer of a waiter. Without a wait the answer takes one exchange with Redis,
-// whose time is limited. So await checks only after the exchange whether the caller hung up.
+// await returns the answer of a waiter. Without a wait, the answer needs one exchange with Redis,
+// whose duration is limited. So await checks only after the exchange whether the caller hung up.
 func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Request) (answer, error) {
 	if r.Wait <= 0 {
 		got := <-mine
@@ -116,8 +116,8 @@ func (l *sharedLook) isStale() bool {
 	}
 }
 
-// empty returns the *EmptyError of a caller without a token. RetryAfter is the estimated time until an
-// order lands for this caller.
+// The method empty returns the *EmptyError for a caller without a token. RetryAfter is the
+// estimated time until an order lands for this caller.
 func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	l := q.shareLook(ctx, r.Margin)
 	select {

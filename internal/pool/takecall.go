@@ -112,8 +112,8 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// answer converts the word and the value that take.lua replied to one waiter. The words are listed in
-// the header of take.lua.
+// The method answer converts the reply of take.lua for one waiter, a word and a value. The header
+// of take.lua lists the words.
 func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited answer) answer {
 	switch word {
 	case "token":
@@ -144,8 +144,8 @@ func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited ans
 	return answer{err: fmt.Errorf("pool: take answered %q", word)}
 }
 
-// token parses the list element of a token. If the waiter has no Idempotency-Key, the hand-out gets a
-// number, so that the token can be put back at most once.
+// The method token parses an element of the token list. If the waiter has no Idempotency-Key, the
+// hand-out gets a number, so that the token can be put back at most once.
 func (q *takeQueue) token(w *waiter, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)
 	token.Source = source

@@ -166,8 +166,8 @@ func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 		if w.limited == nil {
 			w.outcome = outcome
 		}
-		// If a call includes the waiter now, deliver removes the ticket. takeCall.admit skips a
-		// waiter without a ticket.
+		// If the call in flight includes the waiter, deliver removes the ticket. takeCall.admit
+		// skips a waiter without a ticket.
 		if !w.asked && w.arrival != "" {
 			q.unparkLocked(w)
 			q.departLocked(w)

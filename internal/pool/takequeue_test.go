@@ -108,7 +108,7 @@ func (d hanging) Write(b []byte) (int, error) {
 }
 
 // Callers without a token share a look for RetryAfter, and Redis hangs during this look. A caller
-// that hangs up leaves at once. The other callers still get the result.
+// that hangs up leaves immediately. The other callers still get the result.
 func TestHangingLooksBlockNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -140,7 +140,7 @@ func TestHangingLooksBlockNoCaller(t *testing.T) {
 }
 
 // RetryAfter estimates when an order lands for a caller that comes after all pending callers. It is
-// the median lead time less the age of this order.
+// the median lead time minus the age of that order.
 func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const median = 4 * time.Second
@@ -209,8 +209,8 @@ func TestRateNoLongerExplainsAWaitWithoutTokens(t *testing.T) {
 	})
 }
 
-// If a caller's wait ends or the caller hangs up, its ticket is removed at once. The removal does not
-// wait for the next poll.
+// If a caller's wait ends or the caller hangs up, its ticket is removed immediately. The removal
+// does not wait for the next poll.
 func TestTicketsLeaveWithTheirCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		over := make(chan struct{})

@@ -59,8 +59,8 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok boo
 }
 
 // call retries take.lua until the outcome is known, or until Redis refuses the call. After a second
-// without a reply the callers get redisdb.ErrDown, and the retries continue under the same number. If
-// a reply comes later, its tokens go back into the stock.
+// without a reply the callers get redisdb.ErrDown, and the retries continue with the same call
+// number. If a reply comes later, its tokens go back into the stock.
 func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false

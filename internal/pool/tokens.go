@@ -109,8 +109,8 @@ func (s *Tokens) endWaits() {
 	}
 }
 
-// spawn runs work in a goroutine for which Tokens.close waits. After Tokens.close, work does not run
-// and the result is false.
+// spawn runs the function work in a goroutine for which Tokens.close waits. After Tokens.close,
+// spawn does not run it and returns false.
 func (s *Tokens) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

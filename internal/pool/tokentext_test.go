@@ -8,9 +8,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// A token keeps the text that landed: in the stock, in a receipt and in a repeated take. The texts
-// include the text of a picture, JSON, and texts that look like parts of an element. If
-// Landing.Repeats is set, two tokens with the same text land.
+// The text of a landed token stays the same in the stock, in a receipt and in a repeated take. The
+// tested texts include the text of a picture, JSON, and texts that look like parts of a list
+// element. If Landing.Repeats is set, two tokens with the same text land.
 func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 	s, id := open(t, o), identity("texts")
 	n := 0

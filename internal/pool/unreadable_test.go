@@ -46,9 +46,9 @@ func (r *replica) replyToScript(n int, texts ...string) (replied func() bool) {
 	}
 }
 
-// If a reply does not match the script's header, the call returns an error. Except for Take, this
-// error is not redisdb.ErrDown. Such a reply deletes no figures of a guest. Heartbeat accepts any
-// texts as names of replicas, and LastLook ignores its reply.
+// If a reply does not match the script's header, the call returns an error. Take returns
+// redisdb.ErrDown; other calls return a different error. Such a reply deletes no figures of a
+// guest. Heartbeat accepts any texts as names of replicas, and LastLook ignores its reply.
 func TestUnreadableRepliesAreErrors(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestUnreadableOrdersHideNoOthers(t *testing.T) {
 	})
 }
 
-// An unreadable end of an order is removed and logged once. The other ends are returned.
+// An unreadable record of an ended order is removed and logged once. The other records are
+// returned.
 func TestUnreadableEndsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, ctx := newReplica(t), t.Context()
@@ -198,8 +199,8 @@ func TestUnreadableSalesAreErrors(t *testing.T) {
 	})
 }
 
-// If a key expires between two commands of a call, the call succeeds. A task then counts as free, and
-// the token of a first holder counts as dead.
+// If a key expires between two commands of a call, the call succeeds. A task then counts as
+// unclaimed, and the token of a first holder counts as dead.
 func TestKeysExpireBetweenTwoCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, ctx := newReplica(t), t.Context()
@@ -218,7 +219,7 @@ func TestKeysExpireBetweenTwoCommands(t *testing.T) {
 	})
 }
 
-// While the health check says that Redis is down, calls of the hot path fail at once.
+// While the health check says that Redis is down, calls of the hot path fail immediately.
 func TestCallsFailAtOnceDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplica(t)

@@ -20,12 +20,12 @@ type waiter struct {
 	holder       string // names this replica as a holder of a ticket that several replicas share; "" = no such ticket
 	once         string // Redis key of the Idempotency-Key; "" = no Idempotency-Key
 
-	// The serve loop owns came, which is the time of the caller's arrival. The zero time means that
+	// The serve loop owns the field came, the time of the caller's arrival. If the time is zero,
 	// onRequest is not called.
 	came time.Time
 
-	// The queue's mutex guards the following fields. While asked is set, only the serve loop uses
-	// arrival.
+	// The queue's mutex guards the following fields. While the field asked is set, only the serve
+	// loop uses the field arrival.
 	listeners []listener // the callers, in the order of their arrival
 	notices   []func()   // the callers' Request.Parked, until they are called
 	arrival   string     // time of the ticket in Redis; "" = no ticket
@@ -74,9 +74,9 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	if r.Parked != nil {
 		w.notices = []func(){r.Parked}
 	}
-	// The name of a ticket begins with the remaining life that its caller needs. So take.lua knows
-	// which tokens fit the tickets of other replicas. All callers with one Idempotency-Key share one
-	// ticket, even at different replicas.
+	// The name of a ticket begins with the minimum token life that its caller needs. So take.lua
+	// knows which tokens fit the tickets of other replicas. All callers with one Idempotency-Key
+	// share one ticket, even at different replicas.
 	switch {
 	case r.Idempotency != "":
 		key := onceName(r.Idempotency)

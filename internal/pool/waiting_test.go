@@ -212,8 +212,9 @@ func testTakesSurviveLostReplies(t *testing.T, o Options) {
 				request := Request{ID: id}
 				switch {
 				case n%5 == 0:
-					// A token stays with its key. The figures balance only if the caller repeats its
-					// request until it has the token, before the token dies.
+					// A token with an Idempotency-Key is kept for the key. The caller must get this
+					// token before it dies, or else the figures do not balance. So the caller
+					// repeats its request.
 					request.Idempotency, request.MinTTL = fmt.Sprintf("%d-%d", caller, n), 5*time.Second
 				case n%7 == 0:
 					request.Wait, request.MaxWaiting = 50*time.Millisecond, 100
@@ -271,8 +272,7 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > 400*time.Millisecond {
 		t.Fatalf("the next caller: %v after %v", err, time.Since(began))
 	}
-	// If Redis executes the look before the take, both tokens are still in stock, and one is then
-	// taken and returned.
+	// Two fresh tokens alone prove nothing, because Redis may execute the look before the take.
 	testkit.Within(t, 20*time.Second, "both tokens to be back", func() bool {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2 && got.Figures.Returned == 1
@@ -286,8 +286,8 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	}
 }
 
-// Redis hangs with a landing in its socket and executes it later. The token still has its true age
-// (promise 2 in docs/operating.md).
+// Redis hangs while a landing is in its socket, and executes the landing later. The token still has
+// its true age (promise 2 in docs/operating.md).
 func TestLateLandingsAreNoYounger(t *testing.T) {
 	address, process := redistest.Process(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("late")

@@ -22,12 +22,12 @@ const (
 // window that is already over, or that ends before it begins.
 //
 // If one window covers another, Warm keeps only the covering window, which begins no later, ends no
-// earlier and wants no fewer tokens. If a window covers another except for up to two seconds at
-// either end, the new window replaces the old one and spans both. An old window that wants more
-// tokens than the new one stays.
+// earlier and wants no fewer tokens. If only up to two seconds at either end are not covered, the
+// new window replaces the old one and spans both, unless the old one wants more tokens.
 //
-// Warm fails with ErrWindows and changes nothing if the identity has 100 other windows, or the caller
-// has its maximum number. Windows of callers with a limit do not count for a caller without a limit.
+// Warm fails with ErrWindows and changes nothing if the identity has 100 other windows, or the
+// caller already has its maximum number of windows. Windows of callers with a limit do not count
+// for a caller without a limit.
 func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)

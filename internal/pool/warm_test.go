@@ -26,8 +26,8 @@ func warm(t testing.TB, s *replica, id captcha.ID, windows ...Window) {
 }
 
 // checkWindows compares the stored windows with the wanted windows. The argument began is a time
-// before the windows were requested. The stored times may be shorter by the time that has passed
-// since began.
+// before the windows were requested. The stored durations may be shorter by up to
+// time.Since(began).
 func checkWindows(t testing.TB, got, want []Window, began time.Time) {
 	t.Helper()
 	late := time.Since(began) + 2*time.Millisecond

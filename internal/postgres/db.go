@@ -43,7 +43,7 @@ type DB struct {
 	state  string                    // the last logged state; "" = the server can be used; only for Run
 }
 
-// listening contains the channel on which Run listens, and the function that receives the
+// The type listening contains the channel on which Run listens, and the function that receives the
 // notifications.
 type listening struct {
 	channel string
@@ -119,7 +119,7 @@ type limitedConn struct {
 	limit time.Duration
 }
 
-// SetDeadline sets the deadline to the given time, but at most to now plus the limit.
+// SetDeadline sets the deadline to the given time, or to now + limit if the given time is later.
 // The zero time removes the deadline.
 func (c *limitedConn) SetDeadline(at time.Time) error {
 	if latest := time.Now().Add(c.limit); at.After(latest) {

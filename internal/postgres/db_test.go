@@ -143,8 +143,8 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// After a connection breaks, Run connects again at once, even after many breaks: each recovery resets
-// the pause to the shortest one.
+// After a connection breaks, Run connects again immediately, even after many breaks: each recovery
+// resets the pause to the shortest one.
 func testReconnectsSoon(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := openMigrated(t, address, postgrestest.Patience)

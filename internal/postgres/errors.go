@@ -17,8 +17,8 @@ import (
 var (
 	// ErrDown reports that the server does not respond or cannot execute the call now. A later attempt may succeed.
 	ErrDown = errors.New("postgres does not serve")
-	// ErrNoTable reports that a table of the schema was dropped. For such an error errors.Is also
-	// reports ErrDown.
+	// ErrNoTable reports that a table of the schema was dropped. According to errors.Is, such an
+	// error is also an ErrDown.
 	ErrNoTable = errors.New("a table of the schema does not exist")
 	// ErrNewer reports that a newer program has changed the schema of the database.
 	ErrNewer = errors.New("the database's schema is newer than this program")

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// allVersions is the result of versions after Migrate has applied all files.
+// allVersions is the result of the function versions after Migrate has applied all files.
 var allVersions = func() string {
 	var numbers []string
 	for i := range steps() {

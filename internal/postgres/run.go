@@ -147,8 +147,8 @@ func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, err
 }
 
-// within calls the function call with a context that ends after the limit, and translates the error of
-// call.
+// The function within runs the function call with a context that ends after the limit, and
+// translates its error.
 func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -22,7 +22,7 @@ func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err 
 }
 
 // Each calls the function row once for each row of a query. Before each call it scans the row into
-// the pointers in the list into.
+// the given pointers.
 func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
 	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow returns this error too
 	_, err := pgx.ForEachRow(rows, into, func() error {
@@ -32,8 +32,8 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
-// First scans the first row of a query into the pointers in the list into. It returns an error if the
-// query returns no row.
+// First scans the first row of a query into the given pointers. It returns an error if the query
+// returns no row.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
@@ -47,7 +47,7 @@ func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 
 // Do runs the function work in a transaction within the limit, and repeats the transaction if the
 // connection breaks. If the connection breaks during the commit, Do may repeat a transaction that the
-// server has committed. If this matters, work must detect it.
+// server has committed. If this matters, the function work must detect the repetition.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
 	return db.retry(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }

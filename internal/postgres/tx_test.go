@@ -209,7 +209,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 			t.Fatal(err)
 		}
 	}
-	// hears sends a notification repeatedly until each replica has received it.
+	// The function hears sends a notification repeatedly until each replica has received it.
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {

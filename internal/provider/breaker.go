@@ -54,8 +54,8 @@ type pause struct {
 	pollTurn time.Time // for an account fault: time of the next poll; an order that is about to expire may be polled earlier
 }
 
-// wait returns the time until Ready may grant a turn. This is the start of the next turn, or the
-// time at which Ready grants an unused turn again, whichever comes first.
+// wait returns the duration from the given time until Ready may grant a turn. Ready may grant the
+// next turn at its start, or an unused turn again after regrantAfter, whichever comes first.
 func (p *pause) wait(at time.Time) time.Duration {
 	wait := p.turn.Sub(at)
 	if !p.granted.IsZero() {
@@ -64,8 +64,8 @@ func (p *pause) wait(at time.Time) time.Duration {
 	return wait
 }
 
-// useTurn uses up the turn that Ready granted. If Ready granted no turn, useTurn uses up the next
-// turn, provided that the turn has started. useTurn returns false if it used up no turn.
+// useTurn uses up the turn that Ready granted. If Ready granted no turn, but the time for the next
+// turn has come, useTurn uses up that turn. Otherwise useTurn returns false.
 func (p *pause) useTurn(at time.Time) bool {
 	switch {
 	case !p.granted.IsZero():
@@ -177,7 +177,7 @@ type change struct {
 }
 
 // settle updates the state after a call, and sets the delay of the call's fault. It returns true if
-// the provider went down or up after the last reported change.
+// the provider has gone down or up since the last logged change.
 func (h *health) settle(e event) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,9 +270,9 @@ func (h *health) countLocked(e event) {
 	}
 }
 
-// slowLocked makes the provider busy for the delay of the fault. Each further fault increases the
-// delay. Only calls that were sent after the last delay has ended increase it, so that concurrent
-// calls count as one fault.
+// slowLocked marks the provider as busy until the delay of the fault has passed. Each further fault
+// increases the delay, if its call was sent after the previous delay had ended. So concurrent calls
+// count as one fault.
 func (h *health) slowLocked(e event) {
 	f := e.fault
 	base := f.Delay

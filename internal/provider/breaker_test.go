@@ -228,7 +228,8 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	})
 }
 
-// Ready grants an unused probe again after 5 s. Without a grant, a submit is made in the next turn.
+// Ready grants an unused probe again after 5 s. Even if the caller does not ask Ready, one submit
+// is made in the next turn.
 func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})
@@ -328,8 +329,8 @@ func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 		if n := strings.Count(j.String(), "provider down"); n != 1 {
 			t.Errorf("the fault is logged %d times", n)
 		}
-		// During an outage that only another replica observed, a submit uses up the turn too. The
-		// first proper answer ends the outage.
+		// During an outage, a submit uses up the turn, even if only another replica observed the
+		// outage. The first proper answer ends the outage.
 		c.Adopt(context.Background(), outageFrom(time.Now()))
 		wantState(t, c, StateDown, "timeout")
 		waitReady(t, c)
@@ -352,8 +353,8 @@ func outageFrom(at time.Time) *Fault {
 	return &Fault{Kind: FaultOutage, Code: "timeout", Since: at, Next: at.Add(outageFor), Every: outageFor}
 }
 
-// A probe reads the balance at once, even during an account fault or an outage. It allows the next
-// submit.
+// A probe reads the balance immediately, even during an account fault or an outage. It allows the
+// next submit.
 func TestAProbeIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{Balance: true})

@@ -287,8 +287,8 @@ func isRefusal(code string) bool {
 // anyProfile gives the meaning of error codes when the service is unknown.
 var anyProfile, _ = profileNamed(generic)
 
-// answers returns the token of the pingback and the parts of the token. No error may contain any of
-// these texts.
+// The method answers returns the token of the pingback and the parts of the token. No error may
+// contain any of these texts.
 func (f callbackFields) answers() []string {
 	all := []string{f["token"], f["code"]}
 	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {

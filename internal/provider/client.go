@@ -187,8 +187,8 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 	return a.text, err
 }
 
-// Poll requests the token of a task that was bought for the identity id. The error is ErrNotReady,
-// an *Error, or the error of ctx.
+// Poll requests the token of a task that was bought for the given identity. The error is
+// ErrNotReady, an *Error, or the error of ctx.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
 	q := c.speak.poll(task, id)
 	q.answers = id.Type

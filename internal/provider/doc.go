@@ -11,17 +11,17 @@
 // # Adding a service
 //
 // A service that speaks one of the two protocols needs only a profile. Add the profile's name to
-// Profiles and profileNamed, and the word of the profile to the key `profile` in targets/set.go.
-// Also add the codes that have a different meaning at this service, and the pace.
+// Profiles, to profileNamed, and to the words of the key `profile` in targets/set.go. Also add the
+// codes that have a different meaning at this service, and the pace.
 //
 // A type for a new protocol implements the interface `protocol` (client.go). Use tasks.go as the
 // model. The methods that make requests return a query, and the functions that parse replies return
 // an answer. The Client does the rest: circuit breaker, secrets and error classes.
 //
 // A new protocol also needs an API constant in this package and in targets/set.go, and a case in
-// New. Check the pace (profiles.go) and ReportWindow (report.go) for the protocol too. If poold
-// itself should serve the new protocol, add a parser of its requests to package wire. A new row in
-// the table `dialects` (hostile_test.go) tests the protocol with every hostile reply.
+// New. Check whether the pace (profiles.go) and ReportWindow (report.go) suit the protocol. If
+// poold itself should serve the new protocol, add a parser of its requests to package wire. A new
+// row in the table `dialects` (hostile_test.go) tests the protocol with every hostile reply.
 //
 // A new type of CAPTCHA needs a row in wire.legacyMethods and in wire.taskNames, and its fields in
 // legacyFields and Task. If the solution is not a single token, the type also needs a case in

@@ -135,7 +135,7 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	return h.changeLocked()
 }
 
-// probeNow allows the next submission at once.
+// probeNow allows the next submission immediately.
 func (h *health) probeNow(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +164,7 @@ var knownFaults = map[string]struct{ does, remedy string }{
 	"ERROR: 1005":              {bansMachine, "wait until the ban ends, and raise providers.NAME.poll_interval"},
 }
 
-// Several codes report the following faults.
+// Each of the following faults has more than one code.
 const (
 	emptyBalance   = "reports an empty balance"
 	refusesKey     = "refuses the key"

@@ -65,7 +65,7 @@ func (nobody) Callback(string)       {}
 func (nobody) DeadLetter(string)     {}
 func (nobody) Report(string, string) {}
 
-// newFleet starts n replicas that keep the targets.
+// newFleet starts n replicas with the given targets.
 func newFleet(t *testing.T, n int, api, profile string, options simulated.Options, list ...targets.Target) *fleet {
 	t.Helper()
 	options.Key, options.Ledger, options.Seed = "key", true, 1

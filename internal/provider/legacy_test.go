@@ -57,7 +57,7 @@ func TestLegacyOtherCalls(t *testing.T) {
 	}
 }
 
-// These texts are outcomes in the tables of replies.
+// In the tables of replies, these texts stand for outcomes.
 const (
 	unknown  = "(unknown)"   // the submit counts as bought
 	capacity = "(capacity)"  // the poll must be repeated

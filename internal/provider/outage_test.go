@@ -136,7 +136,7 @@ func TestAnOutageIsProbedEachTenSeconds(t *testing.T) {
 	})
 }
 
-// While a trial call is in flight, other calls are refused with a delay.
+// While a trial call is in flight, every other call fails with an error that contains a delay.
 func TestOnlyOneTrialIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})

@@ -134,7 +134,7 @@ func commonFaults() map[string]fault {
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
-	case profile == otherPoold: // another poold may have a token ready at once, and polls are cheap
+	case profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
 		return time.Second, 2 * time.Second
 	case t == captcha.Image:
 		return 5 * time.Second, 5 * time.Second

@@ -103,7 +103,7 @@ func busyCode(profile, code string) bool {
 }
 
 // A refused target is probed after 1, 2, 4 … minutes. It recovers when the service accepts the
-// target again. A resume at any replica starts a probe at once.
+// target again. A resume at any replica starts a probe immediately.
 func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
@@ -257,7 +257,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if collected != 0 || books.Failed != 0 || books.Lost < int64(bought) || books.Spent != books.Lost*1e6 {
 					t.Errorf("%d collected; want all lost, and their prices spent: %+v", collected, books)
 				}
-				// Each task is polled at least twice, but not more often than once per slow poll.
+				// There are at least two polls per bought task, and at most four polls per order.
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}

@@ -138,7 +138,7 @@ func TestAnswersToReports(t *testing.T) {
 			if s := c.State(time.Now()); s.Kind != row.state {
 				t.Errorf("%s: the provider is %+v", row.reply, s)
 			}
-			// While the account is paused, it is not called again.
+			// After a fault of the account, the client sends no further report.
 			if want := map[bool]int{true: 1, false: outageAfter + 1}[row.state == StateDown]; w.count() != want {
 				t.Errorf("%s: %d calls, want %d", row.reply, w.count(), want)
 			}

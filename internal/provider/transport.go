@@ -75,7 +75,7 @@ type trouble struct {
 
 func (t *trouble) Error() string { return t.code }
 
-// words returns the code and, if known, the cause.
+// The method words returns the code of the trouble and, if known, its cause.
 func (t *trouble) words() string {
 	if t.why == "" {
 		return t.code
@@ -143,8 +143,8 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
 	case q.leaksSecret(a.text):
-		// Neither a task id, because it is logged, nor a token may contain the key or the secret of
-		// a pingback.
+		// A token must not contain the key or the secret of a pingback. The same is true for a task
+		// id, because it is logged.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
 	if containsSecret(a.userAgent, q.secrets) {
@@ -174,8 +174,8 @@ func containsSecret(text string, secrets []captcha.Secret) bool {
 	})
 }
 
-// minSecretPiece is the minimum length, in bytes, of the pieces of a secret for which replies are
-// searched. Shorter pieces could occur in harmless texts.
+// minSecretPiece is the minimum length, in bytes, of the pieces of secrets that the client looks
+// for in replies. Shorter pieces could occur in harmless texts.
 const minSecretPiece = 16
 
 // pingbackSecrets returns a pingback's URL, and those pieces of its path and query that may be

@@ -101,8 +101,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// rawServer calls the function handle for each connection, with a function next that reads the next
-// request on the connection. It also counts the requests.
+// rawServer calls the function handle for each connection. The argument next of handle is a
+// function that reads the next request on the connection. rawServer also counts the requests.
 func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	l := listen(t)

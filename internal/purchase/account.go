@@ -235,8 +235,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// noteAnswer records whether a submit had an answer. It returns true if this differs from the
-// previous submit.
+// noteAnswer records whether a submit had an answer. It returns true if only one of this submit and
+// the previous submit had an answer.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -290,8 +290,8 @@ func TestStrandedOrdersExpire(t *testing.T) {
 	})
 }
 
-// Without a configured account, an order that was not submitted, or whose outcome is unknown, ends
-// in the same way as with one.
+// An order that was not submitted, or whose outcome is unknown, ends in the same way whether or not
+// its account is configured.
 func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

@@ -215,8 +215,8 @@ func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 	})
 }
 
-// An adopted order takes a slot of its account, even beyond the concurrency. Every end of the order
-// frees the slot.
+// An adopted order takes a slot of its account, even beyond the concurrency. The slot becomes free
+// however the order ends.
 func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		for range 3 {

@@ -101,8 +101,8 @@ func (s *Server) cluster(t testing.TB) string {
 	}
 	s.giveFolder(t, dir)
 	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// The rename makes the complete folder visible at once. If several processes rename at the same
-	// time, one process succeeds.
+	// The rename makes the complete folder visible in one step. If several processes rename at the
+	// same time, one process succeeds.
 	half, err := os.MkdirTemp(filepath.Dir(made), "half")
 	if err != nil {
 		t.Fatal(err)
@@ -192,8 +192,8 @@ func (s *Server) launch(t testing.TB) {
 	}
 }
 
-// serves waits until the server accepts connections, and returns true. It returns false if the server exits or the
-// deadline passes.
+// The method serves waits until the server accepts connections, and returns true. It returns false if the server exits
+// or the deadline passes.
 func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
 	t.Helper()
 	for time.Now().Before(deadline) {
@@ -213,7 +213,7 @@ func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time
 	return false
 }
 
-// Stop stops the server at once, like pg_ctl stop -m immediate. The server's data stays.
+// Stop stops the server immediately, like pg_ctl stop -m immediate. The server's data stays.
 func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
 
 // Kill kills each process of the server with SIGKILL.
@@ -234,8 +234,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.Up(t)
 }
 
-// end sends a signal to the main process and waits until this process has ended. The server's other
-// processes end too.
+// The method end sends a signal to the main process and waits until this process has ended. The
+// server's other processes end too.
 func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if s.process == nil {

@@ -56,8 +56,8 @@ func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 // new connections. A connection that was silent once stays silent.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
 
-// Close(true) makes the Thief close each new connection at once, and each old connection at its next
-// request. Close(false) ends this for new connections.
+// Close(true) makes the Thief close each new connection immediately, and each old connection at its
+// next request. Close(false) ends this for new connections.
 func (f *Thief) Close(on bool) { f.closed.Store(on) }
 
 func (f *Thief) carry(client net.Conn, address string) {

@@ -90,8 +90,8 @@ func (s *Service) SetFaults(faults ...Fault) {
 	s.faults.Store(&armed)
 }
 
-// serveFaults handles PUT /faults. It replaces the faults in force by a JSON list of Fault. An
-// invalid list changes nothing.
+// serveFaults handles PUT /faults. The body is a JSON list of Fault, which replaces the faults in
+// force. An invalid list changes nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPut {
 		w.WriteHeader(http.StatusMethodNotAllowed)

@@ -44,9 +44,9 @@ type Options struct {
 	Threads   int     // maximum number of tasks in flight; 0 = no limit, and threadsinfo is not offered
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
-	// Seed makes lead times, failures, tokens, ids and the calls that faults select repeatable. If
-	// Seed is 0, each Service draws a random seed, so that it does not know task ids from an earlier
-	// process.
+	// Seed is the seed of all random choices: lead times, failures, tokens, ids, and the calls on
+	// which faults act. If Seed is 0, each Service draws a random seed, so that it does not know
+	// task ids from an earlier process.
 	Seed uint64
 
 	UserAgent string // user agent in a solution whose order has none; "" = none

@@ -36,7 +36,8 @@ type ThreadsAnswer struct {
 	Free    int `json:"free_threads"`
 }
 
-// Say returns a response in the requested form: v as JSON, or the plain text.
+// Say returns a response in the form that the caller requested: either v as JSON, or the plain
+// text.
 func (f Form) Say(text string, v any) Reply {
 	if f.JSON {
 		return JSON(v)

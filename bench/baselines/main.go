@@ -36,7 +36,7 @@ func main() {
 	os.Exit(1)
 }
 
-// bareHandler returns a handler that responds with a text from another goroutine.
+// bareHandler returns a handler that gets a text from another goroutine and responds with it.
 func bareHandler() http.Handler {
 	body := []byte(strings.Repeat("x", answerBytes))
 	asked := make(chan chan []byte)

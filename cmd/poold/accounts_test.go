@@ -31,7 +31,7 @@ func (w *world) killUnderWay(t testing.TB) {
 	p.waitForDeath(5 * time.Second)
 }
 
-// edit replaces the text old in the configuration file by the text with.
+// edit replaces one text in the configuration file by another text.
 func (w *world) edit(t testing.TB, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(w.config)

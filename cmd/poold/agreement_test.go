@@ -20,11 +20,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// These are the largest accepted differences between a daemon and its simulation. Over 60 seeds of
-// these demands, the standard deviation of one simulation is 3.7 % of the waste and 0.6 percentage
-// points of the hit rate. The standard deviation of the difference between one run and the mean of
-// ten simulations is 1.05 times as large. A busy machine also delays solves: ten processes on two
-// cores cost 4.2 percentage points of the hit rate.
+// These are the largest accepted differences between a daemon and its simulation. In 60 simulations
+// of these demands with different seeds, the standard deviation is 3.7 % for the waste and 0.6
+// percentage points for the hit rate. A run is compared with the mean of ten simulations, which
+// makes both deviations 1.05 times as large. A busy machine also delays solves: ten processes on
+// two cores cost 4.2 percentage points of the hit rate.
 const (
 	mostHitsApart  = 0.06 // as a share of the requests
 	mostWasteApart = 0.15 // as a share of the simulation's waste
@@ -38,8 +38,9 @@ const (
 	crowdSeed   = 5                // seed of the first target's demand; this seed and the following seeds give a high demand
 	crowdSlots  = 64               // number of the provider's threads for each target, more than needed
 	crowdDemand = 70 * time.Second // length of the demand
-	// crowdIdle ends the buying after the last request. Without this limit the daemon and the
-	// simulation would continue to buy for one or two minutes, because a further burst could come.
+	// crowdIdle is the value of idle_after, which ends the buying after the last request. Without
+	// this limit the daemon and the simulation would continue to buy for one or two minutes,
+	// because a further burst could come.
 	crowdIdle = 15 * time.Second
 	// number of simulations of each target; a simulation is cheap, but a run of the daemon is
 	// expensive

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// After a replica has stopped, the other replicas know all its hand-outs to a key, including the
-// last one.
+// After a replica has stopped, the other replicas list all tokens that it handed out to a key,
+// including the last token.
 func TestEveryReplicaKnowsTheAuditOfAStoppedOne(t *testing.T) {
 	t.Parallel()
 	const key = "audit-of-a-test-0123456789"

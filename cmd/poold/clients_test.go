@@ -77,7 +77,7 @@ func (p *process) callLegacy(path string, fields ...string) string {
 	return string(body)
 }
 
-// submit submits the identity of the target ts and returns the id of the task.
+// submit sends a submit for the identity of the target named ts and returns the id of the task.
 func (p *process) submit() string {
 	p.t.Helper()
 	said := p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")

@@ -93,9 +93,9 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	// The start fails for each of these addresses. One is open to the network, which the checks of
-	// the file refuse. The other is in use, so the daemon cannot bind it. The error names the
-	// address, which shows where the address came from.
+	// The start fails for two addresses: one is open to the network, so the checks of the file
+	// refuse it, and one is in use, so the daemon cannot bind it. The error shows which of the two
+	// addresses the daemon used.
 	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)

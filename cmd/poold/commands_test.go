@@ -158,7 +158,7 @@ func TestReference(t *testing.T) {
 }
 
 // The tree of commands does not depend on the process. It ignores the arguments of the process, and
-// reads the environment only through the function lookup.
+// reads the environment only through the given function.
 func TestTreeReadsNothingGlobal(t *testing.T) {
 	os.Args = append(os.Args, "--no-such-flag")
 	defer func() { os.Args = os.Args[:len(os.Args)-1] }()
@@ -172,8 +172,8 @@ func TestTreeReadsNothingGlobal(t *testing.T) {
 	}
 }
 
-// The flags of one run of the function run do not affect the next run. The flag --version works
-// without other arguments.
+// The flags of one command line do not affect the next command line in the same process. The flag
+// --version works without other arguments.
 func TestRunsAreApart(t *testing.T) {
 	if code, stdout, _ := runCommand(t, nil, "--version"); code != 0 || !strings.HasPrefix(stdout, "poold dev, commit ") {
 		t.Errorf("exit %d: %s", code, stdout)

@@ -65,7 +65,7 @@ func TestDocsNameFlagsAndCommands(t *testing.T) {
 	}
 }
 
-// Prose has short lines. Tables, examples and links may have longer lines.
+// A line of prose has at most 120 characters. Lines of tables, examples and links may be longer.
 func TestDocsAreWrapped(t *testing.T) {
 	const most = 120
 	inside := false

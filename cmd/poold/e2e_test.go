@@ -151,7 +151,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("%d tasks at once for a concurrency of 60", end.Totals.PeakInFlight)
 	}
 	for _, name := range []string{"login", "checkout"} {
-		// Every order filled the depth or replaced a token that was taken.
+		// Every order was placed to reach the depth at first, or to replace a token that was taken.
 		served := p.target(name)
 		if n := int64(bought(end, identities[name])); n > 20+served.Hits+served.Waited {
 			t.Errorf("%s: %d tokens were bought for a depth of 20 and %d served", name, n, served.Hits+served.Waited)

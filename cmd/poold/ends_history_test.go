@@ -24,7 +24,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	o.Faults = []simulated.Fault{
 		{On: simulated.Submit, When: on("refused"), Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"},
 		{On: simulated.Submit, When: on("lost"), Kind: simulated.Drop, Accepted: true},
-		// Tasks whose id ends in 1 never become ready, according to the polls.
+		// For a task whose id ends in 1, every poll answers that the task is not ready.
 		{On: simulated.Poll, When: func(c simulated.Call) bool { return strings.HasSuffix(c.Task, "1") }, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"},
 	}
 	service := httptest.NewServer(simulated.New(o))

@@ -68,7 +68,8 @@ func startStoryCallers(s *everyFault) *storyCallers {
 	return c
 }
 
-// loop runs a caller that sends requests to the replicas in turn, with pauses, until end is called.
+// loop runs a caller that sends requests to the replicas in turn, with pauses, until the method end
+// is called.
 func (c *storyCallers) loop(pause time.Duration, asks func(i int, p *process)) {
 	c.all.Go(func() {
 		for i := 0; ; i++ {

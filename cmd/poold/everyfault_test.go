@@ -40,8 +40,9 @@ type everyFault struct {
 	callers  *storyCallers
 }
 
-// Besides the target login, the file has the targets refusable and small. The service refuses the
-// site key of refusable for a while. The budget of small is lower than its demand.
+// The file has three targets, named "login", "refusable" and "small". For a while the service
+// refuses the site key of the target "refusable". The budget of the target "small" is lower than
+// its demand.
 const (
 	smallKey     = "1x00000000000000000000CC"
 	smallBudget  = 12
@@ -239,7 +240,7 @@ func (s *everyFault) makeReadOnly() {
 }
 
 // freeze stops PostgreSQL while a shared solve ends. In Redis, an entry about an ended order waits
-// for the history. freeze replaces this entry by a value of another program.
+// for the history. freeze replaces this entry by a value that poold did not write.
 func (s *everyFault) freeze() {
 	ended := s.historyKey(guestIdentity("frozen"))
 	s.redis.Del(s.Context(), ended) // the key must not exist yet; only this fault uses its identity
@@ -260,8 +261,8 @@ func (s *everyFault) freeze() {
 		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
 	})
 	s.server.Freeze()
-	// The entry about the end of the solve waits in Redis for the history. The test renames the key
-	// of this entry.
+	// The entry about the ended solve waits in Redis until the history stores it. The test renames
+	// the key of this entry.
 	waits := time.Now().Add(8 * time.Second)
 	for s.redis.Exists(s.Context(), ended).Val() == 0 && time.Now().Before(waits) {
 		s.wait(50 * time.Millisecond)
@@ -292,8 +293,7 @@ func (s *everyFault) freeze() {
 	}
 }
 
-// historyKey returns the Redis key of the entries about an identity's ended orders that wait for
-// the history.
+// historyKey returns the Redis key under which an identity's ended orders wait for the history.
 func (s *everyFault) historyKey(id captcha.Identity) string {
 	return "world:ended:{" + string(id.ID()) + "}"
 }

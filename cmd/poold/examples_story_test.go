@@ -108,7 +108,7 @@ func (s *story) add(text string) {
 	}
 }
 
-// merge copies the values of the mapping from into the mapping into, recursively.
+// merge copies the values of one mapping into another mapping, recursively.
 func merge(into, from map[string]any) {
 	for name, value := range from {
 		inner, is := value.(map[string]any)
@@ -159,8 +159,8 @@ func (s *story) console(b block) {
 	}
 }
 
-// program runs a program. If the program begins with a comment that names a file, it is only stored
-// in this file.
+// program runs a program. If the program begins with a comment that names a file, the program is
+// not run, but stored in this file.
 func (s *story) program(b block, with string) {
 	s.t.Helper()
 	if name := fileComment.FindStringSubmatch(b.text); name != nil {
@@ -262,7 +262,7 @@ func shapeDifference(shown, printed string) string {
 	return ""
 }
 
-// shapeOf returns the words of a line. It replaces all words with a digit by the same word.
+// shapeOf returns the words of a line. It replaces each word that contains a digit by "0".
 func shapeOf(line string) string {
 	all := strings.Fields(line)
 	for i, word := range all {
@@ -283,8 +283,8 @@ func fields(text string) []string {
 	return slices.Compact(names)
 }
 
-// blocksOf finds each block with the words after its fence. A command in notRun is omitted with all
-// its lines.
+// blocksOf finds each block, and the words that follow its opening fence. A command in notRun is
+// omitted with all its lines.
 func TestExamplesAreFound(t *testing.T) {
 	const page = "text\n```sh\ndocker build \\\n  .\npoold status\n```\n\n- a list\n  ```yaml add\n  a: 1\n  ```\n```js\n// a.js\n```\n"
 	blocks := blocksOf("docs/operating.md", page)

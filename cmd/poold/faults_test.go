@@ -44,7 +44,7 @@ func startFaulty(t *testing.T, concurrency, depth int) (service string, replica 
 }
 
 // Four replicas start at the same time on an empty Redis. Together they keep the depth, not four
-// times the depth, and observe the provider's concurrency.
+// times the depth, and never exceed the provider's concurrency.
 func TestReplicasKeepOneDepth(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -73,8 +73,8 @@ func TestReplicasKeepOneDepth(t *testing.T) {
 	}
 }
 
-// requestAndHangUp requests a token and hangs up when the duration patience has passed since the
-// given moment. It reports whether the daemon sent a token nevertheless. It closes only its own
+// requestAndHangUp requests a token, waits for the given moment and then for the given duration,
+// and hangs up. It reports whether the daemon sent a token nevertheless. It closes only its own
 // direction of the connection, so that it can still receive data from the daemon.
 func requestAndHangUp(t *testing.T, p *process, query string, moment <-chan struct{}, patience time.Duration) (received bool) {
 	t.Helper()
@@ -100,8 +100,8 @@ func requestAndHangUp(t *testing.T, p *process, query string, moment <-chan stru
 	return strings.HasPrefix(string(answer), "HTTP/1.1 200 ")
 }
 
-// Callers of two replicas hang up while they wait, and while the response of a slow Redis with
-// their token is in flight. Every solved token reaches a caller or the stock.
+// Callers of two replicas hang up while they wait, and while a slow Redis sends the reply that
+// contains their token. Every solved token reaches a caller or the stock.
 func TestHangingUpOverHTTP(t *testing.T) {
 	// The first exchange on a new connection takes three times the delay. This time must be far
 	// below one second, the timeout of an exchange.

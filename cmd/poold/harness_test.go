@@ -41,11 +41,11 @@ const (
 type program func(t testing.TB, args ...string) *exec.Cmd
 
 // poold runs the test binary as poold, so that nothing else is compiled. The daemon has the race
-// detector if the tests have it. Tests of many goroutines in one daemon run with the race detector:
-// callers at tokens and at /solve, reloads, callbacks, operators, stops and other replicas. Other
-// tests count purchases while processes die, Redis is down or the service misbehaves. They look for
-// lost money, not for races. These tests run without the race detector (testkit.WithoutRace), so
-// that their many processes cost half as much.
+// detector if the tests have it. The race detector runs in tests of one daemon that does many
+// things at the same time, such as hand-outs, solves, reloads, callbacks, changes by operators and
+// stops. Other tests count purchases while processes die, Redis is down or the service misbehaves.
+// They look for lost money, not for races. These tests run without the race detector
+// (testkit.WithoutRace), so that their many processes cost half as much.
 func poold(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return alone(os.Args[0], args)
@@ -297,8 +297,8 @@ func (p *process) metrics() map[string]float64 {
 	return values
 }
 
-// balance checks the equation of the ledger with the figures of /metrics. It returns the number of
-// bought tokens.
+// balance checks that the figures of /metrics satisfy the equation of the ledger. It returns the
+// number of bought tokens.
 func (p *process) balance() int {
 	p.t.Helper()
 	m := p.metrics()

@@ -151,8 +151,8 @@ func (k keeper) reader() historyapi.Store {
 	return k.store
 }
 
-// audit returns the writer, the reader and the source of the health of the audit. All three results
-// are nil if no audit is kept.
+// audit returns three parts of the audit: its writer, its reader, and the source of its health. All
+// three are nil if no audit is kept.
 func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth) {
 	if k.auditor == nil {
 		return nil, nil, nil
@@ -160,7 +160,7 @@ func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth)
 	return k.auditor, k.store, k.auditor
 }
 
-// recorder returns the reader of the arrivals. It returns nil if no history is kept.
+// recorder returns the source of the recorded arrivals, or nil if no history is kept.
 func (k keeper) recorder() historyapi.Arrivals {
 	if k.arrivals == nil {
 		return nil

@@ -141,7 +141,7 @@ type stage struct {
 	end   context.CancelFunc // cancels the context of all parts
 }
 
-// start runs each part in a goroutine. If a part returns an error, start calls the function failed.
+// start runs each part in a goroutine. If a part returns an error, start calls the given function.
 func start(ctx context.Context, failed func(), parts ...part) *stage {
 	ctx, end := context.WithCancel(ctx)
 	s := &stage{end: end}

@@ -25,7 +25,7 @@ const (
 
 func main() {
 	// The first signal stops the daemon in stages and restores the default handling of signals. A
-	// second signal therefore kills the process at once.
+	// second signal therefore kills the process immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)

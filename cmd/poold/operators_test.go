@@ -110,8 +110,8 @@ func TestAdaptiveOverReplicas(t *testing.T) {
 	if hits < 70 {
 		t.Errorf("%d of 120 requests found a token", hits)
 	}
-	// A new target has a credit of 15 tokens. Each of the 120 requests added up to three tokens to
-	// the credit.
+	// A new target has a credit of 15 tokens. Each of the 120 requests increased the credit by at
+	// most three tokens.
 	const atFirst = 15
 	if n := replicas[1].target("login").Credit; n < 2*atFirst {
 		t.Errorf("the credit is %g", n)

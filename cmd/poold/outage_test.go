@@ -89,8 +89,8 @@ targets:
 				t.Errorf("%d tokens of the other target in %v", taken, took)
 			}
 			after := service.Totals()
-			// A response that poold cannot interpret leaves an order with an unknown outcome. There
-			// are at most 3 of these orders at a time, the depth, and each ends after 3 s.
+			// A response that poold cannot interpret leaves an order with an unknown outcome. At
+			// most 3 such orders exist at a time, because the depth is 3. Each ends after 3 s.
 			if n := after.ByAction[simulated.Submit] - before.ByAction[simulated.Submit]; n > taken+20 {
 				t.Errorf("%d submits in 12 s for %d tokens of the other target", n, taken)
 			}
@@ -160,8 +160,8 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 }
 
 // Redis is gone for ten seconds under load. The first calls get a 503 within a second, and later
-// calls get a 503 at once. Nothing is bought. Within two seconds after Redis is back, tokens are
-// handed out. The test runs alone, because it measures tenths of a second.
+// calls get a 503 immediately. Nothing is bought. Within two seconds after Redis is back, tokens
+// are handed out. The test runs alone, because it measures tenths of a second.
 func TestRedisIsGoneUnderLoad(t *testing.T) {
 	testkit.WithoutRace(t)
 	address, network := cuttable(t)

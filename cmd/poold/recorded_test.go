@@ -95,7 +95,7 @@ func TestSimulateFromHistory(t *testing.T) {
 		}
 	}
 
-	// When the daemon has stopped, the requests to it are recorded.
+	// Once the daemon has stopped, the history contains all requests that the daemon got.
 	asked := time.Now()
 	for range 3 {
 		if _, status, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=0s"); err != nil || status != 200 && status != 503 {
@@ -116,7 +116,7 @@ func TestSimulateFromHistory(t *testing.T) {
 }
 
 // The simulation begins at the start of the recorded period. The target's windows are the windows
-// of that day. The amount spent per day is an average over the whole period.
+// of the recorded day. The amount spent per day is an average over the whole period.
 func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	testkit.WithoutRace(t)
 	answer := ""

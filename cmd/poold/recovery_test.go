@@ -81,7 +81,7 @@ func (w *world) start(t testing.TB, env ...string) *process {
 	return startPoold(t, w.config, "", env...)
 }
 
-// sales returns the provider's sales, as a map from the hash of the token.
+// sales returns the provider's sales, as a map whose keys are the hashes of the tokens.
 func sales(books simulated.Ledger) map[string]simulated.Sale {
 	byToken := map[string]simulated.Sale{}
 	for _, sale := range books.Sales {
@@ -170,7 +170,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 			living := w.start(t)
 			door.setReplicas(living)
 			w.atRest(t, living, 30*time.Second)
-			// Only one order runs at a time, so that the kill interrupts only this step.
+			// Only one order runs at a time, so that the kill interrupts only the tested step.
 			dying := w.start(t, crashAt(step.point, 1))
 			door.setReplicas(dying, living)
 			first, code, err := dying.take(t.Context(), http.DefaultClient, "login", "")
@@ -271,9 +271,9 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	t.Logf("bought %d, sold %d, handed out %d, in stock %d, lost %d", bought, books.Totals.Submitted, served, s.Fresh, s.Lost)
 }
 
-// A fifth of the submits are accepted, but their responses are lost. Without callbacks, the bought
-// orders never exceed the wanted orders plus the orders with an unknown outcome. With callbacks all
-// bought orders are collected.
+// The provider accepts all submits, but a fifth of its responses are lost. Without callbacks, the
+// bought orders never exceed the wanted orders plus the orders with an unknown outcome. With
+// callbacks all bought orders are collected.
 func TestLostSubmitAnswers(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

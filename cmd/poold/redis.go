@@ -21,8 +21,8 @@ const embeddedTick = 50 * time.Millisecond
 type embeddedRedis struct{ *miniredis.Miniredis }
 
 // openRedis returns the address of the configured Redis. If the file selects the embedded Redis,
-// openRedis also starts it and returns it in the result own. The caller must close own. Otherwise own
-// is nil.
+// openRedis also starts this Redis and returns it, and the caller must close it. Otherwise the
+// second result is nil.
 func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
 	redis.SetLogger(backend.RedisLog{Log: log})
 	if !wanted.Embedded() {

@@ -14,9 +14,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// BenchmarkRollingReplacement replaces three replicas under load, one after another, by the binary
-// in POOLD_OTHER and then back, b.N times. If this variable is not set, it uses the same binary. It
-// fails if a token is lost, handed out twice, or bought and not counted.
+// BenchmarkRollingReplacement replaces three replicas under load, one after another. The new
+// replicas run the binary that the environment variable POOLD_OTHER names, or the same binary if
+// the variable is not set. Then the benchmark replaces them by the first binary again. It does all
+// this b.N times, and fails if a token is lost, handed out twice, or bought and not counted.
 func BenchmarkRollingReplacement(b *testing.B) {
 	other := poold
 	if path := os.Getenv("POOLD_OTHER"); path != "" {

@@ -139,7 +139,7 @@ type orders struct {
 }
 
 // newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
-// It binds the port first, so that the start fails at once if the port is in use.
+// It binds the port first, so that the start fails early if the port is in use.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
 	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// When a reload replaces the simulated provider by a real service, nothing is bought there for a
-// target with `simulated_only: true`. This holds for the depth, a warm window, `on_empty: solve`
-// and POST /solve for its identity. Each refusal and the status give the reason.
+// When a reload replaces the simulated provider by a real service, poold buys nothing from this
+// service for a target with `simulated_only: true`. This holds for the depth, a warm window,
+// `on_empty: solve` and POST /solve for its identity. Each refusal and the status give the reason.
 func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	t.Parallel()
 	service := simulated.New(simulated.Options{Ledger: true, Median: 50 * time.Millisecond})
@@ -50,8 +50,8 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 		t.Errorf("the status is %+v", at)
 	}
 
-	// The service sells tokens for the other target, so it would also have sold tokens for this
-	// one.
+	// The service sells tokens for the other target. So it would also have sold tokens for the
+	// target with `simulated_only: true`.
 	testkit.Within(t, 20*time.Second, "tokens of the other target", func() bool { return p.target("mine").Fresh == 2 })
 	for _, sale := range service.Sold() {
 		if sale.Identity.Sitekey != "mine" {

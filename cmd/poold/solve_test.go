@@ -140,8 +140,8 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 				}
 				first := w.start(t, env...)
 				replicas := []*process{first, w.start(t), w.start(t)}
-				// The first caller sends its request early, so that it has the claim before the
-				// other callers send theirs.
+				// The first caller sends its request early, so that it already has the claim when
+				// the other callers send their requests.
 				begun := make(chan *solvers, 1)
 				go func() { begun <- ask(t, replicas, 1, same(guest("shared", sharing)), noHeaders) }()
 				time.Sleep(300 * time.Millisecond)
@@ -245,7 +245,8 @@ func TestSharersHangUp(t *testing.T) {
 	hangUp(200, "all", time.Second)
 	time.Sleep(2500 * time.Millisecond)
 	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
-	// The token is in the pool, or it was already taken for the claim, which has no caller.
+	// The token is in the pool, or the claim has already taken it although no caller waits for the
+	// claim.
 	if err != nil || code != http.StatusOK || a.Source != "pool" && a.Source != "solve" {
 		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
 	}
@@ -311,8 +312,8 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 			others++
 		}
 	}
-	// Every fourth slot may go to a target. The 8 allows for bids that were already being served
-	// when the callers came.
+	// Every fourth slot may go to a target. The limit is higher by 8, because some bids were
+	// already being served when the callers came.
 	if guests != 20 || others > 20/3+8 {
 		t.Errorf("%d slots went to targets while 20 callers waited, %d to these", others, guests)
 	}
@@ -370,8 +371,8 @@ func TestAGuestBecomesATarget(t *testing.T) {
 	p.balance()
 }
 
-// With on_empty: solve, tokens are bought for callers until the budget is used up. Callers after
-// that are refused at once. The callers whose orders are in flight still get their tokens.
+// With on_empty: solve, tokens are bought for callers until the budget is used up. Later callers
+// are refused immediately. The callers whose orders are in flight still get their tokens.
 func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{target: `, on_empty: solve, budget: {per_day: 3}`})

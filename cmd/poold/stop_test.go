@@ -43,7 +43,8 @@ func (c connection) send(path string) {
 	}
 }
 
-// read reads a response. The result last reports whether the server closes the connection after it.
+// read reads a response. The second result reports whether the server closes the connection after
+// this response.
 func (c connection) read() (status int, last bool) {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.answers, nil)
@@ -110,8 +111,8 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 }
 
-// A caller that waits for a token when the stop starts gets a 503 at once. Neither the caller's wait
-// of 60 s nor the drain limit delays the end of the daemon.
+// A caller that waits for a token when the stop starts gets a 503 immediately. Neither the caller's
+// wait of 60 s nor the drain limit delays the end of the daemon.
 func TestPendingCallersOfAStop(t *testing.T) {
 	t.Parallel()
 	slow := quick()

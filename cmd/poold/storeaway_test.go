@@ -172,8 +172,8 @@ func TestTheStoreIsAway(t *testing.T) {
 }
 
 // BenchmarkTheStoreIsAway runs two daemons side by side. The store of one daemon is dead,
-// throttling, or needs a second for each operation. Later this store recovers. Each order must then
-// be recorded, or counted as dropped because of a limit.
+// throttling, or needs a second for each operation. Later this store recovers. In the end, each
+// order must be recorded, or counted as dropped because of a limit.
 func BenchmarkTheStoreIsAway(b *testing.B) {
 	for _, fault := range storeFaults {
 		b.Run(fault.name, func(b *testing.B) {

@@ -91,8 +91,8 @@ func TestRefillPageHasAVerdict(t *testing.T) {
 	}
 }
 
-// In the JSON output, three fields contain the money, and no other field depends on the price. In
-// the text output, one line contains the money.
+// In the JSON output, three fields contain amounts of money, and no other field depends on the
+// price. In the text output, only one line contains amounts of money.
 func TestSimulatedMoney(t *testing.T) {
 	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")

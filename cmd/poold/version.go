@@ -2,8 +2,8 @@ package main
 
 import "runtime/debug"
 
-// Release builds and the Dockerfile set version and revision by the linker flags -ldflags "-X
-// main.version=… -X main.revision=…".
+// Release builds and the Dockerfile set the variables version and revision by the linker flags
+// -ldflags "-X main.version=… -X main.revision=…".
 var version, revision = "dev", ""
 
 // commit returns the commit from which this binary was built. The result is the variable revision

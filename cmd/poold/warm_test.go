@@ -113,9 +113,9 @@ func TestWarmWindowToCome(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	const tokens = 4
-	// Until lead times are known, a target expects a lead time of about first_poll + poll_interval,
-	// and plans with at most 1.86 times this sum, which is 1.7 s. The actual lead time is 0.6 s,
-	// because of the first poll.
+	// Until lead times are known, a target expects a lead time of about 0.9 s, the sum of
+	// first_poll and poll_interval. It plans with at most 1.86 times this sum, that is, with 1.7 s.
+	// The actual lead time is 0.6 s, because of the first poll.
 	w := newWorld(t, punctual(200*time.Millisecond), terms{
 		depth: 8, pace: "first_poll: 600ms, poll_interval: 300ms", target: ", refill: adaptive",
 	})

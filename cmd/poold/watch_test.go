@@ -189,8 +189,8 @@ func onTerminal(t *testing.T, env map[string]string, until string, args ...strin
 }
 
 // On a terminal the status has colours, unless NO_COLOR is set. Each status replaces the previous
-// one on the screen, and is cut to the size of the terminal. No text of a token or a document can
-// change the terminal.
+// one on the screen, and is cut to the size of the terminal. Control characters in a token or in a
+// document do not reach the terminal.
 func TestTerminal(t *testing.T) {
 	d := &watchedDaemon{polled: someStatus}
 	server := httptest.NewServer(d)

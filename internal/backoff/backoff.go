@@ -27,7 +27,7 @@ func (d Doubling) Pause(n int) time.Duration {
 // returns the error of ctx.
 func (d Doubling) Wait(ctx context.Context, n int) error { return Sleep(ctx, d.Pause(n)) }
 
-// Around returns a random duration near d. The share is the maximum difference from d, relative to d.
+// Around returns a random duration that differs from d by at most the given share of d.
 func Around(d time.Duration, share float64) time.Duration {
 	most := time.Duration(float64(d) * share)
 	return d - most + UpTo(2*most+1)
@@ -41,8 +41,8 @@ func UpTo(d time.Duration) time.Duration {
 	return rand.N(d) //nolint:gosec // G404: no secret depends on the random number
 }
 
-// Sleep returns nil after d, or the error of ctx if ctx ends earlier. Sleep also checks ctx if d is
-// not positive.
+// Sleep returns nil after the duration d, or the error of ctx if ctx ends earlier. Sleep checks ctx
+// even if d is not positive.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

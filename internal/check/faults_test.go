@@ -66,8 +66,8 @@ func TestDiffReportsAWrongAddress(t *testing.T) {
 	}
 }
 
-// If a client refuses the settings of a service, the command prints one line about it, without
-// secrets. It still tries the other services.
+// If a client refuses the settings of a service, the command prints one line about this fault,
+// without secrets. It still tries the other services.
 func TestLiveTriesAllServices(t *testing.T) {
 	dynamotest.NoCredentials(t)
 	service := simulated.New(simulated.Options{Threads: 3, Faults: []simulated.Fault{{On: simulated.Threads, Kind: simulated.Status, Status: 500}}})

@@ -116,8 +116,8 @@ func tryTable(ctx context.Context, wanted targets.History) (text string, err err
 	return fmt.Sprintf("the table %s is ready", wanted.Table), nil
 }
 
-// tryProvider reads the balance of the account at a provider. If the service sells threads, it also
-// reads the number of threads, and accepts a balance of 0.
+// tryProvider reads the balance of the account at a provider. If the service sells threads,
+// tryProvider also reads the number of threads, and accepts a balance of 0.
 func tryProvider(ctx context.Context, p targets.Provider) (text string, err error) {
 	if p.API == targets.APISimulated {
 		return "simulated, no site accepts its tokens", nil

@@ -29,8 +29,8 @@ type Purchases struct {
 	currency  targets.Currency
 }
 
-// Assumes returns a clause with the conditions under which poold buys as many solves as String says,
-// or "" if poold buys nothing.
+// Assumes returns a clause with the conditions under which poold buys the maximum that the method
+// String describes, or "" if poold buys nothing.
 func (p Purchases) Assumes() string {
 	if p.hour == 0 {
 		return ""

@@ -31,9 +31,9 @@ type change struct {
 	// polls the status until this function returns true, for at most outcomeTime. If the function is
 	// nil, the command reads the status once.
 	decided func(before, after *status.TargetDetail) bool
-	// The function text returns a line that describes the change. The arguments are the target before
-	// and after the change; nil means that the target is unknown, for instance because the key may not
-	// read the status.
+	// text is a function that returns a line about the change. Its arguments are the target before
+	// and after the change; nil means that the target is unknown, for instance because the key may
+	// not read the status.
 	text func(before, after *status.TargetDetail) string
 }
 
@@ -63,7 +63,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 	return command
 }
 
-// awaitOutcome polls the status of the target after the change until it shows the outcome.
+// awaitOutcome polls the status of the target after the change until the status shows the outcome.
 func (c change) awaitOutcome(ctx context.Context, daemon *Client, target string, before *status.TargetDetail) (*status.TargetDetail, []byte, error) {
 	for until := time.Now().Add(outcomeTime); ; {
 		after, body, err := readTarget(ctx, daemon, target)

@@ -19,8 +19,8 @@ import (
 )
 
 // runChange runs a command that changes a target. Until the change, the daemon answers each status
-// request with the state before. After the change, it answers with the elements of after, one by
-// one, and repeats the last element.
+// request with the first of the given states. After the change, it answers with the other states,
+// one by one, and repeats the last state.
 func runChange(t *testing.T, command func(*Console) *cobra.Command, args []string, before status.Target, after ...status.Target) (printed string, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -130,8 +130,8 @@ func flagError(command *cobra.Command, err error) error {
 	var names []string
 	command.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if letters, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "="); len(letters) > 1 {
-		// The argument has one dash, so pflag read its letters as short flags. pflag treated a
-		// leading h as --help, so the letters may lack it.
+		// The argument has one dash, so pflag read its letters as short flags. pflag treated an h
+		// at the start as --help, so the h may be missing from the letters.
 		for _, name := range []string{letters, "h" + letters} {
 			if command.Flags().Lookup(name) != nil {
 				return UsageError(fmt.Sprintf("a flag has two dashes: --%s", name))

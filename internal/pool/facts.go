@@ -28,8 +28,8 @@ type Facts struct {
 	Unpriced   bool  `json:"unpriced,omitempty"` // stored form only: whether the price is PriceUnknown
 }
 
-// encode returns the stored form of an order's facts. If price is PriceUnknown, the stored form says
-// so.
+// encode returns the stored form of an order's facts. If the argument price is PriceUnknown, the
+// stored form says so.
 func (f Facts) encode(price int64) string {
 	f.Type, f.Enterprise, f.Unpriced = f.Identity.Type, f.Identity.Enterprise, price < 0
 	f.Identity.Type, f.Identity.Enterprise = "", false

@@ -125,8 +125,8 @@ func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	}
 }
 
-// All holders of a ticket get the failure, at each replica. A later caller with the same key does not
-// get it.
+// All holders of a ticket get the failure, at each replica. A later caller with the same key does
+// not get the failure.
 func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 	o.Prefix = "test-told together"
 	one, two, id := open(t, o), open(t, o), identity("told together")

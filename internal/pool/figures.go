@@ -27,7 +27,7 @@ func fieldsByName() map[string]int {
 	return named
 }
 
-// counter returns a pointer to the counter at this field index.
+// The method counter returns a pointer to the counter at this field index.
 func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
@@ -66,7 +66,8 @@ func (s *Stock) Days(today time.Time) []Day {
 	return list
 }
 
-// note records the figures at the start of a day. The argument day is the number of days since 1970.
+// note records the figures at the start of a day. The argument day is the number of days since
+// 1970.
 func (s *Stock) note(day int64, figures string) {
 	if s.dayStarts == nil {
 		s.dayStarts = map[int64]string{}
@@ -74,7 +75,7 @@ func (s *Stock) note(day int64, figures string) {
 	s.dayStarts[day] = figures
 }
 
-// plus returns f + sign * g, counter by counter.
+// The method plus returns f + sign * g, counter by counter.
 func (f Figures) plus(g Figures, sign int64) Figures {
 	for _, field := range counters {
 		*f.counter(field) += sign * *g.counter(field)
@@ -103,7 +104,7 @@ func dayOf(field string) (day int64, is bool) {
 // minuteNames are the names of the counters that look.lua keeps for each minute, in the stored order.
 var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "solved"}
 
-// Period has the counters of minuteNames for a minute or an hour.
+// Period contains the counters of minuteNames, for one minute or one hour.
 type Period struct {
 	At      time.Time // start of the period
 	Figures Figures

@@ -115,8 +115,8 @@ func (r *returns) putBack(t Token) error {
 	return err
 }
 
-// next removes the first n tokens from an identity's queue and returns the following token. If the
-// queue is then empty, the result is false and putBackAll ends.
+// The method next removes the first n tokens from an identity's queue and returns the following
+// token. If the queue is then empty, the result is false and putBackAll ends.
 func (r *returns) next(id captcha.ID, n int) (pendingReturn, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

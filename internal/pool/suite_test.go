@@ -201,7 +201,7 @@ func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Du
 	return values
 }
 
-// place places an order and fails if Place refuses it.
+// The function place places an order and fails if Place refuses it.
 func place(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	placeOrder(t, s, Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})

@@ -35,8 +35,8 @@ func (q *takeQueue) serve() {
 	}
 }
 
-// next collects the callers of the next call. If no call is needed now, c is nil and pause is the
-// time until the next poll for the pending callers. If the queue is empty, ok is false.
+// The method next collects the callers of the next call. If no call is needed, c is nil and pause
+// is the time until the next poll for the pending callers. If the queue is empty, ok is false.
 func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,9 +58,9 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok boo
 	return nil, 0, false
 }
 
-// call retries take.lua until the outcome is known, or until Redis refuses the call. After a second
-// without a reply the callers get redisdb.ErrDown, and the retries continue with the same call
-// number. If a reply comes later, its tokens go back into the stock.
+// The method call retries take.lua until the outcome is known, or until Redis refuses the call.
+// After a second without a reply the callers get redisdb.ErrDown, and the retries continue with the
+// same call number. If a reply comes later, its tokens go back into the stock.
 func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false
@@ -121,7 +121,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	}
 }
 
-// fail answers the callers of a call, and all other callers in the queue, with redisdb.ErrDown.
+// The method fail answers all callers of the call and of the queue with redisdb.ErrDown.
 func (q *takeQueue) fail(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

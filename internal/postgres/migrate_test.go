@@ -41,7 +41,8 @@ func TestFilesAreNumberedInOrder(t *testing.T) {
 	}
 }
 
-// failing wraps a database so that the n-th statement of its transactions fails with an error.
+// The type failing wraps a database so that the n-th statement of its transactions fails with an
+// error.
 type failing struct {
 	beginner
 	n   *int

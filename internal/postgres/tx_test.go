@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// scratch returns a migrated database with a table of numbers.
+// The function scratch returns a migrated database with a table of numbers.
 func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string) {
 	t.Helper()
 	address = server.Database(t)

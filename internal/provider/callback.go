@@ -246,7 +246,7 @@ func (f callbackFields) callback() (Callback, error) {
 	return c, nil
 }
 
-// refusal returns the service's error code for a failed task, and "" for a solved task.
+// The method refusal returns the service's error code for a failed task, and "" for a solved task.
 func (f callbackFields) refusal() (string, error) {
 	word := f["errorcode"]
 	switch id := f["errorid"]; {
@@ -297,8 +297,8 @@ func (f callbackFields) answers() []string {
 	return all
 }
 
-// fault returns the error for an error code. The text of the error never contains a token that came
-// together with the code.
+// The method fault returns the error for an error code. The text of the error never contains a
+// token that came together with the code.
 func (f callbackFields) fault(word string) *Error {
 	e := &Error{Class: Task}
 	known, meaning, ok := anyProfile.meaning(word)

@@ -26,7 +26,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error message on a machine that lacks the server.
+// The constant missing is the error message on a machine that lacks the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
 // Password is the superuser's password on every server. It is long and rare, so that a test can search

@@ -94,7 +94,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	return t, ""
 }
 
-// draw randomly chooses the due time of a task and whether the task is unsolvable.
+// The method draw randomly chooses the due time of a task and whether the task is unsolvable.
 func (o *Options) draw(t *task) (due time.Time, failed bool) {
 	lot := randomOf(t.lot, lotStream)
 	lead := time.Duration(float64(o.Median) * math.Exp(o.Sigma*lot.NormFloat64()))
@@ -112,8 +112,8 @@ type outcome struct {
 	task  task // a copy; zero for an unknown number
 }
 
-// poll counts a poll and returns the outcome of the task. For an unknown number the outcome
-// contains an error code.
+// The method poll counts a poll and returns the outcome of the task. For an unknown number the
+// outcome contains an error code.
 func (b *books) poll(number int64, at time.Time) outcome {
 	b.mu.Lock()
 	b.advanceLocked(at)
@@ -146,8 +146,8 @@ func (b *books) lookLocked(number int64, at time.Time) outcome {
 	return outcome{task: *t}
 }
 
-// report records a report about a solved task, or returns an error code. Each task accepts only one
-// report.
+// The method report records a report about a solved task, or returns an error code. Each task
+// accepts only one report.
 func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()

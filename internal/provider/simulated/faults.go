@@ -108,7 +108,7 @@ func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// fault returns the fault that acts on a call, or nil if the call does not fail.
+// The method fault returns the fault that acts on a call, or nil if the call does not fail.
 func (s *Service) fault(c Call) *armedFault {
 	for _, one := range *s.faults.Load() {
 		if one.hits(c) {
@@ -169,8 +169,8 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	}
 }
 
-// sleep waits until the channel has a value. It returns false if the caller disconnects or the
-// service is closed first.
+// The method sleep waits until the channel delivers a value. It returns false if the caller
+// disconnects or the service is closed first.
 func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	select {
 	case <-after:

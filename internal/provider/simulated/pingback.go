@@ -44,8 +44,8 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// ping starts a goroutine that delivers the pingback of a task at the task's due time. The argument
-// at is the time of the sale.
+// The method ping starts a goroutine that delivers the pingback of a task at the task's due time.
+// The argument at is the time of the sale.
 func (s *Service) ping(t *task, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +76,8 @@ func (s *Service) deliver(t *task) {
 	}
 }
 
-// call delivers one pingback. The error never contains the URL, because the URL may contain a
-// secret of the caller.
+// The method call delivers one pingback. The error never contains the URL, because the URL may
+// contain a secret of the caller.
 func (s *Service) call(ctx context.Context, o outcome) error {
 	r, err := pingRequest(ctx, o, s.opts)
 	if err != nil {

@@ -15,8 +15,8 @@ const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token computes the text of a task's solution. The same task always gives the same text, so the
-// service need not store the text.
+// The method token computes the text of a task's solution. The same task always gives the same
+// text, so the service need not store the text.
 func (t *task) token(opts *Options) string {
 	switch t.identity.Type {
 	case captcha.Image:

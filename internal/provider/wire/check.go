@@ -88,7 +88,8 @@ func SplitProxy(text string) (p Proxy, ok bool) {
 	return p, true
 }
 
-// text returns the proxy in the form of captcha.Identity.Proxy: [user:password@]host:port.
+// The method text returns the proxy in the form of captcha.Identity.Proxy:
+// [user:password@]host:port.
 func (p Proxy) text() string {
 	address := net.JoinHostPort(p.Address, p.Port.String())
 	if p.Login != "" {

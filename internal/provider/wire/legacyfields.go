@@ -115,8 +115,8 @@ func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, 
 	return form, nil
 }
 
-// text formats the value of the field for a form. An empty text means that the form omits the
-// field.
+// The method text formats the value of the field for a form. An empty text means that the form
+// omits the field.
 func (f legacyField) text() string {
 	n := 0
 	switch at := f.ptr.(type) {
@@ -143,8 +143,8 @@ func (f legacyField) text() string {
 	return strconv.Itoa(n)
 }
 
-// read parses a text into the identity's field, and reports whether the text is valid. Some clients
-// send booleans as the JavaScript words true and false.
+// The method read parses a text into the identity's field, and reports whether the text is valid.
+// Some clients send booleans as the JavaScript words true and false.
 func (f legacyField) read(text string) bool {
 	var err error
 	var valid bool

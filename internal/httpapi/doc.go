@@ -43,7 +43,7 @@
 //	compatapi   the protocols of the solving services
 //
 // All areas share two packages: delivery sends tokens to callers and receives their reports; kernel
-// has the types for calls, callers and problems, and the readers of requests.
+// has the types for calls, callers and problems, and the functions that read requests.
 //
 // # Invariants
 //

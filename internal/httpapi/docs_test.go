@@ -21,8 +21,8 @@ func docsPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocsNameEveryRoute: docs/api.md lists each route with the required scope, except the files of
-// the status page.
+// TestDocsNameEveryRoute: docs/api.md lists each route with its required scope. The routes for the
+// files of the status page are not listed.
 func TestDocsNameEveryRoute(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
 	for _, route := range new(areas).table() {
@@ -61,7 +61,7 @@ func TestDocsNameEveryField(t *testing.T) {
 }
 
 // TestDocsHelpInEveryState: docs/operating.md contains a remedy for each state of a target, and for
-// each code of an empty pool.
+// each problem code of a request that gets no token.
 func TestDocsHelpInEveryState(t *testing.T) {
 	text := docsPage(t, "operating.md")
 	states := []string{refill.OK, status.StateIdle, refill.Paused, refill.Starved, refill.Budget, refill.Refused}

@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(discardLogger{})
-	// After a response that did not wait for the whole body, net/http closes the connection half a
-	// second later. The check for leaked goroutines does not wait that long.
+	// If a handler responds before it has read the whole body, net/http closes the connection half a
+	// second after the response. The check for leaked goroutines does not wait that long.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
@@ -68,10 +68,11 @@ func (f *fakeConfig) Reload(ctx context.Context, _ string) error { return f.relo
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
-	// before is called with the name of each call before the call goes to the store. If before returns
-	// an error, the call fails with this error. nil = no-op.
+	// The function before is called with the name of each call, before the call goes to the store. If
+	// before returns an error, the call fails with this error. nil = no-op.
 	before func(ctx context.Context, call string) error
-	// taken is called after the store has removed a token and before the take returns. nil = no-op.
+	// The function taken is called after the store has removed a token and before the take returns.
+	// nil = no-op.
 	taken func(ctx context.Context)
 	short bool                           // surveys omit one target
 	away  error                          // the error of the first target in surveys; nil = none
@@ -95,7 +96,7 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 	return w.before(ctx, call)
 }
 
-// guard makes a call, unless the test lets the call fail.
+// guard makes a call, unless the test wants the call to fail.
 func (w *watchedStock) guard(ctx context.Context, call string, do func() error) error {
 	if err := w.called(ctx, call); err != nil {
 		return err
@@ -199,7 +200,8 @@ func (w *watchedStock) countTakes() (int, pool.Request) {
 	return len(w.requests), w.requests[len(w.requests)-1]
 }
 
-// countCalls returns the number of calls with these names. Without names, all calls count.
+// countCalls returns the number of calls with these names. Without names, it returns the number of
+// all calls.
 func (w *watchedStock) countCalls(names ...string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +214,7 @@ func (w *watchedStock) countCalls(names ...string) int {
 	return n
 }
 
-// failCalls makes calls with this name fail with err. If err is nil, they succeed again.
+// failCalls makes calls with this name fail with err. If err is nil, the calls succeed again.
 func (w *watchedStock) failCalls(name string, err error) {
 	w.before = func(_ context.Context, call string) error {
 		if call == name {
@@ -246,8 +248,8 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	return store
 }
 
-// repeated repeats a call while it fails with ErrDown: on a busy machine a call may take longer
-// than its limit of a second.
+// repeated makes a call again while the call fails with ErrDown, because on a busy machine a call
+// may exceed its limit of a second.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
 		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {
@@ -269,8 +271,8 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
 	return ref
 }
 
-// landToken lands the token of an order, with a life of 120 s less its age. The text of the token
-// contains the order's id, because the stock detects repeated texts.
+// landToken lands the token of an order. The remaining life of the token is 120 s minus the given
+// age. The text of the token contains the order's id, because the stock detects repeated texts.
 func (w *watchedStock) landToken(t testing.TB, ref pool.Ref, age time.Duration) {
 	t.Helper()
 	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
@@ -295,7 +297,7 @@ func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Stoc
 	return stock
 }
 
-// putBack waits until n tokens were returned, and then returns the stock.
+// putBack waits until n tokens are back in the stock, and then returns the state of the stock.
 func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "tokens without a receiver are back", func() bool {

@@ -100,7 +100,8 @@ func historyReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
-// explainEmpty returns a problem with the reason for the missing token and the time for a retry.
+// explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
+// is ready and the time until a retry.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
 	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(kernel.Jitter(unknownLead))

@@ -20,7 +20,7 @@ import (
 )
 
 // TestErrorsOfATakeHaveCodeAndRetry: each error of a take has its own status and code. If a retry
-// can help, there is a Retry-After.
+// can help, the response has the header Retry-After.
 func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
@@ -64,7 +64,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 }
 
 // checkProblem checks that a response is a problem with the common form, and that the body contains
-// these parts.
+// the given parts.
 func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string, parts ...string) {
 	t.Helper()
 	a.check(t, name, status, parts...)
@@ -144,7 +144,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 }
 
 // TestBudgetRetryIsTheNextPurchase: if a budget is used up, Retry-After is the time until the next
-// purchase, never less.
+// possible purchase.
 func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {

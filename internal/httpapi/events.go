@@ -15,8 +15,8 @@ import (
 type Events interface {
 	// Note adds an event. It does not block.
 	Note(e events.Event)
-	// Recent returns at most limit events, the newest first. If before is not "", Recent returns only
-	// events that are older than the event with this ID.
+	// Recent returns at most the given number of events, the newest first. If the argument before is
+	// not "", Recent returns only events that are older than the event with this ID.
 	Recent(ctx context.Context, limit int, before string) ([]events.Event, error)
 }
 
@@ -35,8 +35,8 @@ type eventRoutes struct{ list Events }
 // eventID matches the ID of an event.
 var eventID = regexp.MustCompile(`^[1-9][0-9]{0,15}$`)
 
-// recent is GET /events: the newest events, or the newest before a given event. A key that is
-// limited to some targets gets the events of these targets only.
+// recent is GET /events: the newest events, or the newest of the events that are older than a given
+// event. A key that is limited to some targets gets the events of these targets only.
 func (e eventRoutes) recent(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	values, err := kernel.ReadValues(r.URL.RawQuery, "limit", "before")
 	if err != nil {

@@ -34,7 +34,7 @@ func reset(t *testing.T, conn *net.TCPConn) {
 	noError(t, errors.Join(conn.SetLinger(0), conn.Close()))
 }
 
-// requestLine is the beginning of a request for a token, with the Host.
+// requestLine is the beginning of a request for a token, up to the header Host.
 const requestLine = "GET /pool/staging-login/token?wait=20s HTTP/1.1\r\nHost: localhost\r\n"
 
 // TestTokenOfALeavingCallerReturnsOnce: a token for a caller that is hanging up returns to the
@@ -92,7 +92,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 }
 
 // checkGivenBack checks how many tokens were returned. The argument had is the number of fresh
-// tokens before the hand-out, and back is the number of expected returns.
+// tokens before the hand-out. The argument back is the number of expected returns.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
@@ -102,7 +102,7 @@ func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 }
 
 // TestCallerThatHangsUpTakesNothing: if the stock notices the hang-up before it removes a token, it
-// keeps the token. There is no return and no response.
+// keeps the token. No token is then returned, and no response is sent.
 func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
@@ -124,7 +124,8 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	}
 }
 
-// brokenConn is a connection that fails after it has written the number of bytes in room.
+// brokenConn is a connection that writes a limited number of bytes and then fails. The field room
+// is the number of bytes that it can still write.
 type brokenConn struct {
 	net.Conn
 	room int
@@ -208,7 +209,7 @@ func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
 }
 
 // TestHangUpsNeitherLoseNorRepeatTokens: callers hang up at random moments. No token is both
-// received and returned.
+// received by a caller and returned to the stock.
 func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const callers = 60

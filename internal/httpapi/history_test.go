@@ -25,7 +25,7 @@ func cursorOf(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%s", p.Ended.UnixMilli(), p.ID))
 }
 
-// ofOrder returns the id of order n of a test.
+// ofOrder returns the id of the n-th order of a test.
 func ofOrder(n int) pool.Ref {
 	return pool.Ref{Order: fmt.Sprintf("ORDER%03d", n), Identity: "0123456789abcdef0123456789abcdef"}
 }
@@ -205,8 +205,8 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	})
 	slices.Reverse(entries)
 	checkPages(entries, map[string]int{"/history/key/ci": 3, "/history/key/ci?limit=1000": 1, "/history/key/ci?limit=13": 10, "/history/key/ci?limit=129": 2})
-	// From the time day on, 40 orders ended in each of three milliseconds, and ten orders in the
-	// fourth millisecond.
+	// Beginning with the constant day, 40 orders ended in each of three milliseconds. In the fourth
+	// millisecond, ten orders ended.
 	second := day.Add(time.Millisecond)
 	for query, n := range map[string]int{
 		"from=" + second.Format(time.RFC3339Nano):                          90,
@@ -231,7 +231,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	}
 }
 
-// isContiguous reports whether ids is a part of want without a gap.
+// isContiguous reports whether the list ids is a contiguous part of the list want.
 func isContiguous(want, ids []string) bool {
 	if len(ids) == 0 {
 		return true
@@ -273,8 +273,8 @@ func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	}
 }
 
-// TestLimitedKeySeesItsHistory: on each route of the history, a key with globs sees only the
-// targets of the file that its globs include.
+// TestLimitedKeySeesItsHistory: on each route of the history, a key with globs sees only those
+// targets of the configuration file that its globs include.
 func TestLimitedKeySeesItsHistory(t *testing.T) {
 	keys := allKeys()
 	keys[2].Targets = []string{"other-*"} // for a key whose globs include no target, no store is queried
@@ -381,8 +381,8 @@ func keysOf(t *testing.T, object any) (keys []string) {
 	return keys
 }
 
-// TestCSVHasTheColumnsOfTheJSON: the columns are the fields of the JSON response. No cell is a
-// spreadsheet formula.
+// TestCSVHasTheColumnsOfTheJSON: the columns of the CSV are the fields of the JSON response. No
+// cell is a spreadsheet formula.
 func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	r, formula := solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", 0)

@@ -13,7 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// entryOf returns entry n of a test, for a key and a target, at the given time after the constant day.
+// entryOf returns the n-th audit entry of a test, for a key and a target. The time of the entry is
+// the given duration after the constant day.
 func entryOf(n int, key, target string, action history.Action, later time.Duration) history.Entry {
 	e := history.Entry{
 		ID: strings.Repeat("A", 24) + string(rune('A'+n/26)) + string(rune('A'+n%26)), At: day.Add(later),

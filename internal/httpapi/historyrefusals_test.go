@@ -67,7 +67,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	}
 }
 
-// withReason is an error with a method Reason that differs from its text.
+// withReason is an error whose method Reason returns another text than the method Error.
 type withReason struct{ error }
 
 func (withReason) Reason() string  { return "the disk is full" }

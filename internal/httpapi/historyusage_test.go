@@ -25,15 +25,16 @@ func (d *daemon) addOrder(t *testing.T, n, back int, target, owner string, how h
 	d.writeRecords(t, r)
 }
 
-// keepFor sets history.keep so that the history begins a little earlier than the given number of
-// days before day.
+// keepFor sets history.keep. The history then begins a little earlier than the given number of days
+// before the constant day.
 func (d *daemon) keepFor(days int) {
 	set := *d.config.Current()
 	set.History.Keep = time.Since(day.Truncate(24*time.Hour).AddDate(0, 0, -days)) + time.Hour
 	d.config.set.Store(&set)
 }
 
-// TestAmountsHaveTheCurrency: the answers with amounts of money name the currency of the file.
+// TestAmountsHaveTheCurrency: each answer that contains an amount of money also contains the
+// currency of the configuration file.
 func TestAmountsHaveTheCurrency(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Currency = "USD"
@@ -47,8 +48,8 @@ func TestAmountsHaveTheCurrency(t *testing.T) {
 	}
 }
 
-// TestUsageAddsOrdersByOwnerOrTarget: figures of orders are summed by owner or by target, over all
-// days or by day.
+// TestUsageAddsOrdersByOwnerOrTarget: the figures of orders are summed for each owner or for each
+// target, either over all days or for each day.
 func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.keepFor(30)
@@ -81,7 +82,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 			line("2026-01-01", "", "a", figures(2, 1, 0, 0, 0, 1, 18250, "0.00598")), line("2026-01-01", "", "b", figures(2, 0, 0, 1, 1, 0, 0, "0")),
 			line("2026-01-02", "", "a", discarded), line("2026-01-02", "", "b", solved),
 		}},
-		// The figures cover whole days, even if from and to are within a day.
+		// The figures cover whole days, even if the parameters `from` and `to` are times within a day.
 		{keyAll, "by=target&from=2026-01-01T23:59:59Z&to=2026-01-02T00:00:01Z", "target", "2026-01-01", "2026-01-02", []string{
 			line("", "/solve", "b", refused), line("", "checkout", "a", figures(2, 0, 1, 0, 0, 1, 18250, "0.00598")), line("", "checkout", "b", solved),
 			line("", "staging-login", "a", solved), line("", "staging-login", "b", failed),
@@ -91,7 +92,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 			line("2026-01-01", "staging-login", "a", solved), line("2026-01-01", "staging-login", "b", failed),
 		}},
 		{keyAll, "by=target&from=2025-12-31&to=2026-01-01", "target", "2025-12-31", "2025-12-31", nil},
-		// A limited key sees the figures of its targets in the file.
+		// A limited key sees the figures of those of its targets that are in the configuration file.
 		{keyStaging, "by=owner&from=2025-12-20&to=2026-01-03", "owner", "2025-12-20", "2026-01-02", []string{line("", "", "a", solved), line("", "", "b", failed)}},
 		{keyStaging, "by=target&from=2025-12-20&to=2026-01-03", "target", "2025-12-20", "2026-01-02", []string{line("", "staging-login", "a", solved), line("", "staging-login", "b", failed)}},
 	} {
@@ -179,8 +180,8 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 }
 
 // TestCostsAddUp: an order has a cost if the service solved the order or may have solved it. The
-// prices of the records in CSV add up to the sums of the day and of the usage. An unknown price is
-// never 0.
+// prices of the records in CSV add up to the sums in the responses for the day and for the usage.
+// An unknown price is never 0.
 func TestCostsAddUp(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.keepFor(30)

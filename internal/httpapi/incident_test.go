@@ -58,12 +58,13 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 		t.Errorf("not in each row, a green ready, or the providers below:\n%s", page)
 	}
 
-	// After a take the target wants a token and cannot get one.
+	// After the take, poold must buy another token for the target but cannot.
 	d.ask(t, "GET", "/pool/staging-signup/token")
 	if rows = show(); rows[2].State != refill.Starved || rows[2].Reason != why {
 		t.Errorf("%+v", rows[2])
 	}
-	// If a target has its own reason, its row shows this reason, as the responses to callers do.
+	// If a target has a reason of its own, its row shows this reason. The responses to callers contain
+	// the same reason.
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
 	noError(t, d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}))
@@ -72,8 +73,8 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 		equal(t, rows[i].Name, rows[i].State+" "+rows[i].Reason, want)
 	}
 
-	// If Redis is down, the rows say so. The alarm about the providers comes after the alarm about the
-	// store.
+	// If Redis is down, each row says that Redis is down. The alarm about the providers comes after
+	// the alarm about the store.
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.OK}
 	d.stock.redis.SetDown(true)
 	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
@@ -82,7 +83,7 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 	}
 }
 
-// TestBusyProviderIsNotAnOutage: while one provider is up, there is no outage, even if this
+// TestBusyProviderIsNotAnOutage: there is no outage while at least one provider is up, even if this
 // provider is busy.
 func TestBusyProviderIsNotAnOutage(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -100,7 +101,7 @@ func TestBusyProviderIsNotAnOutage(t *testing.T) {
 	}
 }
 
-// TestIdleTargetDoesNotAlarm: a target that wants nothing because it has no callers is idle, and
+// TestIdleTargetDoesNotAlarm: a target that needs no tokens because it has no callers is idle, and
 // its row shows no alarm.
 func TestIdleTargetDoesNotAlarm(t *testing.T) {
 	for name, c := range map[string]struct {

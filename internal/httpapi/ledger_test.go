@@ -10,8 +10,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestMetricsAccountForEveryToken: the metrics alone account for every bought token, by the
-// equation in docs/metrics.md.
+// TestMetricsAccountForEveryToken: the equation in docs/metrics.md holds for the metrics, so the
+// metrics alone show what became of every bought token.
 func TestMetricsAccountForEveryToken(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	target := d.target("staging-login")
@@ -41,7 +41,8 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 			d.stock.landToken(t, order(), age)
 		}
 	}
-	// All terms below are different numbers, so that the test fails if two terms are swapped.
+	// The terms of the equation have different values here, so that the test fails if two terms are
+	// swapped.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // counted as hits and as returned
 		noError(t, d.stock.Store.Return(token))

@@ -21,8 +21,9 @@ type Sessions interface {
 // sessionCookie is the name of the cookie.
 const sessionCookie = "poold_session"
 
-// sessionOf returns the caller of the session to which a request belongs, or nil. A session allows
-// only reading the status and operating poold: no page may take tokens with a cookie.
+// sessionOf returns the caller of the session to which a request belongs, or nil. With a session, a
+// browser can only read the status and operate poold. No page can therefore take tokens with the
+// cookie.
 func (g *gate) sessionOf(a *kernel.Access, rt *kernel.Route, r *http.Request) *kernel.Caller {
 	if g.sessions == nil || rt.Scope != targets.ScopeStatus && rt.Scope != targets.ScopeAdmin {
 		return nil
@@ -47,8 +48,8 @@ type logins struct {
 	pages *page.Routes
 }
 
-// begin is POST /login: a form with the field key. Its response redirects to the status page, or is
-// the form again.
+// begin is POST /login: it reads a form with the field `key`. If the key is right, the response
+// redirects to the status page; otherwise the response is the form again.
 func (l logins) begin(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if err := refuseForeignPages(r); err != nil {
 		return err

@@ -34,8 +34,8 @@ func (d *daemon) session(t *testing.T, key string) string {
 	return "Cookie: " + cookies.Name + "=" + cookies.Value
 }
 
-// A browser without a key gets the login form, and no dialogue for a password. After the login it
-// gets the page, until the logout.
+// A browser without a key gets the login form, and shows no password dialogue of its own. From the
+// login to the logout, the browser gets the status page.
 func TestLogInAndOut(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	a := d.ask(t, "GET", "/status", acceptHTML)
@@ -52,8 +52,8 @@ func TestLogInAndOut(t *testing.T) {
 	}
 }
 
-// A session has the scopes and targets of its key, except that it takes no tokens. It ends when a
-// reload removes the key.
+// A session has the scopes and targets of its key, but cannot take tokens. A session ends when a
+// reload removes its key.
 func TestASessionHasTheRightsOfItsKey(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 1)

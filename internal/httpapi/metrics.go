@@ -97,7 +97,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 // Provider returns a function for provider.Config.Observe that counts the calls to one provider.
-// Package provider takes action and outcome from fixed lists.
+// The values of action and outcome that package provider passes come from fixed lists.
 func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {
 		m.mu.Lock()

@@ -18,9 +18,9 @@ import (
 // requests from pages of other sites, requests through a proxy, and requests to a host name that an
 // attacker's DNS resolves to this machine.
 func refuseStrangers(r *http.Request) error {
-	// The reload refuses a file without keys while the daemon listens beyond loopback; this check is
-	// the second safeguard. The check reads the address of the socket, because the caller chooses the
-	// Host header.
+	// This check is a second safeguard: while the daemon listens on an address other than loopback, a
+	// reload already refuses a file without keys. The check reads the address of the socket, because
+	// the caller chooses the Host header.
 	if !loopbackSocket(r) {
 		return kernel.NewProblem(kernel.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
@@ -56,7 +56,8 @@ func refuseForeignPages(r *http.Request) error {
 			}
 		}
 	}
-	// Browsers without Sec-Fetch-Site at least send a Referer, for example with a request for an image.
+	// Browsers that do not send Sec-Fetch-Site at least send a Referer, for example with a request for
+	// an image.
 	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
 		return kernel.NewProblem(kernel.CodeForbidden, why)
 	}

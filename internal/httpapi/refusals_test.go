@@ -20,7 +20,7 @@ const (
 	ignoredLine  = "client's parameter has no effect"
 )
 
-// logLines returns the lines of the log with a message.
+// logLines returns the lines of the log that have the given message.
 func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any) {
 	t.Helper()
 	for text := range strings.Lines(d.logged.String()) {
@@ -33,8 +33,9 @@ func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any)
 	return lines
 }
 
-// TestRefusalsOfClientsAreLogged: each refusal is one line with the caller and the fields that
-// differ from a target. An equal refusal is not logged again at once.
+// TestRefusalsOfClientsAreLogged: each refusal is logged as one line. The line contains the caller
+// and the fields in which the request differs from a target. A repeated refusal is not logged again
+// immediately.
 func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	page := func(text string) string {
@@ -89,7 +90,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 }
 
 // TestABoughtNearMissIsLogged: a submission differs from a target only by a slash at the end of the
-// page. Its token is bought for a guest, and the near miss is logged once.
+// page. The token for this submission is bought for a guest, and the near miss is logged once.
 func TestABoughtNearMissIsLogged(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Targets[0].Identity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a/"}
@@ -136,8 +137,8 @@ func TestIgnoredParametersAreNoted(t *testing.T) {
 	}
 }
 
-// TestClientsGetTheReasonOfARefusal: the reason is in the field that clients show, and is short
-// enough for them. A reply in plain text contains only the code.
+// TestClientsGetTheReasonOfARefusal: the reason of a refusal is in the field that clients show, and
+// is short enough for these clients. A reply in plain text contains only the code.
 func TestClientsGetTheReasonOfARefusal(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	long := "https://checkout.example.com/" + strings.Repeat("ä", 300)

@@ -61,8 +61,8 @@ func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *kernel.Call)
 	return nil
 }
 
-// open returns the body for a scrape of this snapshot. The caller must pass the body to the method
-// close.
+// open returns the body for a scrape of this snapshot. When the caller no longer needs the body, it
+// must pass the body to the method close.
 func (s *scrapes) open(snapshot *status.Snapshot) *scrapeBody {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,8 +57,8 @@ func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 
 func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	if errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil {
-		// Without a panic, net/http would send an empty 200. A caller that closed only its sending half
-		// would mistake the 200 for the response.
+		// Without a panic, net/http would send an empty response with status 200. A caller that has
+		// closed only its sending half of the connection would take this for the real response.
 		c.HungUp = true
 		panic(http.ErrAbortHandler)
 	}
@@ -108,7 +108,8 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	}
 }
 
-// countByKey counts requests for a token, requests for a solve, and reports by the caller's key.
+// countByKey counts the requests for a token, the requests for a solve, and the reports. Each key
+// has its own count.
 func (s *Server) countByKey(c *kernel.Call) {
 	scope := c.Route.Scope
 	if c.Caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {

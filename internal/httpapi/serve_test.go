@@ -133,7 +133,7 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 			t.Errorf("%s: may be written until %v", path, at)
 		}
 	}
-	// The limit does not include a wait, and the next request has the short limit again.
+	// The time of a wait is added to the limit. For the next request, the limit is short again.
 	for path, least := range map[string]time.Duration{"/pool/checkout/token?wait=60s": time.Minute, "/pool/checkout/token": 0} {
 		d.ask(t, "GET", path)
 		at := last.Load().used.Load()

@@ -116,10 +116,11 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes. The handler expects the server from HTTPServer on a
-// listener from CountListener. The handler also works with other servers, with two differences.
-// Without ConnContext, a token whose response could not be written is never returned to the stock.
-// With another WriteTimeout, the server may end a caller's wait too early.
+// Handler returns the handler of all routes. The handler is meant for a server that HTTPServer
+// returned and that serves on a listener from CountListener. The handler also works with other
+// servers, with two differences. Without ConnContext, a token whose response could not be written
+// is never returned to the stock. With another WriteTimeout, the server may end a caller's wait too
+// early.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener from
@@ -142,9 +143,9 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// Stopping makes /readyz answer 503, refuses new requests for a token and ends the streams, so that
-// balancers choose another replica while requests in flight finish. Stopping cannot be undone. The
-// waits of pending callers do not end; see pool.Store.EndWaits.
+// Stopping refuses new requests for a token and ends the streams. From now on /readyz answers 503,
+// so that balancers choose another replica while requests in flight finish. Stopping cannot be
+// undone. The waits of pending callers do not end; see pool.Store.EndWaits.
 func (s *Server) Stopping() {
 	if s.stopping.CompareAndSwap(false, true) {
 		close(s.stopped)

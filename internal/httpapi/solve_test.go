@@ -246,8 +246,8 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	}
 }
 
-// TestOnEmptySolveWaitsWithATicket: a target with `on_empty: solve` lets callers wait with a ticket
-// if the key has the scope solve.
+// TestOnEmptySolveWaitsWithATicket: callers of a target with `on_empty: solve` wait with a ticket
+// if their key has the scope solve.
 func TestOnEmptySolveWaitsWithATicket(t *testing.T) {
 	set := sampleSet(targets.Key{Name: "taker", SHA256: allKeys()[0].SHA256, Scopes: []targets.Scope{targets.ScopeToken}}, allKeys()[1])
 	for i := range set.Targets {
@@ -360,7 +360,8 @@ func TestSolveReportKeepsTheGuest(t *testing.T) {
 	without := solvingSet(t)
 	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
 	d.config.set.Store(without)
-	// A report that cannot keep the guest is not counted, so the caller can repeat it.
+	// If the guest cannot be kept in the list, the report is not counted, so that the caller can
+	// repeat the report.
 	d.list.err = redisdb.ErrDown
 	checkProblem(t, "without the list of guests", d.report(t, path, `{"outcome":"accepted"}`), 503, kernel.CodeStoreDown, "")
 	equal(t, "passed on before the guest was kept", len(d.buyer.passedReports()), 1)

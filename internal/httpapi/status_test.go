@@ -34,7 +34,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// busyDay gives a daemon a stock in which every field of the status has a value. The tokens and
+// busyDay fills the stock of a daemon so that every field of the status has a value. The tokens and
 // orders come from real calls. Large counters are written directly in the format of the store.
 func busyDay(t *testing.T, d *daemon) {
 	t.Helper()

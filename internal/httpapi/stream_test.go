@@ -26,7 +26,7 @@ type stream struct {
 	lines  *bufio.Reader
 }
 
-// stream opens a stream; the headers have the format of the method ask.
+// stream opens a stream. The headers have the same format as those of the method daemon.ask.
 func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	t.Helper()
 	client := &http.Client{Transport: d.client.Transport} // without a timeout
@@ -36,8 +36,8 @@ func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	return &stream{t: t, answer: answer, lines: bufio.NewReader(answer.Body)}
 }
 
-// refusal returns the complete response to a refused request. For a stream it returns only the
-// status.
+// refusal returns the complete response to a refused request. If the request was not refused, it
+// returns only the status.
 func (s *stream) refusal() answer {
 	s.t.Helper()
 	defer func() { _ = s.answer.Body.Close() }()
@@ -107,8 +107,8 @@ func (s *stream) waitForEnd(why string) {
 	}
 }
 
-// TestStreamSendsDocumentThenChanges: a stream first sends the whole document, then the changes
-// after each request.
+// TestStreamSendsDocumentThenChanges: a stream first sends the whole document, and then sends the
+// changes.
 func TestStreamSendsDocumentThenChanges(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.stream(t)
@@ -168,8 +168,8 @@ func TestStreamEndsWithTheRightsOfItsKey(t *testing.T) {
 	all.document(func(_ string, got *status.Document) bool { return len(got.Targets) > 0 && got.Targets[0].Fresh == 1 })
 }
 
-// TestStreamsAreBounded: a stream beyond the limit is refused. The end of a stream makes room
-// again.
+// TestStreamsAreBounded: a stream beyond the limit is refused. When a stream ends, another stream
+// may begin.
 func TestStreamsAreBounded(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	var open []*stream

@@ -62,7 +62,7 @@ func (d *daemon) openStreams(t testing.TB, n int) *readers {
 	return r
 }
 
-// close closes the streams and waits until all connections are closed at this end.
+// close closes the streams and waits until the client has closed all connections.
 func (r *readers) close() {
 	r.stop()
 	r.ended.Wait()
@@ -189,8 +189,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// cost returns the number of bytes that n streams receive per second, and the processor time in
-// seconds per second.
+// cost returns the number of bytes that n streams receive per second, and the seconds of processor
+// time that they use per second.
 func (d *daemon) cost(b *testing.B, n int) (bytes, cpu float64) {
 	r := d.openStreams(b, n)
 	defer r.close()
@@ -241,7 +241,7 @@ func (c *crowd) survey(queries []pool.Query) []pool.Stock {
 	return stocks
 }
 
-// manyTargets adds n targets to a Set, with names from t00000 on.
+// manyTargets adds n targets to a Set. The names of the targets are t00000, t00001 and so on.
 func manyTargets(set *targets.Set, n int) *targets.Set {
 	for i := range n {
 		target := set.Targets[0]

@@ -164,8 +164,8 @@ func TestStreamPace(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWhenItsConnectionBreaks: a stream ends, as after a hang-up, at the first event or
-// heartbeat that cannot be written. After the end of the last stream, the status is not read any
+// TestStreamEndsWhenItsConnectionBreaks: when an event or a heartbeat cannot be written, the stream
+// ends as it does after a hang-up. After the end of the last stream, the status is not read any
 // more.
 func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 const (
 	// maxWait is the longest wait that a caller can request with the query parameter wait.
 	maxWait = 60 * time.Second
-	// defaultWait is the wait of a target with `on_empty: wait`.
+	// defaultWait is how long a caller waits by default for a token of a target with `on_empty: wait`.
 	defaultWait = 20 * time.Second
 )
 

@@ -165,7 +165,7 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 }
 
 // TestIdempotencyKeysOfCallersDiffer: the Idempotency-Keys of two callers never collide, even if
-// name plus key is the same text for both callers.
+// the caller's name followed by the key is the same text for both callers.
 func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	keys := allKeys()
 	keys[0].Name, keys[1].Name = "a", "a b"
@@ -253,7 +253,7 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestStoppingRefusesTakes: after the begin of a stop, no new caller gets a token, and /readyz
+// TestStoppingRefusesTakes: after a stop has begun, no new caller gets a token, and /readyz
 // responds with 503.
 func TestStoppingRefusesTakes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)

@@ -73,8 +73,8 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window returns the requested window, with times relative to now. A window that has already begun
-// begins now.
+// window returns the requested window, with times relative to the current time. If the requested
+// begin is in the past, the window begins at the current time.
 func (g warmBody) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil

@@ -21,12 +21,13 @@ func (d *daemon) warm(t *testing.T, body string, headers ...string) answer {
 	return d.send(t, "POST", warmPath, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// shifted formats the time at the given distance from now, in another time zone.
+// shifted adds the given duration to the current time, and formats the sum in another time zone.
 func shifted(by time.Duration) string {
 	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
 }
 
-// TestWarmMakesAWindow: the stock gets the requested window, with times relative to now.
+// TestWarmMakesAWindow: the stock gets the requested window, with times relative to the current
+// time.
 func TestWarmMakesAWindow(t *testing.T) {
 	set := sampleSet()
 	set.Targets[1].Paused = true // a window may be made during a pause

@@ -43,9 +43,9 @@ func (d *daemon) sendFrom(t *testing.T, remote, method, path, body string, heade
 	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
 }
 
-// TestWrongKeysAreLoggedOnceAMinute: a wrong key is logged once a minute for each address, on all
-// routes and at the compatible endpoints, by its hash. A missing key is not logged. The response
-// distinguishes a missing key from a wrong key.
+// TestWrongKeysAreLoggedOnceAMinute: the hash of a wrong key is logged once a minute for each
+// address. This applies to all routes, including the compatible endpoints. A missing key is not
+// logged. The response distinguishes a missing key from a wrong key.
 func TestWrongKeysAreLoggedOnceAMinute(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		const path, one, other = "/pool/checkout", "192.0.2.1", "192.0.2.2"
@@ -93,8 +93,8 @@ func TestWrongKeysAreLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestManyWrongKeysTakeFewLines: an address that sends ever new keys gets one line for all keys
-// beyond its limit.
+// TestManyWrongKeysTakeFewLines: if an address sends more and more different keys, all keys beyond
+// its limit are logged as one line.
 func TestManyWrongKeysTakeFewLines(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		seen := 0

@@ -77,8 +77,8 @@ type Tokens interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 	// TokenID returns the token id of an order. Each caller gets a different id for the same order.
 	TokenID(ctx context.Context, order, caller string) (string, error)
-	// FirstHolder reports whether holder is the first holder of a claim that hands out the token t.
-	// For a repeated call with the same holder it returns the same result.
+	// FirstHolder reports whether the given holder is the first holder of a claim that hands out the
+	// token t. If FirstHolder is called again with the same holder, it returns the same result.
 	FirstHolder(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
 }
 
@@ -86,8 +86,8 @@ type Tokens interface {
 type Guests interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 	Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error)
-	// Count adds refused and replayed requests to the figures of guests. These requests are in no
-	// take's count.
+	// Count adds refused and replayed requests to the figures of guests. The method Tokens.Take does
+	// not count these requests.
 	Count(ctx context.Context, refused, replays int) error
 }
 
@@ -103,8 +103,8 @@ type Buyer interface {
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
 	// Hold renews the lease and records the identity from whose stock the holder takes. Its result
-	// mine reports whether this replica still holds the claim. Its result wanted reports whether any
-	// replica has called Enter within the last dedup.ClaimWanted.
+	// `mine` reports whether this replica still holds the claim. Its result `wanted` reports whether
+	// any replica has called Enter within the last dedup.ClaimWanted.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
 	// Release ends the lease. The next replica that calls Enter continues the solve.
 	Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error

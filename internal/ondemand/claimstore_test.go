@@ -16,9 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// freezer wraps the claims of replicas. While the field on is true, each call fails after the delay,
-// like a call to a database that hangs. If the field carried is true, the store executes an End but
-// loses the response.
+// freezer wraps the claims of replicas. While the field `on` is true, each call fails after the
+// delay, like a call to a database that hangs. If the field `carried` is true, the store executes
+// calls of End but loses the responses.
 type freezer struct {
 	on, carried atomic.Bool
 	delay       time.Duration
@@ -88,7 +88,8 @@ func (w *scenario) sumSavings(t *testing.T) map[dedup.SavingsSource]int64 {
 }
 
 // When the claim store hangs while a solve ends, one caller at the holder gets the token as bought, and
-// the other callers at this holder get it as shared. Later holders of the claim hand it out as shared.
+// the other callers at this holder get it as shared. Later holders of the claim hand the token out
+// as shared.
 func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 	for name, carried := range map[string]bool{"the end is lost": false, "its answer is lost": true} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,8 @@ type counter struct {
 
 	mu       sync.Mutex
 	requests map[dedup.SavingsSource]int // counts that are not yet written
-	// Numbers of requests for guests that the stock does not count and that are not yet written.
+	// Counts that are not yet written: of the requests for guests, these are the ones that the stock
+	// does not count.
 	refused, replays int
 }
 
@@ -57,7 +58,7 @@ func (c *counter) add(source dedup.SavingsSource, n int) {
 
 // countGuests counts requests for guests. The argument refused is the number of requests that were
 // refused before they reached the stock. The argument replays is the number of requests that joined
-// the wait of an equal request and got its token.
+// the wait of an equal request and got the same token.
 func (c *counter) countGuests(refused, replays int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

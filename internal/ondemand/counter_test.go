@@ -15,7 +15,7 @@ import (
 	"poold/internal/provider"
 )
 
-// savings is a store of savings whose writes fail while the field failing is set.
+// savings is a store of savings whose writes fail while the field `failing` is set.
 type savings struct {
 	failing *atomic.Bool
 	sum     map[dedup.SavingsSource]int
@@ -33,7 +33,7 @@ func (s *savings) Count(ctx context.Context, requests map[dedup.SavingsSource]in
 	return nil
 }
 
-// guestCounts is a list of guests whose method Count fails while the field failing is set.
+// guestCounts is a list of guests whose method Count fails while the field `failing` is set.
 type guestCounts struct {
 	Guests
 	failing          *atomic.Bool
@@ -103,8 +103,8 @@ func TestCountsSurviveAFailedWrite(t *testing.T) {
 	})
 }
 
-// Each request is counted once in the figures of the guests and once in the savings. Both count the
-// same number of replays.
+// Each request is counted once in the figures of the guests and once in the savings. The figures
+// and the savings show the same number of replays.
 func TestEachRequestCountsOnce(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		asked := 0
@@ -176,8 +176,8 @@ func TestEachRequestCountsOnce(t *testing.T) {
 	})
 }
 
-// The first caller of a shared solve gives up. The first caller that gets the token, at any replica,
-// counts as its buyer. If all callers gave up, the token waits for the next caller.
+// The first caller of a shared solve gives up. The first caller that gets the token, at any
+// replica, gets it as bought. If all callers gave up, the token waits for the next caller.
 func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
 	for later, source := range map[time.Duration]pool.Source{0: FromSolve, 20 * time.Second: pool.FromPool} {
 		play(t, 2, func(t *testing.T, w *scenario) {

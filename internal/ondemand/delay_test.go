@@ -13,13 +13,13 @@ import (
 	"poold/internal/redisdb"
 )
 
-// These tests check that a step follows at once after an event. Without the event, the replica would
-// notice the change only up to a second later, or at the end of a lease.
+// These tests check that a step follows immediately after an event. Without the event, the replica
+// would notice the change only up to a second later, or at the end of a lease.
 
 // atOnce limits the time for a step that needs no waiting.
 const atOnce = 100 * time.Millisecond
 
-// The end of a shared solve reaches the sharers at all replicas at once.
+// The end of a shared solve immediately reaches the sharers at all replicas.
 func TestAnEndReachesAllReplicasAtOnce(t *testing.T) {
 	for name, fail := range map[string]bool{"a token": false, "a failure": true} {
 		play(t, 3, func(t *testing.T, w *scenario) {
@@ -38,7 +38,7 @@ func TestAnEndReachesAllReplicasAtOnce(t *testing.T) {
 }
 
 // A provider without capacity refuses an order. When the provider accepts orders again, the replica
-// places the order again at once, without waiting for the next periodic check.
+// immediately places the order again, without waiting for the next periodic check.
 func TestARefusedOrderIsReplacedAtOnce(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.service.with(func() {
@@ -80,7 +80,7 @@ func TestASolveOutlastsOutagesOfTheClaimStore(t *testing.T) {
 	}
 }
 
-// cutOff is a stock whose takes fail after the context cut has ended.
+// cutOff is a stock whose takes fail after the context in the field `cut` has ended.
 type cutOff struct {
 	Tokens
 	cut context.Context //nolint:containedctx // an event of the story cancels it

@@ -12,13 +12,13 @@
 // order for each pending ticket, over all replicas. Each pending caller has a ticket. The files
 // guest.go and place.go place orders for the callers of this replica, at most one order for each
 // caller. If the stock refuses an order because the depth is reached, there are enough orders. An
-// order continues when its caller hangs up. Its token then serves the next caller.
+// order continues when its caller hangs up. The next caller then gets the token of the order.
 //
 // The script that ends a failed order also removes the ticket of the longest waiting caller. The
-// script prefers a caller at the replica that ran the order. That caller's take ends with a
-// *pool.FailedError, so each of the other callers still has one order. If the provider rejects the
-// parameters, all callers at this replica get the error. Callers that arrive in the next 30 s also
-// get the error. The stock refuses orders for a minute.
+// script prefers a caller at the replica that ran the order. The take of the caller that lost its
+// ticket ends with a *pool.FailedError. Each of the other callers thus still has one order. If the
+// provider rejects the parameters, all callers at this replica get the error. Callers that arrive
+// in the next 30 s also get the error, and the stock refuses orders for a minute.
 //
 // For an identity with a target, the target's worker sees the ticket and places the order.
 //
@@ -35,9 +35,10 @@
 // the old holder had already taken the token.
 //
 // Only one caller of a solve gets the token as bought, even if several replicas held the claim one
-// after another. All other callers get the token as shared. A holder that ended the claim with its
-// token is the first holder. Any other holder calls Tokens.FirstHolder, which needs Redis but not the
-// claim store. After this call, the holder serves all callers of its replica from memory.
+// after another. All other callers get the token as shared. A holder knows that it is the first if
+// it took the token and ended the claim itself. Any other holder calls Tokens.FirstHolder, which
+// needs Redis but not the claim store. After this call, the holder serves all callers of its
+// replica from memory.
 //
 // Packages redisclaims and pgclaims are the two claim stores.
 //

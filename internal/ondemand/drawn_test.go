@@ -23,8 +23,8 @@ var (
 	firstStory   = flag.Uint64("first-story", 1, "seed of the first story")
 )
 
-// The random stories have callers, hang-ups, replicas that stop or die, failing tasks and steps of
-// Redis' clock. They also have outages of Redis, the claim store and the service. Each sold task has
+// In the random stories, callers hang up, replicas stop or die, tasks fail and Redis' clock makes
+// steps. There are also outages of Redis, of the claim store and of the service. Each sold task has
 // one record, and the ledger accounts for each task. Each token goes to one caller, to the callers
 // with one Idempotency-Key or to the sharers of one claim. The name of a failing story contains its
 // seed.
@@ -90,7 +90,8 @@ type drawnStory struct {
 	served  int                   // callers that got a token
 }
 
-// mostAhead limits by how much Redis' clock is ahead or behind.
+// mostAhead is the largest difference between Redis' clock and the clock of the replicas, in both
+// directions.
 const mostAhead = 4500 * time.Millisecond
 
 // historian is a replica that also sends the ends of orders to the history.
@@ -190,7 +191,8 @@ func (s *drawnStory) call(kind int) {
 }
 
 // serve records which caller, key or claim got a token. It fails the test if another caller, key or
-// claim has the same token, or if the key has another token that has not expired.
+// claim got the same token, or if the same key got two different tokens before the first had
+// expired.
 func (s *drawnStory) serve(token pool.Token, ask Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

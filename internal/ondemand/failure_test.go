@@ -52,7 +52,7 @@ func TestAFailureAnswersTheOldestCaller(t *testing.T) {
 	})
 }
 
-// slowFail delays the answer to Fail.
+// slowFail delays the results of the method Fail.
 type slowFail struct {
 	purchase.Orders
 	by time.Duration
@@ -64,7 +64,7 @@ func (s slowFail) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, err
 	return how, err
 }
 
-// slowTake delays the answer to Take.
+// slowTake delays the results of the method Take.
 type slowTake struct {
 	Tokens
 	longer time.Duration
@@ -76,8 +76,9 @@ func (l slowTake) Take(ctx context.Context, r pool.Request) (pool.Token, error) 
 	return token, err
 }
 
-// An order fails while a caller that already has a token is still listed, and before this caller's
-// replica knows of the failure. The other caller gets the error, and no order is placed for it.
+// Two callers wait, and the order of the second fails. At this moment the first caller already has
+// a token, but its replica still lists it as waiting and does not know of the failure. The second
+// caller gets the error, and no further order is placed.
 func TestAFailureCausesNoExtraOrder(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{
@@ -112,7 +113,8 @@ func crossOrders(t *testing.T, w *scenario) *answers {
 	return &second
 }
 
-// A failure answers at once a caller without an order, even if the caller waits at another replica.
+// A caller without an order immediately gets the error of a failed order, even if the caller waits
+// at another replica.
 func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		began := time.Now()
@@ -146,8 +148,8 @@ func TestTheFailureOfAnAdoptedOrderAnswersACaller(t *testing.T) {
 	})
 }
 
-// A provider rejects the parameters after the submit. The rejection is remembered by the replica whose
-// caller gets it.
+// A provider rejects the parameters after the submit. The rejection goes to a caller, and the
+// replica of this caller remembers the rejection.
 func TestALateRejectionIsRememberedAtTheCallersReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.cause = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} })
@@ -218,8 +220,8 @@ func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
 	})
 }
 
-// Each call causes one order and gets its own token, and each failure answers one call. This holds for
-// calls at random times and replicas.
+// Each call causes one order, and ends with a token of its own or with the error of one failed
+// order. The calls come at random times and at random replicas.
 func TestEachCallHasOneOrder(t *testing.T) {
 	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {

@@ -21,8 +21,9 @@ const (
 	mostPlacers = 64
 	// lookEvery is the interval between two checks of all guests for missing orders.
 	lookEvery = time.Second
-	// refusedFor is how long this replica rejects requests from memory after a provider rejected the
-	// parameters. After that time the stock decides whether the next order may be placed.
+	// refusedFor is how long this replica remembers that a provider rejected the parameters of an
+	// identity. During this time it rejects requests for the identity without a call to the stock.
+	// After that time the stock decides whether the next order may be placed.
 	refusedFor = 30 * time.Second
 	// mostRefusals limits the number of rejections that this replica remembers.
 	mostRefusals = 10_000
@@ -41,7 +42,8 @@ type guest struct {
 // call is a pending caller of a guest.
 type call struct {
 	spec purchase.Spec
-	// once is the Idempotency-Key of the call; "" = none. Calls with the same key share one ticket.
+	// The field once is the Idempotency-Key of the call; "" = none. Calls with the same key share one
+	// ticket.
 	once   string
 	came   time.Time
 	cancel context.CancelCauseFunc // ends the wait of the call

@@ -67,8 +67,8 @@ func TestARejectionIsRemembered(t *testing.T) {
 	})
 }
 
-// During an outage, the callers of each guest get an OutageError within the time patience. After the
-// outage, callers get tokens.
+// During an outage, the callers of each guest get an OutageError within the duration `patience`.
+// After the outage, callers get tokens.
 func TestCallersLearnOfAnOutage(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		const guests = 20
@@ -132,7 +132,7 @@ func TestGuestsWithCallersGetSlotsFirst(t *testing.T) {
 	})
 }
 
-// If a budget is used up, the callers without an order get the error. The others are served.
+// If a budget is used up, the callers without an order get a BudgetError. The others are served.
 func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -171,8 +171,8 @@ func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
 	})
 }
 
-// If a budget is used up, the newest caller gets the error. The order of another replica serves the
-// older caller.
+// If a budget is used up, the newest caller gets a BudgetError. The order of another replica serves
+// the older caller.
 func TestAUsedUpBudgetRefusesTheNewestCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -211,8 +211,8 @@ func TestARetryAfterAKillGetsTheSameOrder(t *testing.T) {
 	})
 }
 
-// A replica forgets guests and shares that have no callers and no orders, whether the last caller or
-// the last order ends first.
+// A replica forgets guests and shares that have no callers and no orders, no matter whether the
+// last caller leaves before or after the last order ends.
 func TestGuestsAreForgotten(t *testing.T) {
 	for name, during := range map[string]func(*service){
 		"solved":    func(*service) {},
@@ -277,7 +277,7 @@ func TestAPanicDelaysAnOrder(t *testing.T) {
 	})
 }
 
-// A token that is returned long after the last request is counted.
+// If a token is returned long after the last request, the return is counted.
 func TestALateReturnIsCounted(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r, ask := w.replicas[0], request("x")

@@ -191,8 +191,8 @@ func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 }
 
 // sourceOf returns the source of the first caller's token. The source is FromShared if another holder
-// of the same solve hands the token out as bought. Another holder can do this only if an earlier holder
-// took the token, or if this holder did not end the claim itself.
+// of the same solve hands the token out as bought. No other holder can hand the token out as bought
+// if this holder itself took it and ended the claim.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
 	if source == pool.FromWait || source == pool.FromReplay {

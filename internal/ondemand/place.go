@@ -33,8 +33,9 @@ func (gs *guests) place(ctx context.Context, g *guest) {
 	}
 }
 
-// nextCall returns a call without an order. If there is no such call, nextCall ends the placer's work
-// and returns nil. It also does so if enough is true and no event came after the last check.
+// nextCall returns a call without an order. If there is no such call, nextCall ends the placer's
+// work and returns nil. It does the same if the argument `enough` is true and no event came after
+// the last check.
 func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -113,8 +114,8 @@ func (gs *guests) ordered(g *guest, n int) {
 	g.orders += n
 }
 
-// answerOutage ends the waits of the calls without an order with an OutageError. It does so if no
-// provider accepts orders and the call c has waited for at least the time patience.
+// answerOutage returns an OutageError to the calls without an order. It acts only if no provider
+// accepts orders and the call c has waited for at least the duration `patience`.
 func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	at := time.Now()
 	if at.Sub(c.came) < patience {

@@ -315,7 +315,7 @@ func requestFor(id captcha.Identity) Request {
 	}
 }
 
-// behind returns a request that may share a solve and that uses the given proxy.
+// The function behind returns a request that uses the given proxy and that may share a solve.
 func behind(proxy captcha.Secret) Request {
 	id := request("x").Guest.Spec.Identity
 	id.Proxy, id.ProxyType = proxy, "http"
@@ -371,7 +371,7 @@ func failed[E error](a *answers) (n int) {
 	return n
 }
 
-// The other methods of provider.Provider are constant.
+// The other methods of provider.Provider return constant values.
 func (*service) Fault() *provider.Fault                   { return nil }
 func (*service) Adopt(context.Context, *provider.Fault)   {}
 func (*service) Answered() time.Time                      { return time.Time{} }

@@ -37,8 +37,8 @@ func (r retiring) Retire(_ context.Context, hasTarget func(captcha.ID) bool) (in
 	return 0, errors.New("no connection")
 }
 
-// A caller of a target that joins the wait of an equal request does not count among the replays of
-// the guests.
+// If a caller of a target joins the wait of an equal request, it is not counted as a replay for a
+// guest.
 func TestCallersOfTargetsAreNoGuests(t *testing.T) {
 	s := New(Parts{Tokens: joining{}, Guests: retiring{}, Log: slog.New(slog.DiscardHandler)})
 	for _, c := range []struct {

@@ -18,8 +18,8 @@ const (
 	mostShares = 4096
 	// askEvery is the longest interval between two calls of Claims.Enter for a claim.
 	askEvery = time.Second
-	// claimsAway is how long pending callers keep waiting while the claim store is unavailable. New callers
-	// get the error at once.
+	// claimsAway is how long pending callers keep waiting while the claim store is unavailable. New
+	// callers immediately get the error.
 	claimsAway = 10 * time.Second
 )
 

@@ -108,8 +108,8 @@ func TestASharersTimeoutLeavesTheSolve(t *testing.T) {
 }
 
 // A holder is killed or stops while its order is in flight, and another replica replaces it. The
-// order serves the callers of this replica, and one of them gets the token as bought. They get the
-// token within 10 s after a kill, and at once after a stop. The end-to-end tests also kill a holder
+// callers of the new holder get the token of this order, one of them as bought. They get the token
+// within 10 s after a kill, and immediately after a stop. The end-to-end tests also kill a holder
 // after the landing.
 func TestAHolderIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -136,7 +136,7 @@ func TestAHolderIsReplaced(t *testing.T) {
 			if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
 				t.Errorf("%s: %d tokens, %d bought, %v", name, len(a.tokens), w.service.sold(), a.errs)
 			}
-			// If the token lands before the next replica takes over the claim, it waits in the stock.
+			// If the token lands before the next replica takes over the claim, the token waits in the stock.
 			if a.sources[FromSolve]+a.sources[pool.FromPool] != 1 || a.sources[pool.FromPool] == 1 && !c.waits || a.sources[FromShared] != 9 {
 				t.Errorf("%s: handed out as %v", name, a.sources)
 			}
@@ -237,8 +237,9 @@ func TestANewHolderTakesTheOrderOfAnotherProxy(t *testing.T) {
 	})
 }
 
-// A holder that releases its claim leaves its order to a holder with another proxy. This also applies
-// if the releasing holder had found no tokens and no orders of the previous holder.
+// If a holder releases its claim, the next holder gets the order, even if it uses another proxy.
+// This also applies if the first of these holders had replaced another holder that left no tokens
+// and no orders.
 func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		waitShortly := func(r Request) {
@@ -260,8 +261,8 @@ func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// If a holder dies right after the purchase for its proxy, a holder with another proxy gets its
-// order.
+// If a holder dies right after it bought a token for its proxy, the next holder gets this order,
+// even if the next holder uses another proxy.
 func TestADeadHoldersClaimKeepsItsOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.fail = true })
@@ -284,8 +285,8 @@ func TestADeadHoldersClaimKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// During an outage of the claim store new callers get the error at once, and pending callers get it
-// only after a while.
+// During an outage of the claim store, new callers get the error immediately, and pending callers
+// get the error only after a while.
 func TestCallersTolerateAnUnavailableClaimStore(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		f := &freezer{}

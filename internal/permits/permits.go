@@ -1,11 +1,11 @@
 // Package permits keeps the state of provider accounts that all replicas share. Permits limit the
-// tasks in flight at an account. The standing of a provider is its fault, and the number of submits
-// that it refused in a row.
+// tasks in flight at an account. The standing of a provider is the number of submits that it
+// refused in a row and, if the provider is down, its fault.
 //
 // Package purchase acquires a permit before it places an order, and releases the permit when the order
 // ends. A permit that is not released expires. While a provider is down, Acquire gives a permit to
-// only one order in each interval, the probe. Package permits does not call providers, and does not
-// decide whether a provider is down.
+// only one order in each interval. This order is the probe. Package permits does not call
+// providers, and does not decide whether a provider is down.
 //
 // # Keys
 //

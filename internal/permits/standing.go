@@ -77,15 +77,15 @@ func (s *Permits) Standing(ctx context.Context, provider string) (Standing, erro
 	return readStanding(redisdb.HashOf(r.Items("fields")), int64(r.Int("now"))), r.Err
 }
 
-// ProbeNow allows the next order at a provider at once. ProbeNow reports whether orders had to wait
-// before, because the provider was down or had refused the last submits.
+// ProbeNow allows the next order at a provider immediately. Its result `waited` reports whether
+// orders had to wait until now, because the provider was down or had refused the last submits.
 func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
 	n, err := s.db.CallNumber(ctx, scripts.Get("standing_probe"), s.keys(provider), nil)
 	return n == 1, err
 }
 
-// ReleaseUnplaced ends the permit of an order that was not placed. If the order was the probe, another
-// order may be the probe at once.
+// ReleaseUnplaced ends the permit of an order that was not placed. If the order was the probe,
+// another order may immediately be the probe.
 func (s *Permits) ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("release"), s.keys(provider), redisdb.Args{"order": order.String()})
 	return err

@@ -197,7 +197,8 @@ func TestTurnsOfABoundedProvider(t *testing.T) {
 }
 
 // Replicas that report the same fault agree on the start of the fault and on the time of the next
-// probe. A fault that began after the answered call was sent is a new fault.
+// probe. If a provider answers a call and a replica then reports a fault that began after this call
+// was sent, the fault is new.
 func TestReportsOfOneFault(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
 		report := func(s *Permits, f Fault) {

@@ -95,8 +95,8 @@ type Request struct {
 	Idempotency string
 	// MaxWaiting limits the tickets of the identity. At the limit, a request with a Wait is refused.
 	MaxWaiting int
-	// Rate limits the tokens of this identity that all replicas together hand out within any RatePer;
-	// 0 = no limit.
+	// Rate is the maximum number of this identity's tokens that all replicas hand out in any period of
+	// length RatePer; 0 = no limit.
 	Rate    int
 	RatePer time.Duration
 	// EndOnFailure ends the wait with a *FailedError if an order fails and too few orders and tokens

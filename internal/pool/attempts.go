@@ -12,7 +12,7 @@ import (
 // identity.
 type Attempt string
 
-// The values of Attempt. An order with the zero value does not count.
+// The values of Attempt. An order whose Attempt is "" does not count.
 const (
 	Declined Attempt = "refused"  // the provider refused the submit
 	Unsolved Attempt = "failed"   // the provider accepted the submit and solved nothing

@@ -74,8 +74,8 @@ func testAttemptsAreBounded(t *testing.T, o Options) {
 	}
 }
 
-// At most 15 orders are placed before a bound and in its first minute together. Afterwards one
-// order is placed every 5 s.
+// The orders before a bound and in its first minute are at most 15 in total. Later, one order is
+// placed every 5 s.
 func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		n, placed := 0, []time.Duration{}
@@ -102,7 +102,7 @@ func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
 	})
 }
 
-// Orders in flight at the start of a bound replace probes.
+// Orders that are in flight when a bound starts are used as its first probes.
 func TestBurstsReplaceProbes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		var orders []Ref

@@ -51,7 +51,7 @@ func testBudgetsSlide(t *testing.T, o Options) {
 	order.Ref = Ref{id, "o3"}
 	placeOrder(t, s, order)
 	about(put(), time.Hour)
-	// The budget of an order that was not bought is refunded. The budget of a failed order is not.
+	// An order that was not bought leaves the budget. A bought order that failed stays in it.
 	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o3"}}))
 	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o2"}, Bought: true}))
 	if got := put(); !got.Placed {

@@ -15,14 +15,13 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// A store also works over a unix socket and over TLS. There, too, lost replies and broken connections
-// lose no token.
+// A store also works over a unix socket and over TLS. On these connections, too, no token is lost
+// with a lost reply or a broken connection.
 func TestUnixSocketAndTLS(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	redistest.Server(t, "--unixsocket", socket)
 	dir := redistest.Certificates(t)
-	// This certificate is the only one that this process trusts from here on. Go reads the variable
-	// once.
+	// From here on, this process trusts only this certificate: Go reads SSL_CERT_FILE only once.
 	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem"))
 	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
 	if err != nil {

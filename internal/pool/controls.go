@@ -43,8 +43,8 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	return nil
 }
 
-// Retry lets a bounded identity place its next order at once. The result is whether the identity was
-// bounded.
+// Retry lets a bounded identity place its next order immediately. The result is whether the
+// identity was bounded.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
 	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Each change by an operator reaches this replica and all other replicas at once.
+// Each change by an operator immediately reaches this replica and all other replicas.
 func TestControlsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Addresses: redistest.BubbleAddress, Dial: redistest.InBubble(t).Dial, Prefix: "controls"}

@@ -22,8 +22,8 @@ func openIdle(t *testing.T) *replica {
 	return s
 }
 
-// Days lists the figures of each of the last seven days, whichever event is the first of a day. The
-// sum of these figures is the total.
+// Days lists the figures of each of the last seven days, no matter which event a day begins with.
+// The figures of all days add up to the total figures.
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("days")

@@ -171,8 +171,8 @@ func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
 	})
 }
 
-// An order with a known task is not submitted again. If Settle returned Repeated, its retry also
-// returns Repeated.
+// An order with a known task is not submitted again. If Settle returned Repeated, a retry of the
+// call also returns Repeated.
 func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
@@ -195,7 +195,7 @@ func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 }
 
 // A look with Keep extends the life of the learned state and of the figures. An unreadable line of
-// the journal stays as long as its order counts.
+// the journal stays until its order no longer counts as in flight.
 func TestLooksProlongKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const month = 30 * 24 * time.Hour
@@ -351,7 +351,7 @@ func TestHangUpsAreNoMisses(t *testing.T) {
 	})
 }
 
-// call makes one call of take.lua for these requests. None of the requests may be immediate.
+// call calls take.lua once with these requests. The method waiter.immediate must be false for each.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
 	c, q := &takeCall{}, s.queue(requests[0].ID)

@@ -9,7 +9,7 @@ import (
 )
 
 // fields parses a stored line, whose fields are separated by |. The last field may contain a | and
-// stays in rest. Errors do not quote the line, because the line may contain a token.
+// stays in the field rest. Errors do not quote the line, because the line may contain a token.
 type fields struct {
 	rest string // the part of the line that is not parsed yet
 	err  error  // error of the first field that is missing or malformed

@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// asked describes the provider's part in the orders of these tests.
+// The function asked returns the provider's part in the orders of these tests.
 func asked(code string) *Asked {
 	return &Asked{Provider: "p|2", Task: "t 1", Code: code, Submitted: 50 * time.Millisecond, Polls: 3}
 }
@@ -26,7 +26,7 @@ func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	return orders
 }
 
-// Each ended order leaves one line until Forget. The script that ends the order writes the line.
+// The script that ends an order writes one line about it. Redis keeps the line until Forget.
 func testEachEndIsKept(t *testing.T, o Options) {
 	o.Endings = 100
 	s, id := open(t, o), identity("each end")

@@ -54,8 +54,8 @@ type EndedOrder struct {
 	line string // the entry as Redis stores it
 }
 
-// Kept returns the stored ended orders of the given identities, oldest first. It returns at most
-// limit orders for each identity. If a key holds another program's value, the map unread contains
+// Kept returns the stored ended orders of the given identities, oldest first. The argument limit is
+// the maximum for each identity. If a key holds another program's value, the map unread contains
 // the identity and the error. If err is not nil, Kept still returns the ends that it could read.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
 	pipe := s.db.Slow.Pipeline()
@@ -174,9 +174,9 @@ func flag(is bool) string {
 	return "0"
 }
 
-// Sweep returns the identities that have stored ends of orders of any replica. Sweep reads the list
-// of guests and the list of placed identities. The result includes identities whose ends cannot be
-// read; see Kept.
+// Sweep returns the identities for which Redis stores ended orders of any replica. Sweep reads the
+// list of guests and the list of placed identities. The result includes identities whose ends
+// cannot be read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := float64(time.Now().UnixMilli())
 	for _, list := range []string{s.placedKey(), s.guests().guests} {

@@ -86,7 +86,8 @@ func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 }
 
 // AboutSolve counts a report on a token of a target or a guest. A guest is added to the list of
-// guests only if the caller took the token, so that invented identities cannot fill the list.
+// guests only if the caller took the reported token from the guest's stock. Invented identities
+// therefore cannot fill the list.
 func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	t := c.Access.ByID[id.Identity]
 	if !c.Caller.MayAsk(t) {
@@ -96,7 +97,7 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 		if err := p.Stock.Sold(r.Context(), id.Identity, id.Token, c.Caller.StableName); err != nil {
 			return err
 		}
-		// The guest and its figures may have been removed from the list; Use adds the guest again.
+		// The guest may have been removed from the list, with its figures. The method Use adds it again.
 		if err := p.Guests.Use(r.Context(), id.Identity, pool.GuestUse{}); err != nil {
 			return err
 		}
@@ -105,7 +106,7 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 }
 
 // report counts a report on a token and passes the report on to the buyer. The argument answered is
-// the id of the token in the response to the caller.
+// the token's id in the form that the caller received.
 func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
 	ctx := context.WithoutCancel(r.Context())

@@ -14,15 +14,15 @@ import (
 
 var solveID = regexp.MustCompile(`(?s)^(.*)\.([0-9a-f]{32})\.([^.]*)$`)
 
-// SolveID is the id of a token from POST /solve. SolveID consists of the id in the stock, the
-// identity and the type.
+// SolveID is the id of a token from POST /solve. SolveID consists of the token's id in the stock,
+// the identity and the type of the captcha.
 type SolveID struct {
 	Token    string
 	Identity captcha.ID
 	Type     captcha.Type
 }
 
-// String returns the text of the id, as in the responses of /solve.
+// String returns the id in the form that the responses of /solve contain.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
 // readSolveID parses the text that SolveID.String returns. For a text that is not a SolveID, the

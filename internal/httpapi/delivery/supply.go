@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// supplyEvery is the interval between two checks whether a token can still come.
+	// supplyEvery is the interval at which a Supply checks whether a token can still come.
 	supplyEvery = 250 * time.Millisecond
 	// During an outage a caller waits at least outagePatience, because many outages end within
 	// seconds.
@@ -33,8 +33,8 @@ type Supply struct {
 }
 
 // Attend ends the wait of a request once no token can come for the target. If an operator must act
-// before the next order, the wait ends at once, even while an order is in flight. The argument ctx
-// must be the context of the request.
+// before the next order, the wait ends immediately, even while an order is in flight. The argument
+// ctx must be the context of the request.
 func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	if s.needsOperator(ctx, t) {
 		r.Wait = 0
@@ -51,8 +51,8 @@ func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	go func() {
 		ticker := time.NewTicker(supplyEvery)
 		defer ticker.Stop()
-		// The stock must be empty in two consecutive checks. At the first check, a token may just have
-		// left the stock for this caller and not have arrived yet.
+		// The stock must be empty in two consecutive checks. During the first check, a token for this
+		// caller may have left the stock already but not have reached the caller yet.
 		for empty := 0; empty < 2; {
 			select {
 			case <-ctx.Done():

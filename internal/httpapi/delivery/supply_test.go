@@ -47,7 +47,8 @@ func (m *market) Providers(context.Context, time.Time) []purchase.Status {
 	return []purchase.Status{{Name: "solver", State: provider.State{Kind: kind, Reason: "it is down"}}}
 }
 
-// The Set is in a type of its own, because market has another method with the name Current.
+// The type file has the method Current that returns a Set, because market already has another
+// method Current.
 type file struct{ status.File }
 
 func (file) Current() *targets.Set { return &targets.Set{} }

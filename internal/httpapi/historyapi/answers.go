@@ -95,14 +95,14 @@ type DayType struct {
 	DayFigures
 }
 
-// DayTarget contains the figures of a target while it had this owner.
+// DayTarget contains the figures of a target for the time in which the target had the given owner.
 type DayTarget struct {
 	Target string `json:"target"`
 	Owner  string `json:"owner"`
 	DayFigures
 }
 
-// dayRow is a row of the CSV table, which contains the DayTypes and the DayTargets.
+// dayRow is a row of the CSV table. Each DayType and each DayTarget becomes one row.
 type dayRow struct {
 	Date   string `json:"date"`
 	Type   string `json:"type"`
@@ -144,13 +144,14 @@ type UsageBy[Line any] struct {
 }
 
 type (
-	// Usage is the usage by owner or by target.
+	// Usage is the response for figures by owner or by target.
 	Usage = UsageBy[UsageLine]
-	// KeyUsage is the usage by key.
+	// KeyUsage is the response for figures by key.
 	KeyUsage = UsageBy[KeyUsageLine]
 )
 
-// UsageLine contains the figures of an owner, or of a target while it had this owner.
+// UsageLine contains the figures of an owner, or the figures of a target for the time in which the
+// target had this owner.
 type UsageLine struct {
 	Date   string `json:"date"`   // "" = all days together
 	Target string `json:"target"` // "" = all targets of the owner
@@ -277,8 +278,8 @@ func columns(record reflect.Type) (names []string) {
 	return names
 }
 
-// cells returns the values of a record in the order of columns. An unknown number becomes an empty
-// cell.
+// cells returns the values of a record in the order that the function columns returns. An unknown
+// number becomes an empty cell.
 func cells(record reflect.Value) (row []string) {
 	for i := range record.NumField() {
 		field := record.Field(i)
@@ -304,8 +305,8 @@ func cells(record reflect.Value) (row []string) {
 	return row
 }
 
-// escapeFormula puts an apostrophe before a text that a spreadsheet would read as a formula. The
-// spreadsheet does not show the apostrophe.
+// escapeFormula puts an apostrophe before a text if a spreadsheet would read the text as a formula.
+// The spreadsheet does not show the apostrophe.
 func escapeFormula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

@@ -74,8 +74,9 @@ func (h *Routes) ArrivalTimes(w http.ResponseWriter, r *http.Request, c *kernel.
 	return nil
 }
 
-// keptRange sets the defaults of a range: by default it begins with the oldest kept arrivals and
-// ends now. A range that begins before the oldest kept arrivals or is empty is refused.
+// keptRange sets the defaults of a range: by default a range begins with the oldest kept arrivals
+// and ends at the current time. A range is refused if it is empty or begins before the oldest kept
+// arrivals.
 func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	oldest := now.Add(-history.ArrivalsKept).Truncate(time.Minute)
 	if to.IsZero() || to.After(now) {
@@ -91,7 +92,8 @@ func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	return from, to, nil
 }
 
-// writeTrace writes the time of each request as a line. writeTrace ignores write errors.
+// writeTrace writes one line with the arrival time for each request. writeTrace ignores write
+// errors.
 func (l *ArrivalList) writeTrace(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = kernel.TypeText
 	w.Header().Set("Cache-Control", "no-store")

@@ -65,8 +65,8 @@ func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	})
 }
 
-// Tasks is GET /history/tasks: the orders whose tasks have the given status, of all targets or of the
-// given target.
+// Tasks is GET /history/tasks: the orders whose tasks have the given status. The orders belong to
+// all targets or to the given target.
 func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readPageQuery(r.URL.RawQuery, "status", "target")
 	if err != nil {
@@ -155,7 +155,7 @@ func newestFirst(a, b history.Position) int {
 	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
 }
 
-// Day is GET /history/day/{date}: the figures of a UTC day. The figures by type cover all
+// Day is GET /history/day/{date}: the figures of one UTC day. The figures by type cover all
 // targets, so a key that is limited to some targets does not see them.
 func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	date, ok := readDay(c.Param(r, 0))
@@ -187,8 +187,8 @@ func isKeyOrTask(text string) bool {
 		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
 }
 
-// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's id of its
-// task. The response is the same for an unknown order and for an order that the caller may not see.
+// Solve is GET /history/solve/{id}: one ended order, found by its own id or by the provider's task
+// id. The response is the same for an unknown order and for an order that the caller may not see.
 func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
 		return err
@@ -222,8 +222,8 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, Solve{one, string(c.Access.Set.Currency)}, []Record{one})
 }
 
-// find queries the store for those targets of the query that the caller may see. Without such a
-// target the result is empty.
+// find queries the store for those targets of the query that the caller may see. If the caller may
+// see none of the targets, the result is empty.
 func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
 	if q.Targets == nil {
 		q.Targets = c.Visible()

@@ -24,8 +24,8 @@ type Audit interface {
 // keyName matches the name of a key, and also history.Keyless, which stands for calls without a key.
 var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
 
-// Key is GET /history/key/{name}: the actions of a key on tokens. The name may be missing in the
-// configuration file, because the key may come from an earlier file.
+// Key is GET /history/key/{name}: the actions of a key on tokens. The configuration file may lack
+// the key's name, because the key may come from an earlier file.
 func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	if !keyName.MatchString(name) {

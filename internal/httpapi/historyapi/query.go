@@ -37,15 +37,15 @@ const (
 var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
 
 // pageQuery is a request for a page of records. Before the query, the function find limits
-// Query.Targets to those that the caller sees.
+// Query.Targets to the targets that the caller may see.
 type pageQuery struct {
 	history.Query
 	values url.Values // the unparsed parameters
 }
 
 // covers reports whether an order in flight matches the query. The order must belong to a target of
-// the query. Its position, which contains the time of placing, must be in the query's range and
-// after the query's cursor.
+// the query. The order's position, which contains the time of placing, must be in the query's range
+// and after the query's cursor.
 func (q *pageQuery) covers(p history.Position, target string) bool {
 	return (q.Targets == nil || slices.Contains(q.Targets, target)) && !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
@@ -98,7 +98,8 @@ func readRange(values url.Values) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// These are the groupings of GET /history/usage.
+// These are the values of the parameter `by` of GET /history/usage. They select how the figures are
+// summed.
 const (
 	byOwner  = "owner"
 	byTarget = "target"
@@ -127,8 +128,8 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 }
 
 // days returns the first and the last UTC day of the query, by default the last defaultUsage days.
-// A day is refused if some of its records have expired, because the figures of that day would be
-// too low. The argument source names the store in the error.
+// A query is refused if some records of its days have expired, because the figures of such a day
+// would be too low. The argument source is the name of the store for the error text.
 func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
 	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)

@@ -126,7 +126,7 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 	}
 }
 
-// TestArrivalRangeIsKept: a range lies between the oldest kept arrival and now.
+// TestArrivalRangeIsKept: a range lies between the oldest kept arrival and the current time.
 func TestArrivalRangeIsKept(t *testing.T) {
 	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
 	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)

@@ -102,7 +102,7 @@ func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	}
 }
 
-// addOrders adds the figures of the orders of a day.
+// addOrders adds the figures of the orders that ended on a day.
 func (s *usageSum) addOrders(date string, day history.Day) {
 	for owned, f := range day.Targets {
 		if !s.sees(owned.Target) {

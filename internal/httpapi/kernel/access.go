@@ -50,8 +50,8 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 	return a
 }
 
-// limiterFor returns the limiter of the same key with the same rate in the old Access a; nil =
-// there is no such limiter.
+// limiterFor finds the same key with the same rate in the old Access a, and returns the key's
+// limiter; nil = there is none.
 func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	if a == nil {
 		return nil
@@ -65,8 +65,8 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 }
 
 // Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
-// digests of all keys, in constant time. The elapsed time therefore shows neither how similar a
-// wrong key is to a right key nor which key matches.
+// digests of all keys, in constant time. The elapsed time therefore does not show how similar a
+// wrong key is to a right key, and does not show which key matches.
 func (a *Access) Owner(secret string) *Caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
@@ -93,7 +93,7 @@ func newTarget(t *targets.Target) *Target {
 	return own
 }
 
-// Take returns the pool.Request of a caller for a token of the target, without a wait.
+// Take returns the caller's pool.Request for a token of the target. The request has no wait.
 func (t *Target) Take(c *Caller) pool.Request {
 	request := t.take
 	request.Caller = c.StableName
@@ -118,10 +118,10 @@ type Caller struct {
 	Globs   []string      // nil = all targets
 	Limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
-	// StableName is the name of the caller in Redis. The name is the prefix of each stored
-	// Idempotency-Key. StableName is also stored with each taken token, because only the caller of the
-	// take may report on the token. The StableName of a key never equals that of a keyless caller. No
-	// caller with a key can therefore repeat a keyless caller's take.
+	// StableName is the name of the caller in Redis. Each stored Idempotency-Key begins with the
+	// StableName of its caller. StableName is also stored with each taken token, because only the
+	// caller of the take may report on the token. The StableName of a key never equals that of a
+	// keyless caller. A caller with a key can therefore not repeat the take of a keyless caller.
 	StableName string
 }
 
@@ -136,8 +136,8 @@ func (c *Caller) MayUse(target string) bool {
 	})
 }
 
-// MayAsk reports whether the caller may request tokens of the identity of t. If t is nil, the
-// identity has no target, and only callers without globs may request it.
+// MayAsk reports whether the caller may request tokens of the identity of the target t. If t is
+// nil, the identity has no target, and only callers without globs may request it.
 func (c *Caller) MayAsk(t *Target) bool {
 	if t == nil {
 		return c.Globs == nil
@@ -160,7 +160,8 @@ func ErrLimitedKey() *Problem {
 	return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")
 }
 
-// May reports whether the caller has a scope. Without keys every caller has all scopes.
+// May reports whether the caller has a scope. If the configuration file has no keys, every caller
+// has all scopes.
 func (c *Caller) May(scope targets.Scope) bool {
 	return c == Anyone || slices.Contains(c.Scopes, scope)
 }

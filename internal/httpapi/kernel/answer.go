@@ -14,7 +14,8 @@ import (
 // more time is not reading the response.
 const WriteLimit = 10 * time.Second
 
-// All responses share these header values, which never change; net/http only reads them.
+// All responses share these header values. The values never change, because net/http only reads
+// them.
 var (
 	NoSniff      = []string{"nosniff"}
 	closing      = []string{"close"}
@@ -30,7 +31,7 @@ func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	RespondStatus(w, http.StatusOK, contentType, body)
 }
 
-// RespondStatus is Respond with a status code.
+// RespondStatus works like Respond, with the given status code.
 func RespondStatus(w http.ResponseWriter, code int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -50,10 +51,11 @@ func RespondJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// AnswerWithin sets a new time limit for writing the response. Handlers call AnswerWithin after
-// work that may have used up the time limit, and before a wait that may exceed the limit.
+// AnswerWithin sets a new time limit for writing the response. Handlers call AnswerWithin in two
+// cases: after work that may have used up the time limit, and before a wait that may exceed the
+// limit.
 func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
-	// If the writer supports no deadlines, the limit of the server remains.
+	// If the writer does not support deadlines, the time limit of the server stays in force.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestPrefersTheNamedMediaType: a media type is preferred if the header gives it more weight than
-// application/json.
+// TestPrefersTheNamedMediaType: a media type is preferred if the Accept header gives it more weight
+// than application/json.
 func TestPrefersTheNamedMediaType(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"text/plain": true, "text/plain; charset=utf-8": true, "TEXT/PLAIN, */*;q=0.1": true, "application/json;q=0.5, text/plain": true,

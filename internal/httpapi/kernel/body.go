@@ -15,10 +15,10 @@ import (
 	"poold/internal/strictjson"
 )
 
-// MaxBody is the maximum size of a body, except on routes for pictures (see Bodies.Read).
+// MaxBody is the maximum size of a body, except on routes that accept pictures (see Bodies.Read).
 const MaxBody = 64 << 10
 
-// ReadNothing reads the body of a request to a route without a body. ReadNothing accepts `{}`,
+// ReadNothing reads the body of a request to a route that needs no body. ReadNothing accepts `{}`,
 // which many clients send. Any other body is refused, because the body would have no effect.
 func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	body, err := ReadBody(r, w, MaxBody)
@@ -35,8 +35,8 @@ func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	return nil
 }
 
-// ReadBody reads a body to its end, because net/http notices that a client hangs up only after the
-// end of the body.
+// ReadBody reads a body to its end, because net/http can notice a hang-up of the client only after
+// the body has been read.
 func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -51,8 +51,8 @@ func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 	return body, nil
 }
 
-// readAll reads to the end. If the given length is above 0, readAll allocates hardly more memory
-// than this length.
+// readAll reads until the end of the input. If the given length is above 0, readAll allocates
+// little more memory than this length.
 func readAll(from io.Reader, length int64) ([]byte, error) {
 	if length <= 0 {
 		return io.ReadAll(from)
@@ -72,9 +72,10 @@ func CheckJSON(r *http.Request) error {
 }
 
 // ReadObject reads a body that is one JSON object, without nested values and with each field at
-// most once. The argument want describes a valid body, for error messages. The function setField is
-// called for each field. The result of setField describes an invalid value of the field; "" = the
-// field is valid. The keys of the returned map are the names of the fields in the body.
+// most once. The argument want is a description of a valid body for error messages. ReadObject
+// calls the function setField for each field. If the value of the field is invalid, setField
+// returns a text that describes the problem; "" = the value is valid. The keys of the returned map
+// are the names of the fields in the body.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {
@@ -97,10 +98,10 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField fu
 	return given, err
 }
 
-// Bodies limits the memory and processor time for large bodies, which contain pictures. A large
-// body takes room in server.body_budget before the body is read, and frees the room when no request
-// needs the body any more. At most half of the processors decode large bodies at the same time, so
-// that requests for tokens stay fast.
+// Bodies limits the memory and processor time for large bodies, which contain pictures. Before a
+// large body is read, it takes room in server.body_budget. The room is freed when no request needs
+// the body any more. At most half of the processors decode large bodies at the same time, so that
+// requests for tokens stay fast.
 type Bodies struct {
 	decoders chan struct{} // semaphore: one element for each running decoder
 	onMany   func(bool)    // Deps.ManyBodies; nil = none
@@ -109,7 +110,7 @@ type Bodies struct {
 	taken int64 // used bytes of the budget
 }
 
-// manyBodies is the number of bytes in use above which the function onMany is called.
+// If the bodies in use exceed manyBodies bytes, the function onMany is called.
 const manyBodies = 32 << 20
 
 // NewBodies returns an empty Bodies. The argument onMany is Deps.ManyBodies; it may be nil.
@@ -117,7 +118,8 @@ func NewBodies(onMany func(bool)) *Bodies {
 	return &Bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
 }
 
-// addLocked changes the number of bytes in use, and calls onMany if the number crosses manyBodies.
+// addLocked changes the number of bytes in use, and calls the function onMany if the number begins
+// or ceases to exceed manyBodies.
 func (b *Bodies) addLocked(bytes int64) {
 	was := b.taken > manyBodies
 	b.taken += bytes
@@ -126,8 +128,8 @@ func (b *Bodies) addLocked(bytes int64) {
 	}
 }
 
-// Room is the share of one request in the budget. The handler and each caller of Hold own the room
-// together.
+// Room is the part of the budget that one request uses. The handler and each caller of Hold own the
+// room together.
 type Room struct {
 	bodies *Bodies
 	most   int64 // the budget
@@ -138,9 +140,9 @@ type Room struct {
 }
 
 // Read reads a body of at most the given number of bytes. A body larger than MaxBody takes room;
-// the caller must release the room, even after an error. If the budget has no room, Read reads and
-// drops the body and fails with CodeOverloaded, because many clients read no response before they
-// have sent the whole body.
+// the caller must release the room, even after an error. If the budget has no room, Read discards
+// the body and fails with CodeOverloaded. Read still reads the whole body, because many clients
+// read no response before they have sent it.
 func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken *Room, err error) {
 	taken = &Room{bodies: b, most: int64(c.Access.Set.Server.BodyBudget), holders: 1}
 	length := r.ContentLength

@@ -28,7 +28,7 @@ func TestRoomIsFreedByItsLastHolder(t *testing.T) {
 		if b.taken != 40 {
 			t.Errorf("%d are taken", b.taken)
 		}
-		// One large body is decoded at a time. A small body does not wait.
+		// Only one large body is decoded at a time. A small body does not wait for a large one.
 		busy, done := make(chan struct{}), make(chan error)
 		go func() { _ = two.Decode(t.Context(), func() { <-busy }) }()
 		synctest.Wait()

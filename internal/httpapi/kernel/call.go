@@ -20,15 +20,16 @@ type Route struct {
 	Path    string
 	// Scope is the required scope of a caller's key; "" = the route needs no key.
 	Scope targets.Scope
-	// AltScope is another scope that also admits a key to the route. The handler limits what such a
-	// key can do. "" = none.
+	// AltScope is a second scope: a key that has only this scope may use the route too. The handler
+	// limits what such a key can do. "" = none.
 	AltScope targets.Scope
-	// Probe admits every caller, without a key and with any Host and Origin. Routes with Probe are
-	// health checks, error responses and callbacks. Callbacks have a secret instead of a key.
+	// If Probe is true, the route admits every caller, even without a key and with any Host and
+	// Origin. Probe is true for health checks, error responses and callbacks. Callbacks have a secret
+	// instead of a key.
 	Probe bool
-	// Changes is true if some method of the path takes a token or changes something. It is then true
-	// for every request to the path. Package httpapi derives the fields Changes and Named from the
-	// other fields.
+	// Changes is true if some method of the path takes a token or changes something. The value does
+	// not depend on the method of the request. Package httpapi derives the fields Changes and Named
+	// from the other fields.
 	Changes bool
 	Named   bool // the first variable part of the path is the name of a target
 	Body    bool // the handler reads the body; otherwise a request must have no body
@@ -64,7 +65,8 @@ func (c *Call) Param(r *http.Request, i int) string {
 	return c.Params[i]
 }
 
-// TargetName returns the name of the target, or purchase.GuestTarget if the call has no target.
+// TargetName returns the name of the call's target. If the call has no target, it returns
+// purchase.GuestTarget.
 func (c *Call) TargetName() string {
 	if c.Target == nil {
 		return purchase.GuestTarget
@@ -100,7 +102,7 @@ type Writer struct {
 	Status   int          // 0 = nothing written yet
 }
 
-// begin records the status of the response, just before the header is written.
+// begin records the status of the response. It is called just before the header is written.
 func (w *Writer) begin(status int) {
 	if w.Status != 0 || status < http.StatusOK { // a status 1xx precedes the response
 		return

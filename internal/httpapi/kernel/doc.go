@@ -2,8 +2,9 @@
 // state of a request (Call), the callers and targets of the current configuration file (Access),
 // the error responses (Problem), and the readers of bodies and queries.
 //
-// Package httpapi routes and admits a request; the handlers of the areas write the response.
-// Package httpapi and the areas import this package. Package kernel imports none of these packages.
+// Package httpapi finds the route of a request and admits the request; the handlers of the areas
+// write the response. Package httpapi and the areas import this package. Package kernel imports
+// none of these packages.
 //
 // # Invariants
 //

@@ -7,18 +7,19 @@ import (
 )
 
 const (
-	// Within wrongKeysTime, a sender gets at most wrongKeysMost responses 401 for wrong keys. The same
-	// limit applies to responses 404 for reports about unknown tokens. Beyond the limit the sender
-	// gets 429.
+	// A sender gets at most wrongKeysMost responses with status 401 for wrong keys within
+	// wrongKeysTime. The same limit applies to responses with status 404 for reports about unknown
+	// tokens. Beyond the limit the sender gets status 429.
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
-	// The wrong keys of at most wrongKeysFrom addresses are counted separately; the counts of an
-	// address take about 600 bytes. All further addresses share one count.
+	// At most wrongKeysFrom addresses have their own count of wrong keys; a count takes about 600
+	// bytes. All further addresses share one count.
 	wrongKeysFrom = 4096
 )
 
-// Failures limits the number of failed tries per sender and minute. A Failures keeps the last tries
-// of at most wrongKeysFrom senders; all further senders share one count. The zero value is empty.
+// Failures limits the number of failed tries per sender and minute. A Failures keeps the times of
+// the last tries for at most wrongKeysFrom senders; all further senders share one count. The zero
+// value is empty.
 type Failures[K comparable] struct {
 	mu    sync.Mutex
 	tries map[K]*tries
@@ -66,8 +67,8 @@ func (f *Failures[K]) triesOf(from K, at time.Time) *tries {
 	return t
 }
 
-// sweep drops the senders without recent tries. To save time, sweep visits the senders at most once
-// a second.
+// sweep removes the senders that have no recent tries. To save time, sweep visits the senders at
+// most once a second.
 func (f *Failures[K]) sweep(at time.Time) {
 	if at.Sub(f.swept) < time.Second {
 		return
@@ -81,10 +82,10 @@ func (f *Failures[K]) sweep(at time.Time) {
 	}
 }
 
-// network returns the sender of requests from an address. For IPv4 the sender is the address
-// itself. For IPv6 the sender is the /64 network, because one host may use all addresses of a /64
-// network. For an address that is not an IP address, such as a unix socket, the result is the zero
-// value. The headers of a proxy are not used.
+// network returns the sender to which requests from an address are attributed. For IPv4 the sender
+// is the address itself. For IPv6 the sender is the /64 network, because one host may use all
+// addresses of a /64 network. For an address that is not an IP address, such as a unix socket, the
+// result is the zero value. The function ignores headers that a proxy adds.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // testDay is a time with milliseconds, so that a test fails if the milliseconds are lost.
 var testDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestWrongKeysCountInTheLastMinute: only the last minute counts. After the required wait a sender
-// has one try.
+// TestWrongKeysCountInTheLastMinute: only wrong keys of the last minute count. After the required
+// wait a sender has one more try.
 func TestWrongKeysCountInTheLastMinute(t *testing.T) {
 	var w WrongKeys
 	for i := range wrongKeysMost {
@@ -37,7 +37,7 @@ func TestWrongKeysCountInTheLastMinute(t *testing.T) {
 }
 
 // TestAddressIgnoresPortAndHalfOfIPv6: the port is ignored, and all IPv6 addresses of a /64 network
-// count together.
+// share one count.
 func TestAddressIgnoresPortAndHalfOfIPv6(t *testing.T) {
 	for remote, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:9": "192.0.2.1/32", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
@@ -49,8 +49,8 @@ func TestAddressIgnoresPortAndHalfOfIPv6(t *testing.T) {
 	}
 }
 
-// TestManyAddressesTakeBoundedMemory: the memory is limited. Addresses without recent tries make
-// room, and further addresses without room share one count.
+// TestManyAddressesTakeBoundedMemory: the memory for addresses is limited. Addresses without recent
+// tries are removed, and addresses that find no room share one count.
 func TestManyAddressesTakeBoundedMemory(t *testing.T) {
 	var w WrongKeys
 	from := func(i int) string {
@@ -81,7 +81,8 @@ func TestManyAddressesTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestWrongKeysCountConcurrently runs many tries at the same time, for the race detector.
+// TestWrongKeysCountConcurrently counts many wrong keys at the same time, so that the race detector
+// can find races.
 func TestWrongKeysCountConcurrently(t *testing.T) {
 	var w WrongKeys
 	var senders sync.WaitGroup

@@ -94,7 +94,7 @@ func (p *Problem) RetryAfter(d time.Duration) *Problem {
 	return p
 }
 
-// Listing adds a list of problems in the file or in the body, and returns p.
+// Listing adds to the problem p a list of problems in the file or in the body, and returns p.
 func (p *Problem) Listing(problems targets.Problems) *Problem {
 	for _, one := range problems {
 		p.Problems = append(p.Problems, one.String())
@@ -128,8 +128,8 @@ const ShortRetry = 2 * time.Second
 // RetrySoon sets Retry-After to ShortRetry with jitter.
 func (p *Problem) RetrySoon() *Problem { return p.RetryAfter(Jitter(ShortRetry)) }
 
-// Jitter returns a random duration from 75 % to 125 % of d. Callers that were refused at the same
-// time then retry at different times.
+// Jitter returns a random duration from 75 % to 125 % of d. With jitter, callers that were refused
+// at the same time retry at different times.
 func Jitter(d time.Duration) time.Duration {
 	return backoff.Around(d, 0.25)
 }

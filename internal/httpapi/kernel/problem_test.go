@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestDocsNameEveryCode: programs rely on the codes, so docs/api.md lists each code beside its
-// status, and no other code.
+// TestDocsNameEveryCode: programs rely on the codes. docs/api.md therefore lists exactly these
+// codes, each beside its status.
 func TestDocsNameEveryCode(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "api.md"))
 	if err != nil {

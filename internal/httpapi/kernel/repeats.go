@@ -6,13 +6,14 @@ import (
 )
 
 const (
-	// mostLines limits the remembered lines of one sender.
+	// mostLines is the maximum number of lines that are remembered for one sender.
 	mostLines = 100
-	// mostSenders limits the remembered senders.
+	// mostSenders is the maximum number of senders whose lines are remembered.
 	mostSenders = 4096
 )
 
-// Repeats limits equal log lines about a sender: a caller, or an address. The zero value is empty.
+// Repeats leaves out repeated log lines about the same sender. A sender is a caller or an address.
+// The zero value is empty.
 type Repeats[K comparable] struct {
 	mu    sync.Mutex
 	of    map[K]map[string]*line // by text
@@ -25,10 +26,10 @@ type line struct {
 	repeats int       // number of lines that were left out
 }
 
-// Due reports whether a line about a sender must be logged, because no equal line was logged in the
-// last period. The result repeats is the number of equal lines that were left out since the last
-// logged one. Beyond mostLines lines of a sender, or beyond mostSenders senders, new lines are not
-// logged until remembered lines are out of date.
+// Due reports whether a line about a sender must be logged, because no equal line about this sender
+// was logged in the last period. The result repeats is the number of equal lines that were left out
+// since the last logged one. If a sender has mostLines remembered lines, or if mostSenders senders
+// are remembered, a new line is not logged until a remembered line is out of date.
 func (r *Repeats[K]) Due(sender K, text string, period time.Duration, at time.Time) (repeats int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// An equal line about a caller is due once in a period, with the number of lines left out. A caller
-// has at most mostLines different lines, which do not affect other callers.
+// Of equal lines about a caller, one is due in each period, with the number of lines that were left
+// out. At most mostLines different lines are remembered for a caller. They do not affect the lines
+// of other callers.
 func TestEqualLinesAreDueOncePerPeriod(t *testing.T) {
 	var l Repeats[string]
 	at := time.Unix(1000, 0)
@@ -34,7 +35,8 @@ func TestEqualLinesAreDueOncePerPeriod(t *testing.T) {
 	check("a", "another", 4*time.Minute, 0, true)
 }
 
-// At most mostSenders senders get lines. Senders whose lines are out of date make room for others.
+// Lines are logged for at most mostSenders senders. Senders whose lines are out of date make room
+// for others.
 func TestLinesOfManySenders(t *testing.T) {
 	var r Repeats[int]
 	at := time.Unix(1000, 0)

@@ -14,8 +14,8 @@ import (
 // wrongKeyEvery is the minimum interval between two equal log lines about wrong keys.
 const wrongKeyEvery = time.Minute
 
-// WrongKeys counts and logs the keys that the configuration file does not have. The counts do not
-// affect requests with right keys. Use NewWrongKeys.
+// WrongKeys counts and logs wrong keys, which are keys that the configuration file lacks. The
+// counts do not affect requests with right keys. Use NewWrongKeys.
 type WrongKeys struct {
 	Failures[netip.Prefix]
 
@@ -24,8 +24,9 @@ type WrongKeys struct {
 	said   Repeats[netip.Prefix] // a text is the hash of a key; "" = all further keys of an address over its limit
 }
 
-// NewWrongKeys returns a WrongKeys. It draws a secret for the hashes in the log. Lines of the same
-// process can be compared, but a reader of the log cannot test keys against the hashes.
+// NewWrongKeys returns a WrongKeys. It draws a random secret for the hashes in the log. A reader of
+// the log can compare the hashes of one process, but cannot test whether a hash belongs to a given
+// key.
 func NewWrongKeys(log *slog.Logger) *WrongKeys {
 	w := &WrongKeys{log: log}
 	_, _ = rand.Read(w.secret[:]) // never fails
@@ -38,8 +39,9 @@ func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 	return w.Failures.Count(network(remote), at)
 }
 
-// Refuse counts a wrong key that a request has sent, and logs the key once a minute for each
-// address. If the limit of the address is reached, Refuse returns how long the sender must wait.
+// Refuse counts a wrong key that a request has sent, and logs the hash of the key. For each
+// address, it logs the same key at most once a minute. If the limit of the address is reached,
+// Refuse returns how long the sender must wait.
 func (w *WrongKeys) Refuse(r *http.Request, c *Call, key string) (wait time.Duration) {
 	wait = w.Count(r.RemoteAddr, c.Began)
 	from, hash := network(r.RemoteAddr), w.hash(key)

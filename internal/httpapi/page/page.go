@@ -130,8 +130,8 @@ func share(n int, t status.Target) int {
 	return 0
 }
 
-// wantText returns a text with the number of wanted tokens, and whether a warm window is the
-// reason. The text is "" if the number of wanted tokens equals the depth.
+// wantText returns a text that contains the number of wanted tokens and shows whether a warm window
+// is the reason for this number. The text is "" if the number of wanted tokens equals the depth.
 func wantText(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:
@@ -144,8 +144,9 @@ func wantText(t status.Target) string {
 	return ""
 }
 
-// expectation returns a text with the forecast of an adaptive target, and with the limit that
-// applies to a target. The text is "" if the target has neither or is paused.
+// expectation returns a text that contains the forecast of an adaptive target, and the limit that
+// applies to the target. The text is "" if there is neither a forecast nor a limit, or if the
+// target is paused.
 func expectation(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""
@@ -196,7 +197,8 @@ func protect(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
-// Login responds with the login form. The text problem says why a login failed; "" = there was none.
+// Login responds with the login form. The argument problem is a text that says why the last login
+// failed; "" = no login has failed.
 func (p *Routes) Login(w http.ResponseWriter, code int, problem string) error {
 	var page bytes.Buffer
 	if err := p.login.Execute(&page, problem); err != nil {

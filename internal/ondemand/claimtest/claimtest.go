@@ -129,8 +129,8 @@ func checkClaim(t *testing.T, what string, got dedup.Claim, state dedup.ClaimSta
 	}
 }
 
-// hold calls Hold and fails the test unless the result mine equals want. It returns the result
-// wanted.
+// hold calls Hold and fails the test unless the result `mine` equals the argument `want`. It
+// returns the result `wanted`.
 func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wanted bool) {
 	t.Helper()
 	mine, wanted, err := c.Hold(t.Context(), key, fence, identityOf(key))
@@ -147,7 +147,7 @@ func release(t *testing.T, c Claims, key captcha.ID, fence int64, identity captc
 	}
 }
 
-// end calls End and fails the test unless the result ok equals want.
+// end calls End and fails the test unless the result `ok` equals the argument `want`.
 func end(t *testing.T, c Claims, key captcha.ID, fence int64, e dedup.ClaimEnd, want bool) {
 	t.Helper()
 	if ok, err := c.End(t.Context(), key, fence, e); err != nil || ok != want {
@@ -155,20 +155,21 @@ func end(t *testing.T, c Claims, key captcha.ID, fence int64, e dedup.ClaimEnd, 
 	}
 }
 
-// token returns an end with a token that may be shared for the duration lasts.
+// token returns the end of a solve that brought a token. The token may be shared for the given
+// duration.
 func token(value string, lasts time.Duration) dedup.ClaimEnd {
 	return dedup.ClaimEnd{Value: []byte(value), Lasts: lasts}
 }
 
-// failure returns an end without a token.
+// failure returns the end of a solve that brought no token.
 func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
 // rounding is the tolerance for time limits that end too early, because a store may round times to
 // milliseconds.
 const rounding = 2 * time.Millisecond
 
-// pollUntil calls condition until it returns true. The test fails unless this happens between
-// `shortest` and `shortest` plus 10 s, counted from began.
+// pollUntil calls condition until it returns true. The time from `began` until then must be at
+// least `shortest` and at most `shortest` plus 10 s, or the test fails.
 func pollUntil(t *testing.T, what string, began time.Time, shortest time.Duration, condition func() bool) {
 	t.Helper()
 	for !condition() {

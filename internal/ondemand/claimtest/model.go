@@ -12,7 +12,8 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// outcome is the end of a solve. The model forgets it at the time in the field ends.
+// outcome is the end of a solve. The model forgets an outcome when the time in its field `ends` has
+// come.
 type outcome struct {
 	solve string
 	value string
@@ -116,8 +117,8 @@ func testRandomCallsMatchTheModel(t *testing.T, open Open) {
 		}
 		b = open(t, times)
 	}
-	// A bubble does not allow the method Deadline, which rapid calls on a *testing.T. The wrapper
-	// hides this method.
+	// The package rapid calls the method Deadline of a *testing.T, which a bubble does not allow. The
+	// wrapper hides this method.
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		before := saved(t, b.Replicas[0])
 		story := story{t: t, b: b, key: newKey(), m: model{times: times, saved: before}, solves: []string{"", "unknown"}, fences: []int64{0, 7}}

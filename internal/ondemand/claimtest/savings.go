@@ -63,9 +63,9 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 	}
 }
 
-// A request that shares a token is counted by its time of arrival: during the solve or after the
-// solve has ended. A request that gets no token is not counted. An entry without callers counts
-// nothing.
+// Requests that share a token are counted separately: those that arrived during the solve, and
+// those that arrived after its end. A request that gets no token is not counted. An entry whose
+// field Callers is 0 changes no count.
 func testRequestsCountByArrival(t *testing.T, open Open) {
 	b := open(t, longTimes)
 	key, other := newKey(), newKey()

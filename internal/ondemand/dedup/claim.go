@@ -66,8 +66,8 @@ type Claim struct {
 	Fence int64  // set in the state ClaimHeld: only the holder with the latest fence can end the solve
 	// Identity names the stock from which the solve takes its token, as noted by the last holder.
 	Identity captcha.ID
-	// Left is the remaining time of the solve, or in the state ClaimShared the remaining time for
-	// sharing the token.
+	// Left is the remaining time of the solve. In the state ClaimShared, Left is the remaining time in
+	// which the token may be shared.
 	Left time.Duration
 	// Value is ClaimEnd.Value in the states ClaimShared and ClaimError; nil = the store has deleted
 	// the value.

@@ -120,8 +120,8 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 }
 
 // Hold renews the lease of a solve and records the identity from whose stock the holder takes. Its
-// result mine reports whether the solve is in flight and this replica still holds the claim. Its
-// result wanted reports whether a replica waits for the solve.
+// result `mine` reports whether the solve is in flight and this replica still holds the claim. Its
+// result `wanted` reports whether a replica waits for the solve.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)

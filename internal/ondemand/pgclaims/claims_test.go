@@ -29,8 +29,8 @@ func runClaims(t *testing.T, address string, limit time.Duration, times dedup.Cl
 	return runClaimsAs(t, address, "captcha", limit, times)
 }
 
-// runClaimsAs runs the claims of an installation on a database until the test ends. If the
-// server responds, it creates the schema.
+// runClaimsAs runs the claims of an installation on a database until the test ends. If the server
+// responds, runClaimsAs also creates the schema.
 func runClaimsAs(t *testing.T, address, prefix string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
 	r := &replica{}

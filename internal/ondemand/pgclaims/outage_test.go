@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// key names the claim of all stories in this file.
+// All tests in this file use the claim with this key.
 const key = captcha.ID("0123456789abcdef")
 
 // entryFor returns an entry for key; the argument solve is "" for a new caller.
@@ -44,8 +44,8 @@ func callAll(t *testing.T, c *replica) []error {
 	return []error{entered, held, letGo, ended, counted, read}
 }
 
-// A lost reply changes nothing: the retry returns that the replica began, took over or ended the
-// solve.
+// A lost reply changes nothing: the retry also reports that the replica began, took over or ended
+// the solve.
 func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
@@ -60,7 +60,7 @@ func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("%s: no answer was stolen", what)
 		}
 	}
-	// The thief may also steal the reply to the statement that deletes ended claims.
+	// The lost reply may also be the reply to the statement that deletes ended claims.
 	var first, second dedup.Claim
 	steal("begin", func() { first = mustEnter(t, one, "", dedup.ClaimHeld) })
 	time.Sleep(times.Lease)
@@ -146,8 +146,8 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// If its tables are missing, each call fails with a redisdb.ErrDown that names the remedy. After the
-// tables are recreated, calls succeed.
+// If the tables of the claim store are missing, each call fails with a redisdb.ErrDown that names
+// the remedy. After the tables are recreated, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})

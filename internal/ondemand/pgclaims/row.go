@@ -40,9 +40,9 @@ type row struct {
 // withPrefix puts the prefix of this installation before a key or a source.
 func (c *Claims) withPrefix(text string) string { return c.o.Prefix + ":" + text }
 
-// isUnprefixed returns an SQL expression. It is true if the parameter, which is an installation's
-// prefix, equals the default of the column prefix. The keys of this installation have no prefix; see
-// the package comment.
+// isUnprefixed returns an SQL expression. The expression is true if the parameter, which is an
+// installation's prefix, equals the default value of the column `prefix`. The keys of this
+// installation have no prefix; see the package comment.
 func isUnprefixed(table, parameter string) string {
 	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
 		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
@@ -73,8 +73,8 @@ func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row
 }
 
 // boundTime returns the time t. If t is more than `longest` in the future, it returns the zero time: t
-// was written before the server's clock was set back, so the age of t is unknown. A failover to a
-// server whose clock is behind is one cause.
+// was written before the server's clock was set back, so the age of t is unknown. One possible
+// cause is a failover to a server whose clock is behind.
 func (r *row) boundTime(t time.Time, longest time.Duration) time.Time {
 	if t.Sub(r.now) > longest+setBack {
 		return time.Time{}

@@ -81,9 +81,9 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 }
 
 // Hold renews the lease of a claim that this replica holds, and stores the identity whose stock the
-// solve uses. Its result mine is false if another replica holds the claim, or if the solve has ended
-// or taken longer than ClaimLongest. Its result wanted reports whether a replica called Enter within
-// ClaimWanted.
+// solve uses. Its result `mine` is false if another replica holds the claim, or if the solve has
+// ended or taken longer than ClaimLongest. Its result `wanted` reports whether a replica called
+// Enter within ClaimWanted.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	r, err := c.hold(ctx, key, fence, identity, c.times.Lease)
 	if err != nil {

@@ -113,8 +113,9 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// If a key of a claim holds a value of another type, which poold did not write, calls that need this
-// key name the key in their error and change nothing. After the key is deleted, the calls succeed.
+// A key of a claim may hold a value of another type, which poold did not write. If a call needs
+// this key, it changes nothing and fails with an error that quotes the key. After the key is
+// deleted, the calls succeed.
 func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("foreign claim")
 	ctx, k := t.Context(), s.keys(key)

@@ -60,7 +60,7 @@ type Provider interface {
 	// Fault returns why the provider is down, or nil. Adopt replaces this fault.
 	Fault() *provider.Fault
 	Adopt(ctx context.Context, f *provider.Fault)
-	// Answered returns when the latest call that got a valid answer was sent; zero = no such call.
+	// Answered returns the send time of the latest call with a valid answer; zero = no such call.
 	Answered() time.Time
 	// PollTurn reports whether a task may be polled at the given time.
 	PollTurn(at time.Time) (ok bool, wait time.Duration)
@@ -84,7 +84,7 @@ type Orders interface {
 	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
 
-	// The standing of a provider is the state of the provider that replicas share.
+	// A provider's standing is the information that all replicas share about the provider.
 	ReportFault(ctx context.Context, provider string, f permits.Fault) error
 	ReportUp(ctx context.Context, provider string, sent time.Duration) error
 	ReportRefusal(ctx context.Context, provider string) error
@@ -105,8 +105,8 @@ type Orders interface {
 	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
 	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
 
-	// These methods find and end orders. FindAll omits orders that do not exist. Remembers reports
-	// whether the store still knows that a missing order has ended.
+	// These methods find and end orders. FindAll omits orders that do not exist. If an order is
+	// missing, Remembers reports whether the store still knows that it ended.
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
 	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error)
@@ -147,8 +147,8 @@ type Callbacks struct {
 	Delay time.Duration
 }
 
-// GuestTarget is the target of guests in orders, logs, events and metrics. No target in the file can
-// have this name.
+// GuestTarget is the target name of guests in orders, logs, events and metrics. No target in the
+// file can have this name.
 const GuestTarget = "/solve"
 
 // Spec describes an order to place. A Spec copies the target's definition, so a later reload does

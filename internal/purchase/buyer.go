@@ -73,9 +73,9 @@ func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) 
 	return b.stock.Booked(ctx, pool.OfGuests)
 }
 
-// SetProviders replaces the providers. New orders try the providers in the order of the entries. An
-// entry with the same Provider value keeps its slots and its state. This replica still collects
-// orders at a removed provider, including orders that it adopts from other replicas.
+// SetProviders replaces the providers. A new order goes to the first entry whose provider is up. An
+// entry whose Provider value is unchanged keeps its slots and its state. This replica still
+// collects orders at a removed provider, including orders that it adopts from other replicas.
 func (b *Buyer) SetProviders(entries []Entry) {
 	for _, e := range entries {
 		b.callbacks.secrets.remember(e.Provider.Name(), e.Callbacks.Secrets)
@@ -83,18 +83,18 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	b.accounts.replace(entries)
 }
 
-// Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls onSlot
-// with the slot, exactly once and in a new goroutine. As for Admit, the best bid wins, onSlot gets
-// the same errors, and the slot must be freed. A pending request has no goroutine.
+// Request bids for a slot and returns immediately. When the bid wins a slot, the buyer calls onSlot
+// with the slot, exactly once and in a new goroutine. The rules of Admit apply to the bids, to the
+// errors that onSlot gets, and to freeing the slot. A pending request needs no goroutine.
 func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, onSlot)
 }
 
 // Admit waits for a slot at the first provider that is up, even while that provider is full. The
-// slot goes to the pending request with the best bid, except that one slot in fairTurn goes to the
-// oldest request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller
-// that waits long should cancel the wait and bid again with current figures. The caller must pass
-// the slot to Buy or free it.
+// slot goes to the pending request with the best bid. But of fairTurn slots, one goes to the oldest
+// request. If there is no provider, Admit returns ErrNoProvider; if ctx ends, it returns ctx's
+// error. A caller that waits long should cancel the wait and bid again with current figures. The
+// caller must pass the slot to Buy or free it.
 func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return b.scheduler.admit(ctx, bid)
 }
@@ -118,8 +118,8 @@ func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, onEnd func(Resul
 	return b.orders.start(ctx, slot, spec, onEnd)
 }
 
-// Adopt takes over the orders with expired leases, and runs each order in a new goroutine until ctx
-// ends. The search for these orders takes at most limit; a limit of 0 means until ctx ends. Each
+// Adopt takes over the orders with expired leases. Each order runs in a new goroutine, which stops
+// when ctx ends. The argument limit is the longest duration of the search; 0 = no limit. Each
 // goroutine calls onEnd with its result. An error means that Redis did not answer for some orders.
 func (b *Buyer) Adopt(ctx context.Context, limit time.Duration, onEnd func(captcha.ID, Result)) error {
 	search, cancel := ctx, context.CancelFunc(func() {})
@@ -140,9 +140,9 @@ func (b *Buyer) Adopt(ctx context.Context, limit time.Duration, onEnd func(captc
 // of the orders.
 func (b *Buyer) Wait() error { return b.orders.group.Wait() }
 
-// Report queues a caller's report on a token of the given age. The buyer passes the report to the
-// token's provider in the background, but not after the provider's report window has ended. Report
-// never blocks.
+// Report adds a caller's report on a token to a queue. The argument age is the token's age. The
+// buyer passes the report to the token's provider in the background, but not after the provider's
+// report window has ended. Report never blocks.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	b.reports.add(report{provider, task, t, time.Now().Add(-age), accepted})
 }
@@ -187,11 +187,11 @@ func (b *Buyer) Concurrency() int {
 	return b.accounts.termsOf(likely).limit
 }
 
-// Ended handles a message from some replica: a callback has ended an order. The argument outcome is
-// pool.Solved or the code of the failure.
+// Ended handles the message of a replica that a callback has ended an order. The argument outcome
+// is pool.Solved or the code of the failure.
 func (b *Buyer) Ended(order pool.Ref, outcome string) { b.orders.endedByCallback(order, outcome) }
 
-// Stranded lists the paid tasks whose account is not configured, by provider.
+// Stranded lists the paid tasks whose account is not configured, grouped by provider.
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
 
 // Callback handles a provider's message that a task ended. It counts and drops an invalid message.

@@ -60,7 +60,7 @@ func TestTheNextProviderTakesOver(t *testing.T) {
 	})
 }
 
-// A request waits for a provider that is full and up. The next provider gets orders only while the
+// A request waits for a provider that is up but full. The next provider gets orders only while the
 // first provider is down.
 func TestARequestWaitsForAFullProvider(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -74,8 +74,8 @@ func TestARequestWaitsForAFullProvider(t *testing.T) {
 	})
 }
 
-// If a full provider goes down, its pending requests go to the next provider. Ready is not called for
-// the full provider, because the call would use up the probe.
+// If a full provider goes down, its pending requests go to the next provider. Ready is not called
+// for the full provider, because this call would use up the provider's next probe.
 func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -291,8 +291,8 @@ func TestThreadsLimitConcurrency(t *testing.T) {
 	})
 }
 
-// Maintenance reads the limits of a new provider at once. It makes no call to a provider that is down,
-// and survives a panic.
+// Maintenance reads the limits of a new provider immediately. It makes no call to a provider that
+// is down, and survives a panic.
 func TestMaintenanceReadsProviders(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateDown, time.Hour)

@@ -114,9 +114,9 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	return CallbackKept, nil
 }
 
-// deliver ends the order that a callback names. The argument arrived is when the order's first
-// callback arrived, on this process' clock; zero = unknown. If Redis does not answer, deliver
-// returns an error, and the caller may try again.
+// deliver ends the order that a callback names. The argument arrived is the time of the order's
+// first callback on this process' clock; zero = unknown. If Redis does not answer, deliver returns
+// an error, and the caller may try again.
 func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
@@ -193,7 +193,7 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// The type arrivals stores when the first callback of each order arrived, until that callback is
+// The type arrivals stores the arrival time of each order's first callback until that callback is
 // delivered. A repeated callback therefore does not make a token appear younger. The type is safe
 // for concurrent use.
 type arrivals struct {
@@ -201,8 +201,8 @@ type arrivals struct {
 	at map[pool.Ref]time.Time
 }
 
-// firstArrival records the arrival of a callback, and returns when the order's first callback
-// arrived. It returns the zero time if an earlier process received the first callback, because the
+// firstArrival records the arrival of a callback, and returns the arrival time of the order's first
+// callback. It returns the zero time if an earlier process received the first callback, because the
 // clock may have changed since.
 func (a *arrivals) firstArrival(order pool.Ref, at time.Time) time.Time {
 	a.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"poold/internal/spool"
 )
 
-// A token's age is counted from the configured delay before its callback, but never from before
-// the submit.
+// A token's age counts from the time of its callback minus the configured delay, or from the submit
+// if that is later.
 func TestTheAgeOfATokenFromACallback(t *testing.T) {
 	for name, c := range map[string]struct{ mark, arrived, delay, born, lead time.Duration }{
 		"the delay before it arrived": {0, 30 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second},

@@ -115,8 +115,8 @@ func TestASubmitHasAnAddressOnlyWithCallbacks(t *testing.T) {
 	}
 }
 
-// A callback with a token in any form lands the token at once, without a poll. The order's goroutine
-// ends, and the permit and the slot are freed.
+// A callback with a token in any form lands the token immediately, without a poll. The order's
+// goroutine ends, and the permit and the slot are freed.
 func TestACallbackSettlesItsOrder(t *testing.T) {
 	for name, change := range map[string]func(*Callback){
 		"a query": func(c *Callback) { c.Query = url.Values{"id": {"t1"}, "code": {"03AFcallback"}} },
@@ -185,8 +185,8 @@ func TestARepeatedCallbackIsUnknown(t *testing.T) {
 	})
 }
 
-// callbackEndings lists callbacks, with the messages that replicas exchange about them and the ends of
-// the orders.
+// callbackEndings lists callbacks. For each callback it gives the message to other replicas and the
+// end of the order.
 func callbackEndings() map[string]struct {
 	how      string
 	outcome  Outcome
@@ -278,8 +278,8 @@ func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 	}
 }
 
-// If the message about a callback at another replica is lost, this replica ends the order at the next
-// renewal of its lease.
+// Another replica receives a callback, and its message to this replica is lost. This replica ends
+// the order when it next renews the lease.
 func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)

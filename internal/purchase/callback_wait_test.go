@@ -109,7 +109,7 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 		if wait := first(); wait != 40*time.Second || silent() {
 			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
 		}
-		// A callback at another replica counts as arrived here when the message about it arrives.
+		// A callback at another replica counts as arrived when that replica's message comes.
 		for range silentAfter {
 			first()
 		}
@@ -128,8 +128,8 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 	})
 }
 
-// Callbacks that arrive during an outage of Redis become dead letters. They count as arrived, at
-// whichever replica they arrive, even if polls find the tokens.
+// Callbacks that arrive during an outage of Redis become dead letters. They count as arrived
+// whichever replica received them, even if polls have found the tokens.
 func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 	for _, where := range []string{"at this replica", "at another replica"} {
 		runBubble(t, where, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	}
 	crash.At("marked")
 	if err := ctx.Err(); err != nil {
-		// The order is marked as submitting. Only this replica knows that it was not submitted.
+		// The order is marked as submitting. Only this replica knows that the order was not submitted.
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
@@ -205,9 +205,9 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	switch {
 	case e.refund: // nothing was bought, so it does not matter whether another replica ended the order
 	case err != nil || how == pool.Gone:
-		// Either Redis did not answer until the order expired, or Redis no longer has the order. The
-		// order ends here, unless another replica or a callback ended it. In that case the service may
-		// no longer know the task, so the error of the service proves nothing.
+		// Either Redis gave no answer before the order expired, or Redis no longer has the order. The
+		// order ends here, unless another replica or a callback ended it. After such an end the service
+		// may no longer know the task, so the error of the service proves nothing.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {
@@ -246,7 +246,7 @@ func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 }
 
 // keepUnknown records that the outcome of the submit is unknown. Until the order expires, it counts
-// toward the depth, at the provider and in the budgets. Only a callback can end it earlier.
+// toward the depth, the provider's concurrency and the budgets. Only a callback can end it earlier.
 func (ords *orders) keepUnknown(ctx context.Context, o *Order, e end, n notice) Result {
 	exists := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {

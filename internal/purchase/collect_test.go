@@ -32,8 +32,8 @@ import (
 //	account_test.go, standing_test.go      accounts, and the faults that replicas share
 //	stop_test.go, panic_test.go            stops and panics
 
-// An order runs through its steps and waits at the provider's pace. The age of the token is counted
-// from the last poll that found the task unsolved.
+// An order runs through its steps and polls at the times that the provider sets. The age of the
+// token is counted from the last poll that found the task unsolved.
 func TestTheLifeOfAnOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {

@@ -9,8 +9,8 @@ import (
 	"poold/internal/provider"
 )
 
-// A placed order has a lease of 5 s. The order expires after the provider's time-out and two calls
-// of 20 s, and its permit expires 10 s later.
+// A placed order has a lease of 5 s. The order expires after the provider's time-out plus 40 s for
+// two calls. Its permit expires 10 s later.
 func TestThePeriodsOfAPlacedOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -50,8 +50,8 @@ func TestALostSubmitKeepsItsPermit(t *testing.T) {
 		if r.State != pool.Unknown || s.stock.owner(o.Ref) != mine {
 			t.Errorf("in state %c, of this replica %v", r.State, s.stock.owner(o.Ref) == mine)
 		}
-		// The life, the lease and the permit last for the provider's time-out, counted from the end of
-		// the submit.
+		// The order's life, its lease and its permit end one provider time-out after the end of the
+		// submit.
 		if life, lease, place := time.Until(r.Until), s.stock.lease(o.Ref), s.stock.permitTTL("one", o.Ref); life != 180*time.Second || lease != life || place != life {
 			t.Errorf("it lives for %v, with a lease of %v and a permit for %v; want 180s", life, lease, place)
 		}

@@ -15,8 +15,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// stall is the network between one replica and Redis. While the network hangs, calls are neither
-// refused nor answered.
+// The type stall simulates the network between one replica and Redis. While the network hangs,
+// calls are neither refused nor answered.
 type stall struct {
 	redis *redistest.Bubble
 

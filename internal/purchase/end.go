@@ -26,7 +26,7 @@ const (
 	abandoned     trigger = "abandoned"      // the replica that ran the order is dead
 )
 
-// script names the change in Redis with which an order ends. The log shows the name.
+// A script is the name of a change in Redis that ends an order. The log shows this name.
 type script string
 
 const (
@@ -159,8 +159,8 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// answer returns the error for the caller that waits for a guest's order. For a target it returns nil,
-// because the callers of a target wait for the target's next order.
+// The method answer returns the error for the caller that waits for a guest's order. For a target
+// it returns nil, because the callers of a target wait for the target's next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
 		return nil
@@ -177,8 +177,8 @@ func (n *notice) solvedAfter() time.Duration {
 	return max(0, n.took-n.age)
 }
 
-// carryOut runs the script of an end that removes the order. All retries have the same argument call,
-// so that Redis recognises a retry.
+// carryOut runs the script of the end e, which must remove the order. All retries pass the same
+// value of the argument call, so that Redis recognises a retry.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.EndResult, error) {
 	if e.script == settle {
 		repeated, as := withoutToken(n)
@@ -277,7 +277,7 @@ const (
 	Interrupted Outcome = "interrupted"
 )
 
-// sentences maps outcomes to texts for operators and callers.
+// The map sentences contains texts about outcomes, for operators and callers.
 var sentences = map[Outcome]string{
 	Failed:  "the task brought no token",
 	Lost:    "the order's outcome is unknown",

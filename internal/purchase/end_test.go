@@ -56,7 +56,7 @@ func TestEachEventHasAnEnd(t *testing.T) {
 	}
 }
 
-// readMessage restores the notice that message encoded.
+// readMessage restores a notice that the method message encoded.
 func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	for text, n := range map[string]notice{
 		pool.Solved:                     {trigger: solved, callback: true},
@@ -127,8 +127,8 @@ func fullIdentity() captcha.Identity {
 	}
 }
 
-// An event contains all facts of its order except the proxy, whether a poll, an adopter or a
-// callback ended the order.
+// Whether a poll, an adopter or a callback ended an order, the event contains all facts of the
+// order except the proxy.
 func TestEventsHaveAllFacts(t *testing.T) {
 	target := spec()
 	target.Identity = fullIdentity()
@@ -314,7 +314,7 @@ func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 }
 
 // If a service returns the same token for two tasks, the first order lands the token. The second
-// order fails with this reason, whether a poll or a callback ends it.
+// order fails because its token is repeated, whether a poll or a callback ends the order.
 func TestARepeatedTokenFailsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

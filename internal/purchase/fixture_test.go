@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// ledger records events in their order, so that a test can compare them. The stock and the fakes
-// of a test share one ledger.
+// A ledger records events in the sequence in which they happen, so that a test can compare them.
+// The stock and the fakes of a test share one ledger.
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
@@ -294,7 +294,7 @@ func spec() Spec {
 	}
 }
 
-// order admits and places an order. Afterwards it clears the recorded calls.
+// The method order admits and places an order. Afterwards it clears the recorded calls.
 func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())

@@ -202,7 +202,7 @@ func TestASubmitAnsweredWithAnotherOrdersTaskIsLost(t *testing.T) {
 }
 
 // A callback may arrive at another replica before this replica's poll, or before its submit ends.
-// The token lands once, whether the message about the callback comes first or last.
+// The token lands once, whether or not the message about the callback has reached this replica.
 func TestACallbackElsewherePrecedesThePoll(t *testing.T) {
 	unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ const (
 	lifeKept = time.Hour
 )
 
-// The type lifetimes stores for each identity the token lifetime of its last order. It is safe for
+// For each identity, the type lifetimes stores the token lifetime of the last order. It is safe for
 // concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex

@@ -11,8 +11,8 @@ import (
 // refreshEvery is the interval between two reads of each provider's thread limit and balance.
 const refreshEvery = time.Minute
 
-// maintain reads the thread limits and balances of all providers once per refreshEvery. It reads
-// those of a new provider at once.
+// maintain reads the thread limits and balances of all providers once per refreshEvery. For a new
+// provider it reads them immediately.
 func (as *accounts) maintain(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()

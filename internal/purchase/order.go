@@ -23,7 +23,7 @@ const (
 	// budgetRetry is the delay before the second attempt at a full budget. If the stock has just
 	// refused another order, that order's reservation soon ends.
 	budgetRetry = 100 * time.Millisecond
-	// currency is the number of stored price units in one unit of the currency.
+	// A stored price is an integer: the configured price multiplied by the constant currency.
 	currency = 1e9
 )
 

@@ -147,7 +147,7 @@ func (ords *orders) endedByCallback(order pool.Ref, outcome string) {
 	o.finish(endOf(pool.Bought, n.trigger).result(o, n))
 }
 
-// foreignOrders returns the given orders that this replica does not run, grouped by identity.
+// foreignOrders returns those given orders that this replica does not run, grouped by identity.
 func (ords *orders) foreignOrders(refs []pool.Ref) map[captcha.ID][]string {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()

@@ -50,9 +50,9 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and stores
-// the order in the journal. It returns the errors of Buy. If it returns an error, the slot is free and
-// the reservations are removed. If it succeeds, the caller must call collect.
+// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
+// stores the order in the journal. It returns the same errors as Buy. If it returns an error, the
+// slot is free and the reservations are removed. If it succeeds, the caller must call collect.
 //
 // The method place checks ctx only before the first step, because a cancelled step may still take
 // effect in Redis. All steps together take a few seconds at most.
@@ -111,8 +111,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	return o, nil
 }
 
-// acquire takes a permit at the slot's provider. It returns the time, on Redis' clock, at which Redis
-// decided. It returns the errors of Buy. If it returns an error, the slot is free.
+// acquire takes a permit at the slot's provider. It returns the time, on Redis' clock, at which
+// Redis decided. It returns the same errors as Buy. If it returns an error, the slot is free.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.RedisTime, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))
@@ -244,9 +244,9 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 	})
 }
 
-// leftover is an order with a step that Redis did not answer. A Redis server that hung may execute the
-// step after the order was removed. Without a second removal, the order would then count until it
-// expires.
+// leftover is an order with a step that Redis did not answer. After a hang, Redis may execute this
+// step although the order was already removed. Without a second removal, the order would then count
+// until it expires.
 type leftover struct {
 	order *Order
 	once  bool // the order was removed once; the second removal undoes a late step

@@ -22,8 +22,8 @@ func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	return ended, s.buyer.Buy(t.Context(), slot, target, func(r Result) { ended <- r })
 }
 
-// Buy returns when the order is placed, and calls onEnd when the order ends. Wait returns after this
-// end.
+// Buy returns when the order is placed, and calls onEnd when the order ends. Wait returns after the
+// call of onEnd.
 func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
@@ -243,7 +243,7 @@ func TestLateStepsAreRolledBack(t *testing.T) {
 		s.buyer.placer.mu.Lock()
 		left := s.buyer.placer.leftovers[0].order
 		s.buyer.placer.mu.Unlock()
-		// The same replica executes the late step.
+		// Redis now executes the late step of this replica.
 		if p, err := s.stock.Store.Acquire(t.Context(), "one", left.Ref, 9, time.Hour, -1); err != nil || !p.OK {
 			t.Fatal(p.OK, err)
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// orphanedFor is how long a permit must be without an order before the permit is released. A permit
-	// is acquired up to stockTime before its order is created.
+	// orphanedFor is how long a permit must be without an order before the permit is released. An
+	// order is created up to the time stockTime after its permit is acquired.
 	orphanedFor = 15 * time.Second
 	// maxErrors limits the identities with errors in a search at one provider. After this number, the
 	// search stops, and the next search tries again.
@@ -50,10 +50,10 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 	}
 }
 
-// adopt takes over the orders with expired leases at every provider with permits, and returns the
-// orders to collect. It removes orders that were not submitted, keeps orders with an unknown
-// outcome, and reports orders whose account is not configured. Even with an error, adopt returns
-// the orders that it adopted.
+// The method adopt takes over the orders with expired leases, at every provider with permits. It
+// returns the orders that must be collected. It removes orders that were not submitted, keeps
+// orders with an unknown outcome, and reports orders whose account is not configured. Even with an
+// error, adopt returns the orders that it adopted.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error
@@ -158,8 +158,8 @@ func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	rc.releaseLeases(ctx, o.Ref)
 }
 
-// releaseOrphans releases a provider's permits whose orders have been missing for orphanedFor. A
-// replica leaves such a permit if it ends an order and dies before it releases the permit.
+// releaseOrphans releases a provider's permits whose orders have been missing for orphanedFor. Such
+// a permit is left behind if a replica ends an order and dies before it releases the permit.
 func (rc *recovery) releaseOrphans(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
 	var due []pool.Ref

@@ -16,9 +16,9 @@ import (
 const (
 	// replayEvery is the interval between two replays of the dead letters.
 	replayEvery = 2 * time.Second
-	// maxStuck is the number of consecutive identities without an answer from Redis after which a
-	// replay stops. It limits the calls while Redis is away. If only one Redis node is away, the next
-	// replay handles the identities on that node last.
+	// A replay stops when Redis has not answered for maxStuck identities in a row. This limits the
+	// calls while Redis is away. If only one Redis node is away, the next replay handles the
+	// identities on that node last.
 	maxStuck = 5
 )
 

@@ -68,8 +68,8 @@ func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID
 	return target.ID
 }
 
-// A dead letter that cannot be delivered does not block other letters, even if it is the oldest.
-// If Redis does not answer for several identities, the replays try these identities in turns.
+// A dead letter that cannot be delivered does not block other letters, even if it is the oldest. If
+// Redis does not answer for many identities, each replay tries a different part of them.
 func TestAStuckLetterBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -113,7 +113,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 		if want := (Replayed{Replayed: 12, Left: 24, Reason: others}); err != nil || got != want {
 			t.Errorf("replay = %+v, %v, want %+v", got, err, want)
 		}
-		// Later replays try the other unreachable identities in turns.
+		// Together, the next three replays try each unreachable identity.
 		turns := map[captcha.ID]bool{}
 		for range 3 {
 			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != maxStuck {

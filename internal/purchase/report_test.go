@@ -63,8 +63,8 @@ func TestReportsArePassedOn(t *testing.T) {
 	}
 }
 
-// Pending reports never block the caller. If the queue is full, further reports are counted at
-// once. A token ages while its report is pending.
+// Pending reports never block the caller. If the queue is full, further reports are counted
+// immediately. A token ages while its report is pending.
 func TestReportsNeverBlock(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }

@@ -16,12 +16,12 @@ const (
 	// recheckEvery is the longest interval between two checks of the providers' states while a request
 	// is pending. A state can change without a notification.
 	recheckEvery = time.Second
-	// shortestRecheck is the shortest delay before the scheduler checks again a provider that was not
-	// ready.
+	// After a provider was not ready, the scheduler waits at least shortestRecheck before the next
+	// check.
 	shortestRecheck = 50 * time.Millisecond
-	// fullFor is how long no order is tried at a provider after other replicas have filled it.
+	// This replica tries no order for the time fullFor at a provider that other replicas have filled.
 	fullFor = 200 * time.Millisecond
-	// servedFor is how long the scheduler remembers the turn of a target at a bounded provider.
+	// servedFor is how long a target's turn is remembered if the provider refuses all submits.
 	servedFor = time.Hour
 )
 
@@ -37,7 +37,7 @@ type Bid struct {
 	For     string    // the target, or GuestTarget for guests; see scheduler.served
 }
 
-// beats reports whether b precedes the other bid. If fair is true, only the waiting time counts.
+// beats reports whether b precedes the given bid. If fair is true, only the waiting time counts.
 func (b Bid) beats(other Bid, fair bool) bool {
 	switch {
 	case fair || b.Callers && other.Callers:
@@ -50,7 +50,7 @@ func (b Bid) beats(other Bid, fair bool) bool {
 	return b.Since.Before(other.Since)
 }
 
-// before reports whether r is served before the other request.
+// The method before reports whether r is served earlier than the given request.
 func (r *Request) before(other *Request, fair bool) bool {
 	if r.bid.beats(other.bid, fair) {
 		return true
@@ -154,7 +154,7 @@ type scheduler struct {
 	granted int  // number of slots granted so far
 	number  uint64
 	waiting [2]requests // two heaps of the same requests, byWorth and bySince
-	// served is the time of each target's last turn at a bounded provider.
+	// served is the time of each target's last turn at a provider that refused all submits.
 	served map[string]time.Time
 }
 
@@ -227,8 +227,8 @@ func (q *scheduler) grantFree() (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.waiting[byWorth].Len() > 0 {
-		// The provider's readiness is checked only while a request is pending, because the check may
-		// use up the probe that is allowed per minute.
+		// The provider's readiness is checked only while a request is pending, because the check may use
+		// up the only probe that is allowed per minute.
 		var slot *Slot
 		var err error
 		slot, wait, changed, err = q.accounts.nextSlot()
@@ -262,7 +262,7 @@ func (q *scheduler) nextLocked(slot *Slot) *Request {
 	return q.waiting[byWorth].list[0]
 }
 
-// recordTurn records that a target had its turn at a bounded provider.
+// recordTurn records that a target had its turn at a provider that refuses all submits.
 func (q *scheduler) recordTurn(target string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -135,8 +135,8 @@ func TestAdmitRefusesAnEndedContext(t *testing.T) {
 	q.mustBeIdle(t)
 }
 
-// admitAll starts the given number of callers, which wait for a single slot. Then it frees the slot
-// and returns how long it takes until each caller has had the slot.
+// admitAll starts the given number of callers, which wait for a single slot. Then it frees the
+// slot. It returns the time until the last caller has got and freed the slot.
 func admitAll(t *testing.T, callers int) time.Duration {
 	t.Helper()
 	q := newTestScheduler(1)
@@ -202,9 +202,9 @@ func BenchmarkGrant(b *testing.B) {
 	held.Free()
 }
 
-// Requests with callers come before requests without callers. Among these, the highest worth comes
-// first; for equal worth, the longest wait. One slot in four goes to the longest wait, so that a
-// worthless bid is served too.
+// Requests with callers come before requests without callers. Among requests without callers, the
+// highest worth comes first; if the worth is equal, the longest wait. Of four slots, one goes to
+// the longest wait, so that a worthless bid is served too.
 func TestSlotsGoToTheBestBid(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()

@@ -16,7 +16,7 @@ import (
 // maxSecrets is the maximum number of former secrets per provider.
 const maxSecrets = 32
 
-// DeriveSecret returns the secret that signs callbacks if the file has none.
+// DeriveSecret returns the secret that signs callbacks if the file configures no secret.
 func DeriveSecret(key captcha.Secret) captcha.Secret {
 	return captcha.Secret(hex.EncodeToString(mac(key, "poold callbacks")))
 }

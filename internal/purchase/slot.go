@@ -39,7 +39,7 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := recheckEvery
 	for _, o := range offers {
 		if o.full {
-			// Ready may use up the probe that is allowed per minute, so it is not called for a full
+			// Ready may use up the only probe that is allowed per minute, so it is not called for a full
 			// provider. If a full provider is up, the request waits for a slot at this provider.
 			if !o.bounded && o.State(at).Kind == provider.StateOK {
 				return nil, min(wait, o.recheck)

@@ -33,8 +33,8 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// shareFault shares with the other replicas that a provider's fault began, changed or ended at this
-// replica.
+// shareFault informs the other replicas if this replica noticed that a provider's fault began,
+// changed or ended.
 func (as *accounts) shareFault(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := faultKeyOf(f)
@@ -73,8 +73,8 @@ func (as *accounts) setShared(a *account, now faultKey) {
 	as.notifyLocked()
 }
 
-// exchange shares this replica's faults of the providers, and adopts the faults that replicas
-// share.
+// exchange informs the other replicas about the provider faults that this replica noticed, and
+// adopts the faults that they noticed.
 func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
 		as.shareFault(ctx, a)
@@ -121,8 +121,8 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// noteSubmit handles the answer to a submit. A refusal counts toward the provider's bound, unless
-// its cause is the capacity or the account.
+// noteSubmit handles the answer to a submit. It counts a refusal in the provider's standing, unless
+// the cause is the capacity or the account.
 func (as *accounts) noteSubmit(ctx context.Context, a *account, refusals int, err error) {
 	as.shareFault(ctx, a)
 	var fault *provider.Error
@@ -170,8 +170,8 @@ func sinceAnswered(a *account) time.Duration {
 var ErrUnknownProvider = errors.New("no provider has this name")
 
 // Probe tries a provider now, after an operator has repaired the provider's account. It reads the
-// balance and allows the next order at once. It returns the state of the provider. Its errors are
-// ErrUnknownProvider and errors of Redis.
+// balance and allows the next order immediately. It returns the state of the provider. Its errors
+// are ErrUnknownProvider and errors of Redis.
 func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	a := b.accounts.byName(name)
 	if a == nil {

@@ -62,7 +62,7 @@ func TestAnUncountedRefusalIsLogged(t *testing.T) {
 }
 
 // After a failed probe, Probe returns the provider's state and no error. The failed probe does not
-// change when the next order may try the provider. Without Redis, Probe returns an error.
+// delay or hasten the next order. Without Redis, Probe returns an error.
 func TestAFailedProbeReturnsTheState(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		fault := bannedFault()

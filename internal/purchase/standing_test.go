@@ -207,9 +207,9 @@ func (s *testBuyer) countRefusals(t *testing.T, n int) {
 	}
 }
 
-// A refused submit counts toward the provider's bound over all targets, unless its cause is the
-// capacity, the account, or an identity for which no call was made. An accepted submit ends any series
-// of refusals.
+// A refused submit adds to the provider's series of refusals, which covers all targets. A refusal
+// does not count if its cause is the capacity or the account, or if no call was made. An accepted
+// submit ends the series.
 func TestRefusedSubmitsAreCounted(t *testing.T) {
 	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
@@ -287,8 +287,8 @@ func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	})
 }
 
-// After an operator's probe, both this replica's state and the state in Redis allow the next order at
-// once. The probe of an unknown provider returns an error.
+// After an operator's probe, both this replica's state and the state in Redis allow the next order
+// immediately. The probe of an unknown provider returns an error.
 func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.reportElsewhere(t, permits.Fault{Kind: "account", Code: "IP_BANNED", Next: time.Minute, Every: time.Minute})
@@ -308,7 +308,7 @@ func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 	})
 }
 
-// If a maintenance call finds a fault, the replica shares the fault at once.
+// If a maintenance call finds a fault, the replica shares the fault immediately.
 func TestMaintenanceSharesAFault(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.provider.threads = func() (int, bool, error) {
@@ -323,8 +323,8 @@ func TestMaintenanceSharesAFault(t *testing.T) {
 	})
 }
 
-// During an account fault with refused polls, a task is polled at half of its remaining time, and after
-// that once a minute. After an answered poll, the polls of a second fault begin in the same way.
+// If polls are refused because of an account fault, a task is polled after half of its remaining
+// time, and then once a minute. The same applies to a second fault after an answered poll.
 func TestEachAccountFaultSlowsPolls(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		var at []time.Duration

@@ -24,8 +24,8 @@ type testRedis struct {
 	redis *redistest.Bubble
 
 	mu sync.Mutex
-	// fault is called before each step. If it returns an error, the step fails without being executed.
-	// Steps that only read or renew have names such as "look permits".
+	// The function fault is called before each step. If it returns an error, the step fails without
+	// being executed. Steps that only read or renew have names such as "look permits".
 	fault func(step string) error
 	// lostReply is called after each step. An error from this function replaces the step's answer.
 	lostReply func(step string) error
@@ -61,7 +61,7 @@ func (w *testRedis) open(ended func(pool.Ref, string)) *pooltest.Store {
 	return s
 }
 
-// other returns the store of another replica, which has no buyer.
+// The method other returns the store of a second replica, which has no buyer.
 func (w *testRedis) other() *pooltest.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +127,7 @@ func runLimitedStep[T any](ctx context.Context, w *testRedis, step string, do fu
 	return runStep(w, step, do)
 }
 
-// withoutAnswer adapts a step that returns only an error.
+// withoutAnswer converts a step that returns only an error to the form that runStep needs.
 func withoutAnswer(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }

@@ -58,7 +58,7 @@ func TestAStopWaitsForASubmitInFlight(t *testing.T) {
 	})
 }
 
-// A stop between two polls returns at once, and the order stays in the journal.
+// A stop between two polls returns immediately, and the order stays in the journal.
 func TestAStopEndsPollingAtOnce(t *testing.T) {
 	for name, after := range map[string]time.Duration{"in the wait": 3 * time.Second, "in a poll": 16 * time.Second} {
 		runBubble(t, name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestAStopEndsLeases(t *testing.T) {
 	})
 }
 
-// A stop does not wait until Redis answers how an order ended.
+// A stop does not wait for Redis to say how an order ended.
 func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

@@ -66,7 +66,7 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 // pace returns the time of the first poll and the interval between polls. If a callback is
 // expected, the first poll comes after the fallback time. Otherwise the first poll comes one
 // interval before the shortest recent lead time, but not before the provider's first wait. An
-// earlier poll would find no token. After a later poll, the token's age would be less certain.
+// earlier first poll would find no token; with a later one, the token's age would be less certain.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.hasCallback && !silent {

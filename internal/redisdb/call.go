@@ -20,9 +20,9 @@ type Args map[string]any
 // Keys contains the keys of a script by their names in the script's header.
 type Keys map[string]string
 
-// Call executes a script on the slow client. The keys are a struct with the names in the script's
-// header, or a Keys. The values in tail follow the named arguments. Call also returns the error in
-// the Reply, if any.
+// Call executes a script on the slow client. The keys are a Keys map, or a struct whose fields have
+// the names in the script's header. The values in tail follow the named arguments. If the Reply
+// contains an error, Call also returns this error.
 func (db *DB) Call(ctx context.Context, s *Script, keys any, args Args, tail ...any) (*Reply, error) {
 	names, values := s.Input(keys, args, tail...)
 	value, err := db.Eval(ctx, s, names, values...)
@@ -106,7 +106,8 @@ func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values
 	return s.KeysOf(keys), append(values, tail...)
 }
 
-// KeysOf returns the keys in a struct or a Keys in the order of the script's header.
+// KeysOf returns a list of keys in the order of the script's header. The argument contains the keys
+// in a struct or in a Keys map.
 func (s *Script) KeysOf(keys any) []string {
 	all := make([]string, len(s.Names("KEYS")))
 	if named, is := keys.(Keys); is {
@@ -164,8 +165,8 @@ func plain(value any) any {
 	return value
 }
 
-// Reply is a list that a script replied. Reply's methods read one field by its name in the script's
-// header.
+// Reply is a list that a script returned. Reply's methods read one field by its name in the
+// script's header.
 type Reply struct {
 	Err error // error of the first read of a field that is missing or has another type
 

@@ -8,8 +8,8 @@ import (
 // Channel returns the name of the channel by which replicas notify each other of changes.
 func (db *DB) Channel() string { return db.Prefix + ":wake" }
 
-// Announce publishes a message on the channel. Announce only logs an error, because other replicas
-// also find changes by polling, a little later.
+// Announce publishes a message on the channel. If this fails, Announce only logs the error: other
+// replicas find the change a little later, by polling.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
 		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // missingRights reports a missing right

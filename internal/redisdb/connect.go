@@ -29,10 +29,10 @@ type route struct {
 	secure bool   // whether the addresses use TLS
 }
 
-// clients returns a function that makes one client for the addresses, which are URLs with redis://,
-// rediss:// or unix://. A cluster and sentinels have several addresses, separated by commas. The
-// function clients does no I/O. The errors of clients do not quote an address, because an address
-// may contain a password.
+// The function clients returns a function that makes one client for all addresses. The addresses
+// are URLs with redis://, rediss:// or unix://. A cluster and sentinels have several addresses,
+// separated by commas. The function clients does no I/O. Its errors do not quote an address,
+// because an address may contain a password.
 func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, err error) {
 	var hosts []string
 	var first *redis.Options
@@ -108,8 +108,8 @@ func tune(o *redis.Options) {
 	}
 }
 
-// several converts the options of one server to options for several servers. A client of a cluster
-// follows redirects instead of retrying at the same node.
+// The function several converts the options of one server to options for several servers. A client
+// of a cluster follows redirects instead of retrying at the same node.
 func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: hosts, Dialer: o.Dialer,

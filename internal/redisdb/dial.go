@@ -15,8 +15,8 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 
 // watchful wraps a dialer. If one connection breaks, older connections to the same address are not
 // used again, because a restart of Redis has probably ended them, too. Without TLS, go-redis finds
-// a dead connection by a check of the socket. With TLS, there is no such check. Without watchful, a
-// call would try one dead connection after another, and fail at the fourth.
+// a dead connection by a check of the socket. With TLS, there is no such check. Without this
+// wrapper, a call would try one dead connection after another, and fail at the fourth.
 func watchful(dial dialFunc) dialFunc {
 	var mu sync.Mutex
 	servers := map[string]*peer{}
@@ -59,8 +59,8 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note handles an error of this connection. If the error means that Redis or the network ended the
-// connection, all connections so far count as broken.
+// The method note handles an error of this connection. If the error means that Redis or the network
+// ended the connection, all existing connections to the address count as broken.
 func (c *watchedConn) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -68,8 +68,8 @@ func (c *watchedConn) note(err error) {
 	c.peer.broken.Store(c.peer.opened.Load())
 }
 
-// SyscallConn is called by go-redis before it uses an idle connection. If SyscallConn fails, go-redis
-// opens a new connection.
+// SyscallConn fails if the connection counts as broken. Before go-redis uses an idle connection, it
+// calls SyscallConn; after a failure it opens a new connection.
 func (c *watchedConn) SyscallConn() (syscall.RawConn, error) {
 	if c.number <= c.peer.broken.Load() {
 		return nil, io.EOF

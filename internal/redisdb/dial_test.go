@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Redis closes all connections. As behind TLS, the client can notice this only when it uses a
+// Redis closes all connections. As with TLS, the client can notice this only when it uses a
 // connection. No call fails, whatever the number of connections.
 func TestManyConnectionsBreakAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

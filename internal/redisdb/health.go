@@ -17,8 +17,8 @@ const (
 	// Changes of Redis' health are noticed within probeEvery + CallTimeout.
 	probeEvery = 500 * time.Millisecond
 	probeLife  = time.Minute
-	// probedMasters searches this number of hash tags for one tag of each master of a cluster. The
-	// search misses a master with 1 % of the slots in one of 29,000 clusters.
+	// probedMasters searches this number of hash tags for one tag of each master of a cluster. If a
+	// master has 1 % of the slots, the search misses it in one of 29,000 cases.
 	probeTags = 1024
 )
 
@@ -66,9 +66,9 @@ func (db *DB) Masters() []string {
 	return nil
 }
 
-// Away returns the known fault of the part of Redis that has the keys with a hash tag; nil if no
-// fault is known. A full memory does not count, because Redis still runs scripts whose first write
-// needs no memory. Away does not block.
+// Away returns the known fault of the Redis node that stores the keys with the given hash tag; nil
+// if no fault is known. A full memory does not count, because Redis still runs scripts whose first
+// write needs no memory. Away does not block.
 func (db *DB) Away(ctx context.Context, tag string) error {
 	now := db.condition.Load()
 	if now.err == nil || is(now.err, reasonMemory) {
@@ -96,8 +96,8 @@ type monitor struct {
 	masters   atomic.Pointer[[]string] // see Masters
 }
 
-// watch probes Redis periodically until ctx ends. Calls can then fail at once while Redis is
-// unavailable, and poold notices the end of the outage without a call.
+// watch probes Redis periodically until ctx ends. Thanks to the probes, calls fail immediately
+// while Redis is unavailable, and poold notices the end of an outage without a call.
 func (m *monitor) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
@@ -120,7 +120,7 @@ func (m *monitor) watch(ctx context.Context) {
 	}
 }
 
-// turn logs a change of Redis' health from one condition to another.
+// The method turn logs a change of Redis' health from one condition to another.
 func (m *monitor) turn(was, now *condition) {
 	if was.err == nil && now.err == nil || was.err != nil && now.err != nil && Reason(was.err) == Reason(now.err) {
 		return
@@ -197,7 +197,7 @@ func (m *monitor) tryWrite(ctx context.Context, key string) error {
 	return Down(probe.Run(ctx, m.Slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
-// probedMasters returns one key of each master of a cluster, by the master's address.
+// probedMasters maps the address of each master of a cluster to one key of that master.
 func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClient) (map[string]string, error) {
 	keys := map[string]string{}
 	for i := range probeTags {

@@ -14,8 +14,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// If a server that has served before closes its connections, there is no hint about TLS. The log has
-// each change of the server's health once.
+// If a server worked at first and then closes its connections, the fault has no hint about TLS.
+// Each change of the server's health is logged once.
 func TestOutagesOfAServerThatServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)

@@ -22,8 +22,8 @@ const (
 )
 
 // reasons translates errors of Redis into plain words. If a command in a script fails, Redis 6.2
-// adds other text around the command's error. So the field words may match anywhere in the text of
-// the error.
+// adds other text around the command's error. So the text in the field words may occur anywhere in
+// the text of the error.
 var reasons = []struct{ words, reason string }{
 	{"OOM command", reasonMemory},
 	{"READONLY", "redis is read-only: this is a replica"},

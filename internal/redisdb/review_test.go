@@ -64,8 +64,8 @@ func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	if !holds("no append-only file")() || holds("90 %")() || log.Count("allkeys-lru") != 1 {
 		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.Count("allkeys-lru"))
 	}
-	// SETRANGE makes a large value from a small request. After a large request, Redis would also
-	// count a buffer of this size until it notices the closed connection.
+	// SETRANGE makes a large value from a small request. The buffer of a large request would also
+	// count as used memory, until Redis notices that the connection is closed.
 	redistest.Do(t, addr, "SETRANGE", "filler", strconv.Itoa(64<<20), "x")
 	used, _, _ := strings.Cut(strings.SplitN(redistest.Do(t, addr, "INFO", "memory"), "used_memory:", 2)[1], "\r")
 	bytes, err := strconv.Atoi(used)

@@ -65,9 +65,9 @@ var (
 	bareNumber  = regexp.MustCompile(`\b(KEYS|ARGV)\[\d+\]`)
 )
 
-// LoadScripts loads every file in lua/ that is not shared. A script may also use the names in
-// the argument constants, such as LIMIT.endings. LoadScripts panics if a file is missing, uses a
-// number or an undeclared name for a key or an argument, or does not use a name that it declares.
+// LoadScripts loads every file in lua/ that is not shared. A script may also use the names in the
+// argument constants (a map), such as LIMIT.endings. LoadScripts panics if a file is missing, uses
+// a number or an undeclared name for a key or an argument, or does not use a name that it declares.
 func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	entries, err := fs.ReadDir(files, "lua")
 	if err != nil {
@@ -157,7 +157,7 @@ func (h header) names() map[string]string {
 }
 
 // resolveNames replaces the names in the text of a file. resolveNames adds the names that it finds
-// to the map used.
+// to the argument used.
 func resolveNames(file, text string, names map[string]string, used map[string]bool) string {
 	if bare := bareNumber.FindString(text); bare != "" {
 		panic("redisdb: " + file + ".lua uses " + bare + " instead of a name")

@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// panics returns the message of a panic in do; "" if there is no panic.
+// The function panics calls do and returns the message of its panic; "" if there is no panic.
 func panics(do func()) (message string) {
 	defer func() { message, _ = recover().(string) }()
 	do()

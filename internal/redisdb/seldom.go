@@ -18,7 +18,8 @@ type Seldom struct {
 	last map[string]time.Time // time of the last successful write, by name
 }
 
-// Do calls write, unless a write for this name succeeded less than Every ago.
+// Do calls the function write if at least the time Every has passed since the last successful write
+// for this name.
 func (s *Seldom) Do(name string, write func(at time.Time) error) error {
 	at := time.Now()
 	s.mu.Lock()

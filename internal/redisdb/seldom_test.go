@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// For each name, a fact is written once within Every. A failed write is tried again. Names beyond the
-// limit are dropped, but only after they have expired.
+// For each name, a fact is written at most once within the time Every. A failed write is tried
+// again. Names beyond the limit are dropped, but only after they have expired.
 func TestSeldomWritesEachNameOnceWithinEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, failure := Seldom{Every: time.Hour}, errors.New("away")

@@ -13,8 +13,8 @@ func learning(name string, depth int) targets.Target {
 	return t
 }
 
-// demand requests one token every interval until the time long is over. demand returns the numbers
-// of requests and hits.
+// The method demand requests one token at intervals of the argument every, for the duration long.
+// It returns the numbers of requests and hits.
 func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, got int) {
 	for began := time.Now(); time.Since(began) < long; asked++ {
 		w.after(every)

@@ -48,9 +48,9 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// place places the next order in a granted slot. If orders are left to place, place returns o as
-// unfinished. Otherwise the result delay is how long the worker waits. If the decision is stale,
-// place drops its remaining orders.
+// place places the next order in a granted slot. If o has more orders, place returns o as the
+// result unfinished. Otherwise the result delay is how long the worker waits. If the decision is
+// stale, place drops its remaining orders.
 func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRange, unfinished *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil
@@ -82,8 +82,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRan
 	return o.wait(), nil
 }
 
-// endTurn ends a turn and schedules the next one. A worker with orders left to place also bids for
-// a slot, or updates its pending bid.
+// endTurn ends a turn and schedules the next one. If o has more orders, the worker also bids for a
+// slot, or updates its pending bid.
 func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	w.ordering = o
 	if o == nil {
@@ -115,8 +115,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// granted gives a worker the response to its n-th request for a slot. If a turn of the worker runs,
-// granted stores the response until the turn ends.
+// The method granted gives a worker the response to its n-th request for a slot. If a turn of the
+// worker runs, granted stores the response until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
 	if w.dismissed || !w.bidding || w.bids != n {
@@ -135,7 +135,8 @@ func (l *looker) granted(w *worker, n int, g grant) {
 	l.order(w, g)
 }
 
-// order lets a worker place an order. The caller must have removed the worker from the queue.
+// The method order lets a worker place an order. The caller must have removed the worker from the
+// queue.
 func (l *looker) order(w *worker, g grant) {
 	var left *ordering
 	pause := w.contained(func() (pause waitRange) {

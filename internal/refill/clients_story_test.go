@@ -12,7 +12,7 @@ import (
 	"poold/internal/targets"
 )
 
-// The type always is an unlimited supply of slots.
+// A value of the type always provides an unlimited number of slots.
 type always struct{}
 
 func (always) Out(context.Context) bool              { return false }
@@ -65,7 +65,7 @@ func (c *clients) poll(number string) string {
 	return got.Token.Value
 }
 
-// However a client polls, its task costs at most one request, one order and one wasted token.
+// No matter how a client polls, its task costs at most one request, one order and one wasted token.
 func TestWhatOneClientCosts(t *testing.T) {
 	long(t)
 	const lead = 65 * time.Second

@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// shares is one of two live replicas. shares counts the calls that share a status and the calls
-// that read one.
+// The type shares simulates two live replicas. It counts the calls of Share and the calls of
+// Shared.
 type shares struct {
 	alone
 	n, reads atomic.Int64
@@ -40,7 +40,7 @@ func (s *shares) Shared(_ context.Context, ids []captcha.ID) ([][]byte, error) {
 	return slices.Repeat([][]byte{s.text}, len(ids)), nil
 }
 
-// If a status differs from the last shared status, it is shared at once. If only its figures
+// If a status differs from the last shared status, it is shared immediately. If only its figures
 // differ, it is shared after a delay.
 func TestWhenAStatusIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

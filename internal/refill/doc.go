@@ -45,7 +45,7 @@
 //
 // # What it does not do
 //
-// The package does not talk to providers (see package purchase), to Redis (package pool) or read
-// the file (package targets). The stock stores lead times, counts and the learned state. Only
-// package policy can read the learned state.
+// The package neither calls providers (see package purchase) nor Redis (package pool), and does not
+// read the configuration file (package targets). The stock stores lead times, counts and the
+// learned state. Only package policy can read the learned state.
 package refill

@@ -74,7 +74,7 @@ func (c *counter) Wait() error { return nil }
 func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
-// eye is a stock in which every look calls this function.
+// The type eye is a function that serves as a stock: every look calls the function.
 type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)        { return nil, nil }
@@ -90,7 +90,7 @@ func (e eye) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, e
 	return stocks, nil
 }
 
-// alone implements Replicas with one live replica.
+// The type alone implements Replicas with one live replica.
 type alone struct{}
 
 func (alone) Heartbeat(context.Context, time.Duration) (string, []string, error) {
@@ -160,8 +160,8 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// Each order bids for its slot with its worth. Pending callers without an order come first, and
-// tokens of `min` count as surely needed.
+// Each order bids its worth for its slot. Orders for pending callers come first. Tokens of `min`
+// count as certainly needed.
 func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
@@ -226,7 +226,7 @@ func TestOddStockErrorIsShown(t *testing.T) {
 	})
 }
 
-// noOthers ignores the ends of orders for identities without a target.
+// noOthers ignores the results of orders whose identity has no target.
 func noOthers(captcha.ID, purchase.Result) {}
 
 // An order has the owner that the target has at the time of the order. If a reload changes only the

@@ -131,8 +131,8 @@ func TestPausedTargetsWithdrawTheirBids(t *testing.T) {
 }
 
 // The orders of dead replicas are adopted before anything is bought, and then every two seconds.
-// The end of an adopted order counts for its target. If the order has no target, its end goes to
-// the function others.
+// The end of an adopted order counts for its target. If the order has no target, the manager calls
+// the function others with the order's result.
 func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)
@@ -188,7 +188,7 @@ func (f *failing) Retry(context.Context, captcha.ID) (bool, error) {
 	return true, nil
 }
 
-// A change that can end the failures lets a failing target place its next order at once. Other
+// A change that can end the failures lets a failing target place its next order immediately. Other
 // changes do not.
 func TestRetryAfterChangesThatCanHelp(t *testing.T) {
 	provider := targets.Provider{Name: "one", URL: "https://a.example.com", Timeout: time.Minute}
@@ -265,8 +265,8 @@ func filled[T any]() (v T) {
 	return v
 }
 
-// same reports the fields of got that differ from the fields of want with the same name. The names in
-// except are skipped.
+// The function same compares each field of got with the field of want that has the same name, and
+// reports the differences. It skips the names in except.
 func same(t *testing.T, got, want any, except ...string) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)

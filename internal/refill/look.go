@@ -41,10 +41,10 @@ func (s *lookResult) validFor() time.Duration {
 	return change
 }
 
-// reconsider decides again with the result of the last look. The result holds is true if nothing
-// can have changed since that look and there is nothing to order. Otherwise the worker must look.
-// If another replica is alive, holds is false, because changes by other replicas do not wake this
-// worker.
+// reconsider decides again with the result of the last look. It returns true if nothing can have
+// changed since that look and there is nothing to order. If it returns false, the worker must look.
+// While another replica is alive, it returns false, because changes by other replicas do not wake
+// this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {

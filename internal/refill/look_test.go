@@ -35,7 +35,7 @@ func TestLooksWhereNothingHappens(t *testing.T) {
 		if quiet := w.status("login").Forecast; quiet > busy*2/3 {
 			t.Errorf("%.2f requests are expected, %.2f were %v before", quiet, busy, long)
 		}
-		// Even then, a take causes a look at once.
+		// Even while looks are rare, a take causes a look immediately.
 		requests := w.stock(login).Figures.Requests
 		w.take(login)
 		w.after(2 * coalesce)

@@ -80,8 +80,8 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// hangs reports whether unfinished exchanges with Redis have blocked the loop of looker.run for
-// hangsAfter.
+// The method hangs reports whether unfinished exchanges with Redis have blocked the loop of
+// looker.run for the time hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
@@ -108,8 +108,8 @@ func (l *looker) divide(next *division, force bool) {
 	}
 }
 
-// next removes the due workers from the queue and returns them. If no worker is due, the result
-// wait is the time until the next one is due.
+// The method next removes the due workers from the queue and returns them. If no worker is due, the
+// result wait is the time until the next one is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
 	l.mu.Lock()
@@ -239,7 +239,7 @@ func (l *looker) finish(w *worker) {
 	})
 }
 
-// turns runs the turn of each worker in a batch.
+// The method turns runs one turn of each worker in a batch.
 func (l *looker) turns(ctx context.Context, batch []*worker) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
@@ -269,7 +269,7 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// look returns the stocks from LookAll. If LookAll fails, each stock has its error.
+// look returns the stocks from LookAll. If LookAll fails, each returned stock contains the error.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil

@@ -22,9 +22,9 @@ const (
 	// startMost after the first worker.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
-	// adoptEvery is the minimum interval between two searches for orders of dead replicas. The
-	// interval is up to a quarter longer. The lease of an order must expire first, so an order is
-	// adopted at most 8 s after its replica died.
+	// adoptEvery is the minimum interval between two searches for orders of dead replicas. The real
+	// interval is up to a quarter longer. An order is adopted after its lease has expired, but at most
+	// 8 s after its replica died.
 	adoptEvery = 2 * time.Second
 	// firstAdopt limits the duration of the first search. Until this search ends, the replica buys
 	// nothing.
@@ -42,7 +42,7 @@ type Stock interface {
 	// Recall returns the state that Remember last stored for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
-	// Retry lets an identity with failing orders place its next order at once.
+	// Retry lets an identity with failing orders place its next order immediately.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 }
 
@@ -237,8 +237,8 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// retry lets a target with failing orders place its next order at once. retry is called after a
-// change of the target's definition or of the providers, because the order may now succeed.
+// The method retry lets a target with failing orders place its next order immediately. It is called
+// after a change of the target's definition or of the providers, because the order may now succeed.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {
 		return

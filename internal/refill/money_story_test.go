@@ -13,7 +13,7 @@ import (
 	"poold/internal/targets"
 )
 
-// The hourly budget is kept without a daily budget, and the daily budget without an hourly one.
+// A target may have only an hourly budget or only a daily budget. Each of them is enforced alone.
 // Redis counts the orders, so a restart does not reset a budget. A budget has room again when its
 // first order is an hour or a day old.
 func TestEachBudgetHoldsAlone(t *testing.T) {
@@ -200,7 +200,7 @@ func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	}
 }
 
-// An adaptive target without any demand so far orders for pending callers at once.
+// An adaptive target that has had no demand so far orders immediately for pending callers.
 func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 10)
@@ -217,8 +217,9 @@ func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	})
 }
 
-// A wake-up makes a worker look long before its backstop. Wake-ups come after a landing, a failed
-// order, the end of a pause and the start of a window, at this replica or another one.
+// After a wake-up, a worker looks at the stock much earlier than its backstop requires. Wake-ups
+// come after a landing, a failed order, the end of a pause and the start of a window, at this
+// replica or another one.
 func TestWakeUpsReachWorkers(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -274,7 +275,7 @@ func TestWakeUpsReachWorkers(t *testing.T) {
 }
 
 // Requests that arrived while no daemon ran do not count as present demand. Requests after the
-// start do.
+// start of the daemon count.
 func TestArrivalsAfterARestart(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {

@@ -115,8 +115,8 @@ func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bo
 	return reply != ""
 }
 
-// Dial opens a connection in memory, because a real socket would stop the bubble's clock. Dial is a
-// value for pool.Options.Dial.
+// Dial opens a connection in memory, because a real socket would stop the bubble's clock. Tests set
+// pool.Options.Dial to this method.
 func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

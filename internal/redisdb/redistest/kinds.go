@@ -46,7 +46,8 @@ func Kinds() []Kind {
 	return all
 }
 
-// BubbleAddress is the address in a Place of the server from InBubble.
+// BubbleAddress is the address of the server that InBubble starts, for the field Addresses of a
+// Place.
 const BubbleAddress = "redis://bubble"
 
 // OnEvery runs a suite on every kind of server. All tests run on a single server, on a cluster and,

@@ -52,7 +52,7 @@ func TestAListenerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A connection in memory handles its end and its deadlines like a socket.
+// When a connection in memory is closed or a deadline passes, it behaves like a socket.
 func TestPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := newPipe()

@@ -47,7 +47,8 @@ func (t *Thief) Over(dial Dialer) Dialer {
 	return t.Dial
 }
 
-// Dial opens a connection that loses replies. Dial is a value for the option Dialer of go-redis.
+// Dial opens a connection that loses replies. Tests set the option Dialer of go-redis to this
+// method.
 func (t *Thief) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := t.dial(ctx, network, addr)
 	if err != nil {

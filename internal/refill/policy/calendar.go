@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// calendar computes how many tokens the warm windows want to be ready.
+// calendar computes how many ready tokens the warm windows require.
 type calendar struct {
 	windows []Warm    // windows of the file
 	posted  []Window  // windows made by POST, from the last look
@@ -26,8 +26,9 @@ func (c *calendar) plan(at time.Time, s *State) Plan {
 	return p
 }
 
-// tokensAt returns how many tokens the warm windows want to be ready, and how long this number is
-// valid. Only windows that run or begin within the lead time count. A nil calendar has no windows.
+// tokensAt returns how many ready tokens the warm windows require, and how long this number is
+// valid. A window counts only if it runs or begins within the lead time. A nil calendar has no
+// windows.
 func (c *calendar) tokensAt(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never
 	if c == nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// each returns a window that recurs in every period, at an offset.
+// The function each returns a window that recurs once per period. The argument from is the offset
+// of the window in its period.
 func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 	return Warm{Tokens: tokens, Next: func(at time.Time) (time.Time, time.Time) {
 		begins := at.Add(-lasts).Truncate(period).Add(from)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Changed params take effect at once, and the learned state stays.
+// Changed params take effect immediately, and the learned state stays.
 func TestChange(t *testing.T) {
 	m, at := used(usual())
 	cells, count := m.learned.table.known, m.learned.count
@@ -30,7 +30,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// If the clock goes back, the State's time does not advance. A State catches up quickly after months.
+// If the clock goes back, the State's time does not advance. After months without an event, a State
+// is brought up to date quickly.
 func TestOddClocks(t *testing.T) {
 	m, at := used(usual())
 	m.planned = 0

@@ -3,13 +3,13 @@ package policy
 import "math"
 
 const (
-	// A new target may waste creditLeast tokens, or creditMisses times max_waste if that is more.
-	// The credit never exceeds creditTimes times this initial credit.
+	// A new target may waste creditLeast tokens, or creditMisses times max_waste if that is more. The
+	// credit never exceeds this initial credit multiplied by creditTimes.
 	creditLeast  = 10.0
 	creditMisses = 5.0
 	creditTimes  = 16.0
-	// A hit earns max_waste. A miss earns only missEarns times max_waste. Otherwise the expired
-	// tokens for a demand that never finds a ready token would cost too much.
+	// A hit earns max_waste. A miss earns only missEarns times max_waste. Otherwise a demand that
+	// never finds a ready token could waste too many tokens.
 	missEarns = 0.05
 )
 
@@ -18,8 +18,8 @@ const (
 type credit struct {
 	price float64 // max_waste
 	left  float64 // tokens; a negative value is a debt
-	// hits is the number of tokens handed out at once, decayed with countDecay. The field hit is the
-	// time of the last update of hits. Neither field is saved.
+	// hits is the number of tokens handed out without a wait, decayed with countDecay. The field hit
+	// is the time of the last update of hits. Neither field is saved.
 	hits, hit float64
 	// free is the number of expiries that still cost no credit, because the floor alone causes them.
 	// The field freeAt is the time of the last update of free. Neither field is saved.
@@ -36,8 +36,9 @@ func (c *credit) start() float64 { return max(creditLeast, creditMisses*c.price)
 
 func (c *credit) most() float64 { return creditTimes * c.start() }
 
-// deepestDebt returns the lowest possible credit of a target that holds at most held tokens. All held
-// tokens may expire after the credit is used up.
+// deepestDebt returns the lowest possible credit of a target. The argument held is the maximum
+// number of tokens that the target holds. After the credit is used up, all of them may still
+// expire.
 func (c *credit) deepestDebt(held int) float64 { return -max(c.most(), float64(held)) }
 
 func (c *credit) reprice(price float64) {
@@ -72,9 +73,9 @@ func (c *credit) accrue(now float64, floor int, cycle float64) {
 	}
 }
 
-// charge subtracts n expired tokens of a target that holds at most held tokens. Expiries that the
-// floor alone causes are free. Otherwise the credit would be used up by keeping a few tokens without
-// demand.
+// charge subtracts n expired tokens from the credit. The argument held is as in deepestDebt.
+// Expiries that the floor alone causes are free. Otherwise the credit would be used up by keeping a
+// few tokens without demand.
 func (c *credit) charge(n, held int) {
 	free := min(float64(n), math.Floor(c.free))
 	c.free -= free

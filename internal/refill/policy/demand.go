@@ -30,10 +30,11 @@ const (
 // ErrDemand means that a demand model or a trace is invalid.
 var ErrDemand = errors.New("demand")
 
-// Demand draws the arrival times of a demand model over length seconds, in seconds from the start. A
-// model is NAME:NUMBER, as in DemandHelp. The number is the mean rate in requests per second while
-// there is demand. For cron and timer it is the period, in seconds or with a unit. For clusters it is
-// the number of simultaneous requests. The same seed draws the same arrivals.
+// Demand draws arrival times from a demand model. The arrivals cover length seconds, and their
+// times are seconds from the start. A model is NAME:NUMBER, as in DemandHelp. The number is the
+// mean rate in requests per second while there is demand. For the models cron and timer, the number
+// is the period, in seconds or with a unit. For the model clusters, it is the number of
+// simultaneous requests. The same seed always gives the same arrivals.
 func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	name, text, _ := strings.Cut(model, ":")
 	draw := models[name]
@@ -92,8 +93,8 @@ var models = map[string]func(d *drawing, number float64){
 
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
-// addRequests adds requests between the times start and end. The rate at the time t is rate times
-// share(t), which is at most 1.
+// addRequests adds requests between the times start and end. At the time t, the rate is the
+// argument rate multiplied by share(t), which is at most 1.
 func (d *drawing) addRequests(start, end, rate float64, share func(t float64) float64) {
 	for t := start + d.exp(1/rate); t < min(end, d.length); t += d.exp(1 / rate) {
 		if share == nil || d.random.Float64() < share(t) {
@@ -144,8 +145,8 @@ func (d *drawing) sessions(rate float64) {
 	}
 }
 
-// flash draws a demand at a tenth of the rate. About every two hours, a crowd comes at ten times the
-// rate and fades within minutes.
+// flash draws a demand at a tenth of the given rate. About every two hours, a crowd comes at ten
+// times the rate and fades within minutes.
 func (d *drawing) flash(rate float64) {
 	const between, fade = 7200.0, 120.0
 	d.addRequests(0, d.length, rate/10, nil)

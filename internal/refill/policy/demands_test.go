@@ -53,7 +53,7 @@ func TestShortBurstsAreNotPursued(t *testing.T) {
 	}
 }
 
-// If slots are few, a target orders the tokens of a job ahead.
+// If slots are scarce, a target orders the tokens for a periodic job early.
 func TestFewSlots(t *testing.T) {
 	long(t)
 	for slots, least := range map[int]float64{5: 0.7, 10: 0.93} {

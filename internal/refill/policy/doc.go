@@ -29,8 +29,8 @@
 // the last minutes. The table uses the requests that followed similar situations (table.go). A
 // situation is the time since the last request (silence) and the number of requests before it
 // (busyness). The gaps estimate when the next request of a periodic demand is due (gaps.go). The
-// table and the gaps have the more weight, the more samples they have. The estimate without samples
-// has the weight of one or two samples, so a new target starts carefully.
+// weight of the table and of the gaps grows with the number of their samples. The estimate without
+// samples has the weight of one or two samples, so a new target starts carefully.
 //
 // A target learns how long its orders wait for a slot (slots.go). If slots are scarce, the target
 // orders earlier (expectation.enoughInTime). A token that expires within about a lead time counts

@@ -54,7 +54,7 @@ func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.prepare(&v.use, v.q50+v.life)
 }
 
-// remember adds the samples of the table and the gaps for the current situation.
+// remember adds to v the samples of the table and of the gaps for the current situation.
 func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
 	if next := k.table.gaps.walkFrom(k.busy, 0); next.weight > 0 {
@@ -143,8 +143,8 @@ func (v *expectation) isTooEarly(price float64) bool {
 	return v.gaps.endsWithin(v.life+step)-v.gaps.endsWithin(v.life) > (1+price)*v.gaps.endsWithin(v.q85+step)
 }
 
-// enough returns the smallest number of tokens beyond which another token does not pay, limited to
-// the maximum.
+// The method enough returns the smallest number of tokens beyond which another token does not pay.
+// The result is at most the argument maximum.
 func (v *expectation) enough(k *Params, maximum int) int {
 	// The search begins with small n, which are the most frequent results and the cheapest to
 	// compute.
@@ -156,8 +156,8 @@ func (v *expectation) enough(k *Params, maximum int) int {
 	return least + sort.Search(min(limit, maximum)-least, func(n int) bool { return !v.pays(least+n, k) })
 }
 
-// enoughInTime is like enough, for a target that can place only one order per gap. enoughInTime adds
-// tokens that are needed later but could not all be ordered in time.
+// enoughInTime is like the method enough, but for a target that must wait for the time gap between
+// two orders. enoughInTime adds tokens that are needed later but could not all be ordered in time.
 func (v *expectation) enoughInTime(k *Params, maximum int, gap float64) int {
 	want := v.enough(k, maximum)
 	if gap < manySlots*v.q50 {

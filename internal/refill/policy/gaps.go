@@ -3,9 +3,9 @@ package policy
 import "math"
 
 // gaps estimates when the next request is due. For each length, it counts the silences that reached
-// this length and the silences that ended there (a product-limit estimate). Silences after different
-// busyness are counted separately. The estimate resolves the period of a demand better than the
-// histograms of the table. Times are in scaled seconds.
+// this length and the silences that ended there (a product-limit estimate). Silences are counted
+// separately by the busyness that preceded them. The estimate resolves the period of a demand
+// better than the histograms of the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
@@ -88,7 +88,8 @@ func (w *walk) endsWithin(x float64) float64 {
 	return 1 - w.goesOn*w.passes(to-float64(w.bin))
 }
 
-// mix corrects the table's probability of a request in the next x seconds by the recorded silences.
+// mix uses the recorded silences to correct the table's probability of a request in the next x
+// seconds.
 func (w *walk) mix(table, x float64) float64 {
 	return (gapPrior*table + w.weight*w.endsWithin(x)) / (gapPrior + w.weight)
 }
@@ -103,8 +104,8 @@ func (w *walk) silencesLeft() float64 {
 	return float64(w.class.Reached[w.bin]) - w.firstPart()*float64(w.class.Ended[w.bin])
 }
 
-// passes returns the probability that the silence continues from the point at which the walk enters
-// the bin up to the given part of the bin.
+// The method passes returns the probability that the silence continues up to the given part of the
+// bin. It assumes that the silence has reached the point at which the walk enters the bin.
 func (w *walk) passes(part float64) float64 {
 	left := w.silencesLeft()
 	if left <= 0 {

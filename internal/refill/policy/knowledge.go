@@ -71,7 +71,7 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// decayed returns the count after it has decayed for the given number of seconds.
+// The function decayed returns what is left of a count after the given number of seconds.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }

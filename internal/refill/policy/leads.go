@@ -28,7 +28,8 @@ type solves struct {
 	sorted []float32 // leads or the assumed lead times, ascending; set by sortLeads
 }
 
-// landed adds the lead time of a successful solve. The caller must call sortLeads afterwards.
+// The method landed adds the lead time of a successful solve. The caller must call sortLeads
+// afterwards.
 func (s *solves) landed(lead time.Duration) {
 	if len(s.leads) == leadsKept {
 		s.leads = slices.Delete(s.leads, 0, 1)
@@ -48,9 +49,9 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// failed adds a failed solve. After FailuresInARow failures in a row, further failures count as an
-// outage and do not change the share of failures. Otherwise far too many orders would be placed after
-// the outage.
+// The method failed adds a failed solve. After FailuresInARow failures in a row, further failures
+// count as an outage and do not change the share of failures. Otherwise far too many orders would
+// be placed after the outage.
 func (s *solves) failed() {
 	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay

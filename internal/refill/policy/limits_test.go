@@ -64,8 +64,8 @@ func TestFreeExpiriesAreUsedUp(t *testing.T) {
 	}
 }
 
-// Orders for a warm window start nearly the longest lead time before the window, but at most half a
-// usable life before it.
+// Orders for a warm window start earlier than the window by nearly the longest lead time, but by at
+// most half a usable life.
 func TestWindowsAreOrderedByTheLongestLeads(t *testing.T) {
 	m := NewState(usual())
 	for scale, want := range map[time.Duration][2]time.Duration{

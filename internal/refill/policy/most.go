@@ -14,7 +14,7 @@ type Ceiling struct {
 
 // PerHour returns the maximum number of solves in an hour, if all threads are always busy. If Rate
 // is set, the result is also at most the number of tokens that can be handed out in an hour plus
-// the number that can expire in an hour. Depth tokens can expire once per usable life.
+// the number that can expire in an hour. In one usable life, at most Depth tokens can expire.
 func (c Ceiling) PerHour() float64 {
 	if c.Lead <= 0 || c.Usable <= 0 {
 		return 0

@@ -12,8 +12,8 @@ const (
 	MostMaxWaste = 1000
 	// dearerRungs is the number of higher values of max_waste that a shadow tries.
 	dearerRungs = 4
-	// A search ends when the least sufficient max_waste is at most nearEnough times the greatest
-	// insufficient one.
+	// A search ends when the least max_waste that suffices is at most nearEnough times the greatest
+	// max_waste that does not suffice.
 	nearEnough = 1.2
 )
 

@@ -3,8 +3,8 @@ package policy
 import "time"
 
 const (
-	// cheaper is a calibrated factor on the worth of one more token. Just-in-time renewal avoids many
-	// expiries, so a token is worth more than computed.
+	// The worth of one more token is multiplied by the calibrated factor cheaper. Just-in-time renewal
+	// avoids many expiries, so a token is worth more than computed.
 	cheaper = 2.0
 	// A plan that wants fewer than slowFrom tokens is recomputed at each event. One event changes a
 	// greater plan only a little, so a greater plan is recomputed every planStep scaled seconds.
@@ -12,8 +12,8 @@ const (
 	slowFrom = 12
 	planStep = 1.0
 	idleStep = 10.0
-	// In a long silence, a plan is recomputed every likelyStep instead of every idleStep if a
-	// request within the life of a new token has a probability above likely.
+	// In a long silence, a plan is recomputed every likelyStep instead of every idleStep if the
+	// probability of a request within the life of a new token exceeds the constant likely.
 	likelyStep = 2.0
 	likely     = 0.05
 	// The tokens for `min` and for warm windows are renewed ahead of their expiry by this quantile

@@ -74,8 +74,8 @@ func (s *State) save() ([]byte, error) {
 }
 
 // Restore decodes a saved State. If the error is ErrSavedVersion or ErrSavedCorrupt, Restore also
-// returns a new State. Restore replaces saved times that are later than the argument at by this
-// argument.
+// returns a new State. If a saved time is later than the argument at, Restore sets it to the value
+// of that argument.
 func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	saved, err := unpack(data)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// used returns a State that has learned from some thousand requests, solves and failures.
+// The function used returns a State that has learned from several thousand requests, solves and
+// failures.
 func used(k Params) (m *State, at time.Time) {
 	m = NewState(k)
 	at = epoch

@@ -10,14 +10,15 @@ import (
 const (
 	// After shadowLife without a request, the shadow of a fixed target frees its table.
 	shadowLife = time.Hour
-	// A summary covers a period of one to two times shadowSpan, up to now.
+	// A summary covers a period that ends now and lasts one to two times shadowSpan.
 	shadowSpan = 12 * time.Hour
 	// waitersPatience is how long a patient caller of a shadow waits for a token. waitersPatience
 	// equals the default wait of a real caller.
 	waitersPatience = 20 * time.Second
 	// With fewer than fewRequests requests there is no comparison.
 	fewRequests = 50
-	// A shadow counts as being as good as the target if its hit rate is lower by at most asGood.
+	// A shadow counts as being as good as the target if its hit rate is at most asGood lower than the
+	// target's.
 	asGood = 0.005
 )
 
@@ -84,7 +85,8 @@ func (s *shadow) period(at time.Time) period {
 	return period{began: at, runs: make([]tally, len(s.runs))}
 }
 
-// adaptive returns the State of a fixed target's adaptive policy; nil for an adaptive target.
+// The method adaptive returns the State of a fixed target's adaptive policy; nil for an adaptive
+// target.
 func (s *shadow) adaptive() *State {
 	if s.target.Adaptive {
 		return nil

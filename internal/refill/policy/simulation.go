@@ -212,8 +212,8 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 
 // NearestFixed searches for the smallest fixed depth with at least as many hits as the reference,
 // which must be a result of the same demand. NearestFixed returns that depth with its result.
-// NearestFixed tries depths up to reference.PeakHeld. If no depth has as many hits, it returns the
-// smallest depth with as many hits as the depth reference.PeakHeld.
+// NearestFixed tries depths up to reference.PeakHeld. If no such depth has enough hits, it returns
+// the smallest depth that has as many hits as the depth reference.PeakHeld has.
 func (s Simulation) NearestFixed(ctx context.Context, reference Result) (depth int, nearest Result, err error) {
 	depth = reference.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {

@@ -2,8 +2,8 @@ package policy
 
 const (
 	// In the mean of the waits, an order that waited for a slot has the weight 1/slotWaits. An order
-	// that got a slot at once has the weight 1/slotFree, because a free slot says little about later
-	// slots.
+	// that got a slot immediately has the weight 1/slotFree, because a free slot says little about
+	// later slots.
 	slotWaits = 16
 	slotFree  = 128
 )
@@ -16,7 +16,7 @@ type slots struct {
 	since  float64 // time since which the next wanted order waits; not saved
 }
 
-// want records the number of orders in a decision.
+// The method want records the number of orders in a decision.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -24,7 +24,8 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// placed records that a wanted order got its slot. A wait of at most maxFree counts as no wait.
+// The method placed records that a wanted order got its slot. A wait of at most maxFree counts as
+// no wait.
 func (s *slots) placed(at, maxFree float64) {
 	if s.wanted == 0 {
 		return
@@ -39,7 +40,7 @@ func (s *slots) placed(at, maxFree float64) {
 }
 
 // perToken returns the mean time between two orders that land, in scaled seconds. The argument
-// fails is the share of solves that fail.
+// fails is the share of failing solves.
 func (s *slots) perToken(scale, fails float64) float64 {
 	const leastSolved = 0.1
 	return s.gap / scale / max(leastSolved, 1-fails)

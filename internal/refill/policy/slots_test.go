@@ -37,8 +37,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// An order that gets a slot at once counts as an order without a wait. A time in which no order is
-// wanted does not count as a wait.
+// An order that gets a slot immediately counts as an order without a wait. A time in which no order
+// is wanted does not count as a wait.
 func TestFreeSlotsAreNoWait(t *testing.T) {
 	s, now := slots{}, 1000.0
 	for range 100 {

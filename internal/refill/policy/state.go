@@ -89,8 +89,8 @@ func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.outdate()
 }
 
-// Learn replaces the lead times by the first 48 of a list, newest first. Learn must be called when
-// the lead times in the stock have changed.
+// Learn replaces the lead times by the first 48 of the given list, which begins with the newest.
+// Learn must be called when the lead times in the stock have changed.
 func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.advance(at)
 	s.learned.solves.replace(leads)

@@ -14,10 +14,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// after returns the time that is this number of seconds after epoch.
+// The function after returns the time that is this number of seconds after epoch.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
-// requests adds n requests at intervals of gap seconds, and returns the time after the last request.
+// The function requests adds n requests, one every gap seconds, and returns the time after the last
+// request.
 func requests(m *State, from float64, n int, gap float64) float64 {
 	for range n {
 		m.Request(after(from), true)
@@ -44,7 +45,7 @@ func TestPlanFollowsTheDemand(t *testing.T) {
 }
 
 // After hours of single requests, the policy does not expect that a request begins a burst. After
-// hours of bursts, it does.
+// hours of bursts, the policy expects this.
 func TestTableLearnsWhatHappensNext(t *testing.T) {
 	lone, bursts := NewState(usual()), NewState(usual())
 	at := 0.0
@@ -150,7 +151,7 @@ func TestDecideWhilePaused(t *testing.T) {
 	}
 }
 
-// Each pending caller causes an order at once, regardless of the forecast and the credit.
+// Each pending caller causes an order immediately, regardless of the forecast and the credit.
 func TestDecideForCallersWaiting(t *testing.T) {
 	m := NewState(usual())
 	m.Expired(after(0), 60)
@@ -319,8 +320,8 @@ func TestWasteIsBounded(t *testing.T) {
 	})
 }
 
-// Tokens of `min` are kept without demand. With four in five lead times, a token is replaced in
-// time.
+// Tokens of `min` are kept without demand. For four fifths of the lead times, the replacement of a
+// token lands before the token expires.
 func TestMinIsKept(t *testing.T) {
 	k := usual()
 	k.Min, k.MaxWaste = 3, 1
@@ -351,7 +352,7 @@ func TestTrackerIsSmall(t *testing.T) {
 	size := unsafe.Sizeof(Tracker{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.learned.table) + unsafe.Sizeof(*m.workspace) + mostCells*unsafe.Sizeof(cell{})
 	size += unsafe.Sizeof(*m.learned) + unsafe.Sizeof(shadow{})
 	// Each run may hold as many tokens and orders as its depth. A run with a higher price holds as
-	// many as one request every few seconds needs.
+	// many as are needed for one request every few seconds.
 	for _, depth := range append(slices.Repeat([]int{16}, dearerRungs), ladder...) {
 		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(State{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
 		size += 2 * unsafe.Sizeof(tally{}) // in the two periods

@@ -93,8 +93,8 @@ func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
 // Admit waits for a slot at the first provider that is up, even while that provider is full. The
 // slot goes to the pending request with the best bid. But of fairTurn slots, one goes to the oldest
 // request. If there is no provider, Admit returns ErrNoProvider; if ctx ends, it returns ctx's
-// error. A caller that waits long should cancel the wait and bid again with current figures. The
-// caller must pass the slot to Buy or free it.
+// error. A caller that waits for a long time should cancel the wait and bid again with new figures.
+// The caller must pass the slot to Buy or free it.
 func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return b.scheduler.admit(ctx, bid)
 }

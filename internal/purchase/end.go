@@ -145,7 +145,7 @@ func withoutToken(n notice) (end, notice) {
 	return endOf(pool.Bought, n.trigger), n
 }
 
-// result returns the result for the caller of Buy.
+// The method result returns the result for the caller of Buy.
 func (e end) result(o *Order, n notice) Result {
 	switch {
 	case e.outcome == Solved:

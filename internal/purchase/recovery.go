@@ -15,15 +15,15 @@ const (
 	// orphanedFor is how long a permit must be without an order before the permit is released. An
 	// order is created up to the time stockTime after its permit is acquired.
 	orphanedFor = 15 * time.Second
-	// maxErrors limits the identities with errors in a search at one provider. After this number, the
-	// search stops, and the next search tries again.
+	// maxErrors limits the number of identities with errors in one search at a provider. After this
+	// number, the search stops, and the next search tries again.
 	maxErrors = 3
 	// strandedFor is how long a stranded order is reported after a search last found it. If no search
 	// finds the order for this long, another replica has adopted the order.
 	strandedFor = 2 * pool.Lease
 )
 
-// permit is the permit of one order at a provider.
+// A permit belongs to one order at one provider.
 type permit struct {
 	provider string
 	order    pool.Ref

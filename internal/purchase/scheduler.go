@@ -154,7 +154,7 @@ type scheduler struct {
 	granted int  // number of slots granted so far
 	number  uint64
 	waiting [2]requests // two heaps of the same requests, byWorth and bySince
-	// served is the time of each target's last turn at a provider that refused all submits.
+	// served maps each target to its last turn at a provider that refused all submits.
 	served map[string]time.Time
 }
 

@@ -16,8 +16,8 @@ type offer struct {
 	bounded bool          // the provider refused the last submits of all targets
 }
 
-// offers returns an offer for each configured account, and a channel that is closed when an account
-// changes.
+// The method offers returns an offer for each configured account, and a channel that is closed when
+// an account changes.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -33,8 +33,8 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	return offers, as.changed
 }
 
-// choose returns the first account that is ready and not full. If there is no such account, it returns
-// nil and the time until the next check.
+// The function choose returns the first account that is ready and not full. If there is no such
+// account, it returns nil and the time until the next check.
 func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := recheckEvery
 	for _, o := range offers {

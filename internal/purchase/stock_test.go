@@ -71,7 +71,7 @@ func (w *testRedis) other() *pooltest.Store {
 	return w.second
 }
 
-// change lets a test change the faults while calls are in flight.
+// The method change lets a test change the faults while calls are in flight.
 func (w *testRedis) change(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -59,9 +59,9 @@ type Answer = redis.Cmd
 type Add = func(keys any, args Args, tail ...any) *Answer
 
 // Pipelined sends many calls of one script in one exchange. The function fill adds the calls.
-// Afterwards each Answer has its reply or its error. If a node lacks the script, Pipelined repeats
-// only the refused calls, with the script's text. In a cluster, other nodes may have executed their
-// calls already.
+// Afterwards each Answer contains a reply or an error. If a node lacks the script, Pipelined
+// repeats only the refused calls, with the script's text. In a cluster, other nodes may have
+// executed their calls already.
 func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	type sent struct {
 		keys   []string

@@ -154,7 +154,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// try writes a key with a script. In a cluster it writes a key at each master.
+// The method try writes a key with a script. In a cluster it writes a key at each master.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -213,7 +213,8 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	return keys, nil
 }
 
-// probed returns the key that a probe writes. The number is the hash tag of the key.
+// The method probed returns the key that a probe writes. The argument number is the hash tag of the
+// key.
 func (m *monitor) probed(number int) string {
 	return m.Prefix + ":probe:{" + strconv.Itoa(number) + "}"
 }

@@ -51,8 +51,8 @@ func (m *monitor) review(ctx context.Context) {
 	}
 }
 
-// faults reads the INFO of each master and returns sentences about dangerous settings. In a cluster
-// each sentence contains the address of its master.
+// The method faults reads the INFO of each master and returns sentences about dangerous settings.
+// In a cluster each sentence contains the address of its master.
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}

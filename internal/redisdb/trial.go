@@ -16,10 +16,11 @@ type Trial struct {
 	Faults  []string // sentences about missing rights and dangerous settings
 }
 
-// trials are commands that poold needs. K stands for a key that only the probe uses. A command may
-// fail because of the key's type. Only a denial counts, because Redis checks the user's rights first.
-// docs/configuration.md has the same list. The remaining commands are tried by the connection, the
-// probe and missingRights: HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and PUBLISH.
+// The list trials contains commands that poold needs. K stands for a key that only the probe uses.
+// A command may fail because of the key's type. Only a denial counts, because Redis checks the
+// user's rights first. docs/configuration.md has the same list. The remaining commands are tried by
+// the connection, the probe and missingRights: HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and
+// PUBLISH.
 var trials = []string{
 	"ping", "info server", "time", "eval return(1) 1 K", "evalsha 0000000000000000000000000000000000000000 1 K",
 	"get K", "getex K", "set K 1 PX 1000", "exists K", "pexpire K 1000", "pttl K", "type K",

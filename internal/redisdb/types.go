@@ -26,8 +26,8 @@ func (db *DB) Declare(types map[string]string) {
 	maps.Copy(db.types.byWord, types)
 }
 
-// declared returns the type that Declare has set for keys with this second part, such as "pool" in
-// captcha:pool:{id}; "" = none.
+// The method declared returns the type that Declare has set for keys with this second part, such as
+// "pool" in captcha:pool:{id}; "" = none.
 func (k *keyTypes) declared(word string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

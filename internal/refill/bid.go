@@ -22,7 +22,7 @@ type ordering struct {
 	passive bool      // see waitRange
 }
 
-// wait returns how long the worker waits after its last order.
+// The method wait returns how long the worker waits after its last order.
 func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}

@@ -78,7 +78,7 @@ func TestWhenAStatusIsShared(t *testing.T) {
 	})
 }
 
-// named returns a target that the given replica (me or you) watches.
+// The function named returns a target that the given replica (me or you) watches.
 func named(by string) targets.Target {
 	for n := 0; ; n++ {
 		x := target(fmt.Sprint("login", n), 1)

@@ -110,7 +110,7 @@ func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t
 	})
 }
 
-// running runs a manager for the targets until the story returns.
+// The function running runs a manager for the targets until the story returns.
 func running(t *testing.T, m *Manager, story func(), list ...targets.Target) {
 	t.Helper()
 	m.Apply(t.Context(), &targets.Set{Targets: list})

@@ -234,7 +234,7 @@ func TestRetryAfterChangesThatCanHelp(t *testing.T) {
 	}
 }
 
-// filled sets every exported field of a struct to a different value.
+// The function filled sets every exported field of a struct to a different value.
 func filled[T any]() (v T) {
 	n := 0
 	var fill func(v reflect.Value)

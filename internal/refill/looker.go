@@ -269,7 +269,8 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// look returns the stocks from LookAll. If LookAll fails, each returned stock contains the error.
+// The method look returns the stocks from LookAll. If LookAll fails, each returned stock contains
+// the error.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil

@@ -78,8 +78,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// If the scale changes, the expected number of requests per lead time changes at once, because the
-// request rate stays the same.
+// If the scale changes, the expected number of requests per lead time changes immediately, because
+// the request rate stays the same.
 func TestScaleKeepsTheRate(t *testing.T) {
 	for _, lead := range []float64{1.8, 90} {
 		m := NewState(usual())

@@ -76,9 +76,9 @@ func missingAtDepth(depth int, s *Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }
 
-// missing returns the expected number of missing tokens. A token that expires within the lead time
-// counts in proportion to the probability that it is used before its expiry. An order counts in
-// proportion to the probability that it lands.
+// The method missing returns the expected number of missing tokens. A token that expires within the
+// lead time counts in proportion to the probability that it is used before its expiry. An order
+// counts in proportion to the probability that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
 	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
 		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)
@@ -94,8 +94,8 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// probe limits the decision to one order per ProbeEvery after FailuresInARow failures in a row,
-// until an order succeeds.
+// The method probe limits the decision to one order per ProbeEvery after FailuresInARow failures in
+// a row, until an order succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {
 		return

@@ -8,8 +8,8 @@ import (
 const (
 	// latePrior is the weight of the fallback, in samples, in the estimate of expectation.late.
 	latePrior = 0.5
-	// Chance predicts how often one request soon follows another. If this happens less often than
-	// aloneBelow times the prediction, the risk is reduced in proportion.
+	// Even if requests come at random, one request sometimes follows another soon. If this happens
+	// less often than aloneBelow times the random frequency, the risk is reduced in proportion.
 	aloneBelow = 0.5
 	// isTooEarly compares an order now with an order that is delayed by this share of the usable
 	// life.
@@ -105,8 +105,8 @@ func (v *expectation) selectHistograms(a *forecast, x float64) {
 	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// risk returns the probability that a request finds no token before a later order lands, if n tokens
-// are ready or ordered.
+// The method risk returns the probability that a request finds no token before a later order lands,
+// if n tokens are ready or ordered.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
 		return v.company * v.later.ge(n)
@@ -114,8 +114,8 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// pays reports whether one more token is worth its price if n tokens are ready or ordered. pays
-// returns true up to some n and false for all greater n.
+// The method pays reports whether one more token is worth its price if n tokens are ready or
+// ordered. pays returns true up to some n and false for all greater n.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
@@ -172,8 +172,8 @@ func (v *expectation) enoughInTime(k *Params, maximum int, gap float64) int {
 	return want
 }
 
-// expected returns the mean number of requests within a lead time. For a large mean, it uses only the
-// rate, because the table would change the result little.
+// The method expected returns the mean number of requests within a lead time. For a large mean, it
+// uses only the rate, because the table would change the result little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean

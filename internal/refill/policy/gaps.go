@@ -2,10 +2,10 @@ package policy
 
 import "math"
 
-// gaps estimates when the next request is due. For each length, it counts the silences that reached
-// this length and the silences that ended there (a product-limit estimate). Silences are counted
-// separately by the busyness that preceded them. The estimate resolves the period of a demand
-// better than the histograms of the table. Times are in scaled seconds.
+// The type gaps estimates when the next request is due. For each length, it counts the silences
+// that reached this length and the silences that ended there (a product-limit estimate). Silences
+// are counted separately by the busyness that preceded them. The estimate resolves the period of a
+// demand better than the histograms of the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {

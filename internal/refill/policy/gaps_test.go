@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ask returns the probability that a silence ends in the next x seconds, and the weight of the
-// samples.
+// The function ask returns the probability that a silence ends in the next x seconds, and the
+// weight of the samples.
 func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
 	w := g.walkFrom(busy, silence)
 	return w.endsWithin(x), w.weight

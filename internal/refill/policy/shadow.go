@@ -94,8 +94,8 @@ func (s *shadow) adaptive() *State {
 	return s.runs[0].state
 }
 
-// loaded reports whether the adaptive policy of a fixed target has its table. The result is true for
-// an adaptive target.
+// The method loaded reports whether the adaptive policy of a fixed target has its table. The result
+// is true for an adaptive target.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
 func (s *shadow) unload() {
@@ -229,8 +229,8 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// price returns the max_waste that reaches the wanted hit rate; 0 if no run reaches it. The argument
-// rate is the hit rate at the target's current max_waste.
+// The method price returns the max_waste that reaches the wanted hit rate; 0 if no run reaches it.
+// The argument rate is the hit rate at the target's current max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste
 	for i := len(ladder); i < len(s.runs); i++ {

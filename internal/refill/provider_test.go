@@ -93,7 +93,7 @@ func (m *fakeProvider) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
-// The method `like` makes the provider solve tasks in the same way as the simulator does with the
+// like makes the provider solve tasks in the same way as the simulator does with the
 // model p. The provider is polled twice a second.
 func (m *fakeProvider) like(p policy.Solves) {
 	m.mu.Lock()
@@ -108,7 +108,7 @@ func (m *fakeProvider) like(p policy.Solves) {
 	m.fail = func(captcha.Identity) bool { return fails } // called right after lead
 }
 
-// The method `with` holds the provider's lock while it calls the function `change`.
+// with holds the provider's lock while it calls the function `change`.
 func (m *fakeProvider) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -190,7 +190,7 @@ func (w *scenario) close() {
 	_ = w.elsewhere.Close()
 }
 
-// The method `foreign` places an order for a target through the store of another replica.
+// foreign places an order for a target through the store of another replica.
 func (w *scenario) foreign(t targets.Target) pool.Ref {
 	w.t.Helper()
 	ref := pool.Ref{Identity: t.ID, Order: rand.Text()}
@@ -206,7 +206,7 @@ func (w *scenario) apply(list ...targets.Target) {
 	w.manager.Apply(w.t.Context(), w.set)
 }
 
-// The method `after` sleeps for the given virtual time, and then waits until all goroutines are idle.
+// after sleeps for the given virtual time, and then waits until all goroutines are idle.
 func (w *scenario) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

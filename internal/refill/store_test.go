@@ -44,7 +44,7 @@ type book struct {
 	ended    time.Time // time at which the last replica ended
 }
 
-// The method `came` records the start of a replica. The method `went` records the end of a replica.
+// came records the start of a replica. The method `went` records the end of a replica.
 func (b *book) came() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,7 +181,7 @@ func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 	return err == nil
 }
 
-// The method `callers` starts n callers, each of which waits up to a minute for a token. When all of
+// callers starts n callers, each of which waits up to a minute for a token. When all of
 // them have ended, the channel receives the number of callers that got a token.
 func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	answers, sum := make(chan bool, n), make(chan int, 1)
@@ -241,7 +241,7 @@ func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	}
 }
 
-// The method `with` holds the store's lock while it calls the function `change`.
+// with holds the store's lock while it calls the function `change`.
 func (s *testStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

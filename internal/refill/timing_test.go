@@ -44,7 +44,7 @@ func (p *paced) LookAll(_ context.Context, queries []pool.Query) ([]pool.Stock, 
 	return stocks, nil
 }
 
-// The method `at` returns the times of all looks at a target so far.
+// at returns the times of all looks at a target so far.
 func (p *paced) at(x targets.Target) []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

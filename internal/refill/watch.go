@@ -63,7 +63,7 @@ type division struct {
 // replica.
 func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// The method `only` reports whether this replica is certainly the single live replica.
+// only reports whether this replica is certainly the single live replica.
 func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
 // watches reports whether this replica watches the identity. For each identity, each replica's name

@@ -16,7 +16,7 @@ import (
 // replica no longer looks at targets that another replica watches.
 const quietRound = 3*(backstop+backstopSpread) + gatherTime
 
-// The function `watching` runs a story on three replicas with many full pools of long-lived tokens,
+// watching runs a story on three replicas with many full pools of long-lived tokens,
 // without demand.
 func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()

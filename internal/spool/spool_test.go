@@ -88,7 +88,7 @@ func (s *Spool) plant(t *testing.T, name, text string) {
 	}
 }
 
-// The method `all` returns all letters that Each finds, oldest first.
+// all returns all letters that Each finds, oldest first.
 func (s *Spool) all() (letters []Letter, err error) {
 	err = s.Each(nil, func(l Letter, _ int64) bool {
 		letters = append(letters, l)

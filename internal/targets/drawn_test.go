@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The type `drawn` generates a random configuration file from the struct tags. Each value is valid by
+// drawn generates a random configuration file from the struct tags. Each value is valid by
 // itself, except for one random fault.
 type drawn struct {
 	*rapid.T

@@ -372,7 +372,7 @@ func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluidPage {
 	return &fluidPage{v, began}
 }
 
-// The method end checks that the page was fluid. The test limits the processor time, because
+// end checks that the page was fluid. The test limits the processor time, because
 // wall-clock times depend on the load of the machine.
 func (f *fluidPage) end(t *testing.T) {
 	f.v.waitFor("more changes", `changes >= 10`)

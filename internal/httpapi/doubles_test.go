@@ -68,10 +68,10 @@ func (f *fakeConfig) Reload(ctx context.Context, _ string) error { return f.relo
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
-	// The function before is called with the name of each call, before the call goes to the store. If
+	// before is called with the name of each call, before the call goes to the store. If
 	// before returns an error, the call fails with this error. nil = no-op.
 	before func(ctx context.Context, call string) error
-	// The function taken is called after the store has removed a token and before the take returns.
+	// taken is called after the store has removed a token and before the take returns.
 	// nil = no-op.
 	taken func(ctx context.Context)
 	short bool                           // surveys omit one target

@@ -315,7 +315,7 @@ func requestFor(id captcha.Identity) Request {
 	}
 }
 
-// The function behind returns a request that uses the given proxy and that may share a solve.
+// behind returns a request that uses the given proxy and that may share a solve.
 func behind(proxy captcha.Secret) Request {
 	id := request("x").Guest.Spec.Identity
 	id.Proxy, id.ProxyType = proxy, "http"

@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// The function asked returns the provider's part in the orders of these tests.
+// asked returns the provider's part in the orders of these tests.
 func asked(code string) *Asked {
 	return &Asked{Provider: "p|2", Task: "t 1", Code: code, Submitted: 50 * time.Millisecond, Polls: 3}
 }

@@ -13,12 +13,12 @@ import (
 	"poold/internal/testkit"
 )
 
-// The function asking returns a request that sets EndOnFailure.
+// asking returns a request that sets EndOnFailure.
 func asking(id captcha.ID) Request {
 	return Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 20, EndOnFailure: true}
 }
 
-// The function fail ends an order. One caller gets the reason as its answer.
+// fail ends an order. One caller gets the reason as its answer.
 func fail(t testing.TB, s *replica, id captcha.ID, order, reason string) {
 	t.Helper()
 	how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, order}, Bought: true, Answer: &FailedError{Reason: reason}})

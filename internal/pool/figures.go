@@ -27,7 +27,7 @@ func fieldsByName() map[string]int {
 	return named
 }
 
-// The method counter returns a pointer to the counter at this field index.
+// counter returns a pointer to the counter at this field index.
 func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
@@ -75,7 +75,7 @@ func (s *Stock) note(day int64, figures string) {
 	s.dayStarts[day] = figures
 }
 
-// The method plus returns f + sign * g, counter by counter.
+// plus returns f + sign * g, counter by counter.
 func (f Figures) plus(g Figures, sign int64) Figures {
 	for _, field := range counters {
 		*f.counter(field) += sign * *g.counter(field)

@@ -21,7 +21,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The function use records a request for each guest, without limits.
+// use records a request for each guest, without limits.
 func use(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -46,7 +46,7 @@ func retire(t testing.TB, s *replica, want int) {
 	}
 }
 
-// The function survey calls Survey and checks the equation of Figures.
+// survey calls Survey and checks the equation of Figures.
 func survey(t testing.TB, s *replica) GuestStock {
 	t.Helper()
 	got, err := s.Guests.Survey(t.Context())
@@ -57,7 +57,7 @@ func survey(t testing.TB, s *replica) GuestStock {
 	return got
 }
 
-// The function served creates a guest whose only token was taken. Only its figures are left.
+// served creates a guest whose only token was taken. Only its figures are left.
 func served(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	use(t, s, id)
@@ -65,7 +65,7 @@ func served(t testing.TB, s *replica, id captcha.ID) {
 	take(t, s, Request{ID: id}, 1)
 }
 
-// The function listed returns the number of guests on the list.
+// listed returns the number of guests on the list.
 func listed(t testing.TB, s *replica) int {
 	t.Helper()
 	n, err := s.db.Slow.ZCard(t.Context(), s.guests().guests).Result()

@@ -71,7 +71,7 @@ func TestHealthNamesTheFault(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis requires a password ("+addr+")" })
 }
 
-// The function homes returns one identity for each master of a cluster.
+// homes returns one identity for each master of a cluster.
 func homes(t *testing.T, s *replica) map[string]captcha.ID {
 	t.Helper()
 	ids := map[string]captcha.ID{}

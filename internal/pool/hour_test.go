@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The function hour reads the counts of the last hour in the same way as /status.json does.
+// hour reads the counts of the last hour in the same way as /status.json does.
 func hour(t *testing.T, s *replica, q Query) []Period {
 	t.Helper()
 	q.Hour = true

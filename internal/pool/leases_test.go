@@ -194,7 +194,7 @@ func TestMarkWithAClockThatIsBehind(t *testing.T) {
 	}
 }
 
-// The type slow is a connection that delays both directions.
+// slow is a connection that delays both directions.
 type slow struct{ net.Conn }
 
 const slowness = 50 * time.Millisecond

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The function expire ends the lease of an order immediately.
+// expire ends the lease of an order immediately.
 func expire(t *testing.T, s *replica, order Ref) {
 	t.Helper()
 	must(t, s.ReleaseLeases(t.Context(), []Ref{order}))
@@ -101,7 +101,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	}
 }
 
-// The function listening waits until the given number of stores listen to the channel.
+// listening waits until the given number of stores listen to the channel.
 func listening(t *testing.T, s *replica, stores int64) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "the stores listen", func() bool {

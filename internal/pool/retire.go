@@ -209,7 +209,7 @@ func (g *Guests) release(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// The method each calls a script for each guest, in one exchange. The function buildCall returns
+// each calls a script for each guest, in one exchange. The function buildCall returns
 // the keys and the arguments of a call. If the keys are nil, the guest is skipped. The function
 // onReply gets each reply. The result is the first error.
 func (g *Guests) each(ctx context.Context, script string, due []*dueGuest,

@@ -66,7 +66,7 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	s.EndWaits()
 }
 
-// The function holding creates a guest that was served once and still has a token, a bought order
+// holding creates a guest that was served once and still has a token, a bought order
 // and an order that is not yet bought.
 func holding(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()

@@ -32,7 +32,7 @@ func (s *Tokens) returnToken(t Token) {
 	}
 }
 
-// The type returns puts tokens back into the stock. Each identity has its own goroutine, so that a
+// returns puts tokens back into the stock. Each identity has its own goroutine, so that a
 // node that fails does not delay the tokens of other nodes.
 type returns struct {
 	*client
@@ -115,7 +115,7 @@ func (r *returns) putBack(t Token) error {
 	return err
 }
 
-// The method next removes the first n tokens from an identity's queue and returns the following
+// next removes the first n tokens from an identity's queue and returns the following
 // token. If the queue is then empty, the result is false and putBackAll ends.
 func (r *returns) next(id captcha.ID, n int) (pendingReturn, bool) {
 	r.mu.Lock()

@@ -28,7 +28,7 @@ func take(t testing.TB, s *replica, r Request, n int) (tokens []Token) {
 	return tokens
 }
 
-// The function balanced checks the equation of Figures for the given stock.
+// balanced checks the equation of Figures for the given stock.
 func balanced(t testing.TB, got Stock) {
 	t.Helper()
 	f := got.Figures

@@ -50,7 +50,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	}
 }
 
-// The function opened connects to Redis as the other packages with Redis keys do.
+// opened connects to Redis as the other packages with Redis keys do.
 func opened(t *testing.T, addresses string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{Addresses: addresses, Prefix: "test-neighbours", Log: slog.New(slog.DiscardHandler)})

@@ -188,7 +188,7 @@ func identity(name string) captcha.ID {
 
 var stocked atomic.Int64 // number of the last order that the function stock placed
 
-// The function stock adds n tokens of the given age and lifetime to the stock.
+// stock adds n tokens of the given age and lifetime to the stock.
 func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Duration) []string {
 	t.Helper()
 	var values []string
@@ -201,7 +201,7 @@ func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Du
 	return values
 }
 
-// The function place places an order and fails if Place refuses it.
+// place places an order and fails if Place refuses it.
 func place(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	placeOrder(t, s, Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})

@@ -116,7 +116,7 @@ func (l *sharedLook) isStale() bool {
 	}
 }
 
-// The method empty returns the *EmptyError for a caller without a token. RetryAfter is the
+// empty returns the *EmptyError for a caller without a token. RetryAfter is the
 // estimated time until an order lands for this caller.
 func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	l := q.shareLook(ctx, r.Margin)

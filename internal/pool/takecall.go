@@ -112,7 +112,7 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// The method answer converts the reply of take.lua for one waiter, a word and a value. The header
+// answer converts the reply of take.lua for one waiter, a word and a value. The header
 // of take.lua lists the words.
 func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited answer) answer {
 	switch word {
@@ -144,7 +144,7 @@ func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited ans
 	return answer{err: fmt.Errorf("pool: take answered %q", word)}
 }
 
-// The method token parses an element of the token list. If the waiter has no Idempotency-Key, the
+// token parses an element of the token list. If the waiter has no Idempotency-Key, the
 // hand-out gets a number, so that the token can be put back at most once.
 func (q *takeQueue) token(w *waiter, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)

@@ -97,7 +97,7 @@ func TestTakesWhileQueuesAreForgotten(t *testing.T) {
 	}
 }
 
-// The type hanging is a connection to a Redis that hangs in look.lua.
+// hanging is a connection to a Redis that hangs in look.lua.
 type hanging struct{ net.Conn }
 
 func (d hanging) Write(b []byte) (int, error) {

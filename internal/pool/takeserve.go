@@ -35,7 +35,7 @@ func (q *takeQueue) serve() {
 	}
 }
 
-// The method next collects the callers of the next call. If no call is needed, c is nil and pause
+// next collects the callers of the next call. If no call is needed, c is nil and pause
 // is the time until the next poll for the pending callers. If the queue is empty, ok is false.
 func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok bool) {
 	q.mu.Lock()
@@ -58,7 +58,7 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok boo
 	return nil, 0, false
 }
 
-// The method call retries take.lua until the outcome is known, or until Redis refuses the call.
+// call retries take.lua until the outcome is known, or until Redis refuses the call.
 // After a second without a reply the callers get redisdb.ErrDown, and the retries continue with the
 // same call number. If a reply comes later, its tokens go back into the stock.
 func (q *takeQueue) call(c *takeCall) {
@@ -121,7 +121,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	}
 }
 
-// The method fail answers all callers of the call and of the queue with redisdb.ErrDown.
+// fail answers all callers of the call and of the queue with redisdb.ErrDown.
 func (q *takeQueue) fail(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

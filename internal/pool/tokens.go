@@ -91,7 +91,7 @@ func (s *Tokens) all() []*takeQueue {
 	return slices.Collect(maps.Values(s.queues))
 }
 
-// The method wake makes the queue of an identity call take.lua again for its pending callers.
+// wake makes the queue of an identity call take.lua again for its pending callers.
 func (s *Tokens) wake(id captcha.ID) {
 	s.mu.Lock()
 	q := s.queues[id]
@@ -121,7 +121,7 @@ func (s *Tokens) spawn(work func()) bool {
 	return true
 }
 
-// The method close ends all waits, and then waits for the calls in flight.
+// close ends all waits, and then waits for the calls in flight.
 func (s *Tokens) close() {
 	s.endWaits()
 	s.mu.Lock()

@@ -43,7 +43,7 @@ type DB struct {
 	state  string                    // the last logged state; "" = the server can be used; only for Run
 }
 
-// The type listening contains the channel on which Run listens, and the function that receives the
+// listening contains the channel on which Run listens, and the function that receives the
 // notifications.
 type listening struct {
 	channel string

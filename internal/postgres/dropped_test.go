@@ -10,7 +10,7 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// The constant shape lists the columns and indexes of the schema with their types and defaults.
+// shape lists the columns and indexes of the schema with their types and defaults.
 const shape = `select table_name, column_name, data_type, is_nullable, column_default, collation_name
 	from information_schema.columns where table_schema = 'public' order by table_name, column_name;
 	select indexdef from pg_indexes where schemaname = 'public' order by 1`

@@ -44,14 +44,14 @@ func (f *fault) Is(target error) bool {
 	return f.down && target == ErrDown || f.lost && target == ErrNoTable
 }
 
-// The method away reports whether the server is unreachable. During one outage, different calls may
+// away reports whether the server is unreachable. During one outage, different calls may
 // fail for different reasons.
 func (f *fault) away() bool { return f.again || f.reason == silence }
 
 // readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
 const readOnly = "25006"
 
-// The constant silence is the reason in the error of a timeout.
+// silence is the reason in the error of a timeout.
 const silence = "no answer in time"
 
 var errBusy = &fault{reason: "another transaction holds the lock of this key", down: true, again: true}

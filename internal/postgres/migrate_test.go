@@ -41,7 +41,7 @@ func TestFilesAreNumberedInOrder(t *testing.T) {
 	}
 }
 
-// The type failing wraps a database so that the n-th statement of its transactions fails with an
+// failing wraps a database so that the n-th statement of its transactions fails with an
 // error.
 type failing struct {
 	beginner

@@ -10,7 +10,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The function change executes a statement that changes rows.
+// change executes a statement that changes rows.
 func change(ctx context.Context, db *DB) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		_, err := tx.Exec(ctx, "update poold_schema set version = version")

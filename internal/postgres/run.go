@@ -147,7 +147,7 @@ func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, err
 }
 
-// The function within runs the function call with a context that ends after the limit, and
+// within runs the function call with a context that ends after the limit, and
 // translates its error.
 func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)

@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The function scratch returns a migrated database with a table of numbers.
+// scratch returns a migrated database with a table of numbers.
 func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string) {
 	t.Helper()
 	address = server.Database(t)
@@ -209,7 +209,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 			t.Fatal(err)
 		}
 	}
-	// The function hears sends a notification repeatedly until each replica has received it.
+	// hears sends a notification repeatedly until each replica has received it.
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {

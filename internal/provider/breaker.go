@@ -54,7 +54,7 @@ type pause struct {
 	pollTurn time.Time // for an account fault: time of the next poll; an order that is about to expire may be polled earlier
 }
 
-// The method wait returns the duration from the given time until Ready may grant a turn. Ready may
+// wait returns the duration from the given time until Ready may grant a turn. Ready may
 // grant the next turn at its start, or an unused turn again after regrantAfter, whichever comes
 // first.
 func (p *pause) wait(at time.Time) time.Duration {
@@ -118,7 +118,7 @@ func (h *health) state(at time.Time) State {
 	return s
 }
 
-// The method reason returns the text of an error without its class.
+// reason returns the text of an error without its class.
 func (e *Error) reason() string {
 	if e.Err != nil {
 		return e.Code + ": " + e.Err.Error()
@@ -126,7 +126,7 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// The method enter returns nil if the client may make a call, or else an error with the reason. An
+// enter returns nil if the client may make a call, or else an error with the reason. An
 // operator's probe is always allowed.
 //
 //   - During an account fault, one submission is allowed in each turn. Polls are allowed, because
@@ -171,7 +171,7 @@ type event struct {
 	fault       *Error    // nil = the call succeeded, or the task is not ready
 }
 
-// The type change describes a change of the provider's state, for the log.
+// change describes a change of the provider's state, for the log.
 type change struct {
 	down, account bool
 	reason        string

@@ -246,7 +246,7 @@ func (f callbackFields) callback() (Callback, error) {
 	return c, nil
 }
 
-// The method refusal returns the service's error code for a failed task, and "" for a solved task.
+// refusal returns the service's error code for a failed task, and "" for a solved task.
 func (f callbackFields) refusal() (string, error) {
 	word := f["errorcode"]
 	switch id := f["errorid"]; {
@@ -287,7 +287,7 @@ func isRefusal(code string) bool {
 // anyProfile gives the meaning of error codes when the service is unknown.
 var anyProfile, _ = profileNamed(generic)
 
-// The method answers returns the token of the pingback and the parts of the token. No error may
+// answers returns the token of the pingback and the parts of the token. No error may
 // contain any of these texts.
 func (f callbackFields) answers() []string {
 	all := []string{f["token"], f["code"]}
@@ -297,7 +297,7 @@ func (f callbackFields) answers() []string {
 	return all
 }
 
-// The method fault returns the error for an error code. The text of the error never contains a
+// fault returns the error for an error code. The text of the error never contains a
 // token that came together with the code.
 func (f callbackFields) fault(word string) *Error {
 	e := &Error{Class: Task}

@@ -248,7 +248,7 @@ const (
 	probing = "probe" // the call for the balance that Probe makes even during a fault
 )
 
-// The method call makes one call to the service if the circuit breaker permits it, and updates the
+// call makes one call to the service if the circuit breaker permits it, and updates the
 // breaker with the outcome.
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
 	q.secrets = append(q.secrets, c.cfg.Key)
@@ -286,7 +286,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	return a, nil
 }
 
-// The method refusal returns an error if a proper answer refuses the call, and nil otherwise.
+// refusal returns an error if a proper answer refuses the call, and nil otherwise.
 func (c *Client) refusal(a answer, q query) error {
 	if a.notReady {
 		return ErrNotReady
@@ -327,7 +327,7 @@ func (c *Client) announce(ctx context.Context, ch change) {
 	c.cfg.Log.LogAttrs(ctx, level, text, attrs...)
 }
 
-// The function outcome returns the outcome of a call as a word for Observe.
+// outcome returns the outcome of a call as a word for Observe.
 func outcome(err error, fault *Error, t *trouble) string {
 	switch {
 	case err == nil:

@@ -192,7 +192,7 @@ func (f *fleet) submitTimes(site string) []time.Time {
 	return append([]time.Time(nil), f.submits[site]...)
 }
 
-// The method count returns the number of calls of an action since the given time.
+// count returns the number of calls of an action since the given time.
 func (f *fleet) count(action simulated.Action, since time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

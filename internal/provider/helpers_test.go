@@ -86,7 +86,7 @@ func newServedClient(t *testing.T, cfg Config, handler http.HandlerFunc) (*Clien
 	return c, j
 }
 
-// The function answering returns a handler that always gives the same answer.
+// answering returns a handler that always gives the same answer.
 func answering(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The type hostile is an answer that is invalid or that refuses the call.
+// hostile is an answer that is invalid or that refuses the call.
 type hostile struct {
 	name    string
 	handler http.HandlerFunc

@@ -18,7 +18,7 @@ type legacy struct {
 	profile profile
 }
 
-// The method form returns a call whose body contains these fields and the key. The key is never
+// form returns a call whose body contains these fields and the key. The key is never
 // part of the URL.
 func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
 	fields.Set("key", l.key.Reveal())
@@ -47,7 +47,7 @@ func (l legacy) balance() query {
 	return l.form("/res.php", url.Values{"action": {"getbalance"}}, l.readBalance)
 }
 
-// The method threads returns the call threadsinfo, which only captchaai offers.
+// threads returns the call threadsinfo, which only captchaai offers.
 func (l legacy) threads() (query, bool) {
 	if l.profile.name != captchaAI {
 		return query{}, false

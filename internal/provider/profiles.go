@@ -24,7 +24,7 @@ type profile struct {
 	faults map[string]fault // meanings by code; read-only after profileNamed has returned
 }
 
-// The type fault is the meaning of an error code.
+// fault is the meaning of an error code.
 type fault struct {
 	class Class
 	delay time.Duration // pause before the next submission; 0 = none
@@ -53,7 +53,7 @@ func profileNamed(name string) (profile, bool) {
 	return p, true
 }
 
-// The method meaning returns the meaning of an error code, and the word for logs and errors. An
+// meaning returns the meaning of an error code, and the word for logs and errors. An
 // unknown code counts as a fault of the task, so that it cannot stop a target or an account. The
 // caller must clean an unknown code before it logs or returns the code.
 func (p profile) meaning(code string) (word string, f fault, known bool) {
@@ -129,7 +129,7 @@ func commonFaults() map[string]fault {
 	return all
 }
 
-// The function pace returns the default times of polls. A reCAPTCHA takes longer to solve than
+// pace returns the default times of polls. A reCAPTCHA takes longer to solve than
 // other types, and a picture takes less time. Services discourage polling more often than this.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3

@@ -16,7 +16,7 @@ type tasks struct {
 	profile profile
 }
 
-// The method post returns a call whose body contains these fields and the key. Marshalling cannot
+// post returns a call whose body contains these fields and the key. Marshalling cannot
 // fail, because the fields are plain values.
 func (t tasks) post(path string, fields map[string]any, read func([]byte) (answer, error)) query {
 	fields["clientKey"] = t.key.Reveal()
@@ -57,7 +57,7 @@ func (t tasks) balance() query {
 
 func (t tasks) threads() (query, bool) { return query{}, false }
 
-// The method report returns the call for a report. 2captcha has one pair of paths for all types.
+// report returns the call for a report. 2captcha has one pair of paths for all types.
 // The other services have the paths of anti-captcha: a pair of paths for reCAPTCHA, a path for bad
 // reports about hCaptcha, and a path for bad reports about pictures.
 func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {

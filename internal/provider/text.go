@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// The function clean makes a text from a service safe to show. It replaces the secrets, removes all
+// clean makes a text from a service safe to show. It replaces the secrets, removes all
 // characters except printable ASCII, and shortens the text to maxLength characters.
 func clean(text string, maxLength int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
@@ -56,7 +56,7 @@ func isReadable(text string, maxBytes int) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }
 
-// The function finite parses a finite number.
+// finite parses a finite number.
 func finite(text string) (float64, bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)

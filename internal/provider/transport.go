@@ -75,7 +75,7 @@ type trouble struct {
 
 func (t *trouble) Error() string { return t.code }
 
-// The method words returns the code of the trouble and, if known, its cause.
+// words returns the code of the trouble and, if known, its cause.
 func (t *trouble) words() string {
 	if t.why == "" {
 		return t.code

@@ -208,7 +208,7 @@ func TestNothingLooksRepeatable(t *testing.T) {
 	}
 }
 
-// The function reset makes the connection send a TCP reset when it is closed.
+// reset makes the connection send a TCP reset when it is closed.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

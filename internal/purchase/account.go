@@ -142,14 +142,14 @@ func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	})
 }
 
-// The method configured returns the configured accounts. A reload creates a new list.
+// configured returns the configured accounts. A reload creates a new list.
 func (as *accounts) configured() []*account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return as.listed
 }
 
-// The method names returns the names of the configured providers.
+// names returns the names of the configured providers.
 func (as *accounts) names() (names []string) {
 	for _, a := range as.configured() {
 		names = append(names, a.Name())
@@ -207,7 +207,7 @@ func (as *accounts) termsOf(a *account) accountTerms {
 	return accountTerms{id: a.id, limit: a.limitLocked(), simulated: a.simulated, price: a.price, callbacks: a.callbacks}
 }
 
-// The method silent is silentLocked for a caller that does not hold the lock.
+// silent is silentLocked for a caller that does not hold the lock.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -245,7 +245,7 @@ func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	return changed
 }
 
-// The method list returns the names and states of the configured providers. InFlight counts only
+// list returns the names and states of the configured providers. InFlight counts only
 // this replica's orders.
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	for _, a := range as.configured() {
@@ -254,7 +254,7 @@ func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	return names, list
 }
 
-// The method status returns the state of one provider.
+// status returns the state of one provider.
 func (as *accounts) status(a *account, at time.Time) Status {
 	state := a.State(at)
 	as.mu.Lock()

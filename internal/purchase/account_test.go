@@ -164,7 +164,7 @@ type renamedProvider struct {
 
 func (n renamedProvider) Name() string { return n.name }
 
-// The method entries converts pairs of a name and an account to entries.
+// entries converts pairs of a name and an account to entries.
 func (r *replica) entries(names []string) (entries []Entry) {
 	for ; len(names) > 0; names = names[2:] {
 		entries = append(entries, r.entryAt(names[0], names[1]))

@@ -48,7 +48,7 @@ func (s *testBuyer) foundFor(t *testing.T, target Spec, state pool.State) *Order
 	return o
 }
 
-// The method adopt adopts orders; after an error the test fails.
+// adopt adopts orders; after an error the test fails.
 func (s *testBuyer) adopt(t *testing.T) []*Order {
 	t.Helper()
 	adopted, err := s.buyer.recovery.adopt(t.Context())

@@ -193,7 +193,7 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// The type arrivals stores the arrival time of each order's first callback until that callback is
+// arrivals stores the arrival time of each order's first callback until that callback is
 // delivered. A repeated callback therefore does not make a token appear younger. The type is safe
 // for concurrent use.
 type arrivals struct {

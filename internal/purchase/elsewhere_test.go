@@ -15,7 +15,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// The type stall simulates the network between one replica and Redis. While the network hangs,
+// stall simulates the network between one replica and Redis. While the network hangs,
 // calls are neither refused nor answered.
 type stall struct {
 	redis *redistest.Bubble

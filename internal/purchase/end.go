@@ -145,7 +145,7 @@ func withoutToken(n notice) (end, notice) {
 	return endOf(pool.Bought, n.trigger), n
 }
 
-// The method result returns the result for the caller of Buy.
+// result returns the result for the caller of Buy.
 func (e end) result(o *Order, n notice) Result {
 	switch {
 	case e.outcome == Solved:
@@ -159,7 +159,7 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// The method answer returns the error for the caller that waits for a guest's order. For a target
+// answer returns the error for the caller that waits for a guest's order. For a target
 // it returns nil, because the callers of a target wait for the target's next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {

@@ -171,7 +171,7 @@ func (s *fakeProvider) Threads(context.Context) (int, bool, error) {
 	return s.threads()
 }
 
-// The method calls returns the numbers of calls of Ready and Threads.
+// calls returns the numbers of calls of Ready and Threads.
 func (s *fakeProvider) calls() (readies, threads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *fakeProvider) Answered() time.Time {
 	return s.answered
 }
 
-// The method change lets a test change the provider while calls are in flight.
+// change lets a test change the provider while calls are in flight.
 func (s *fakeProvider) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +266,7 @@ func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
 	return s
 }
 
-// The method replica returns another buyer on the same Redis.
+// replica returns another buyer on the same Redis.
 func (s *testBuyer) replica(letters string) *testBuyer {
 	return openTestBuyer(s.stock.testRedis, 5, letters)
 }
@@ -294,7 +294,7 @@ func spec() Spec {
 	}
 }
 
-// The method order admits and places an order. Afterwards it clears the recorded calls.
+// order admits and places an order. Afterwards it clears the recorded calls.
 func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())
@@ -361,7 +361,7 @@ func (s *testBuyer) startRunning(t *testing.T) (stop func()) {
 	}
 }
 
-// The method slots returns the number of slots in use at each configured provider.
+// slots returns the number of slots in use at each configured provider.
 func (b *Buyer) slots() (taken []int) {
 	b.accounts.mu.Lock()
 	defer b.accounts.mu.Unlock()
@@ -381,6 +381,6 @@ func notReady(n int) func(context.Context, int) (provider.Solution, error) {
 	}
 }
 
-// The function near reports whether got differs from want by at most the tolerance. Polls have
+// near reports whether got differs from want by at most the tolerance. Polls have
 // jitter, so tests cannot compare exact times.
 func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }

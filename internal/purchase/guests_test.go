@@ -16,7 +16,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// The function guest returns the spec of an order for an identity without a target.
+// guest returns the spec of an order for an identity without a target.
 func guest(caps pool.Caps) Spec {
 	g := spec()
 	g.Target, g.Guests = "/solve", caps

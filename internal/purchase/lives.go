@@ -46,7 +46,7 @@ func (l *lifetimes) setLife(id captcha.ID, lifetime time.Duration) {
 	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.at) > known.lifetime+lifeKept })
 }
 
-// The method get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
+// get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
 func (l *lifetimes) get(id captcha.ID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

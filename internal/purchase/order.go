@@ -100,7 +100,7 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 // the time of two calls.
 func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
-// The method facts returns what the journal stores for a replica that may adopt the order.
+// facts returns what the journal stores for a replica that may adopt the order.
 func (o *Order) facts() pool.Facts {
 	return pool.Facts{
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,

@@ -50,7 +50,7 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 	}
 }
 
-// The method adopt takes over the orders with expired leases, at every provider with permits. It
+// adopt takes over the orders with expired leases, at every provider with permits. It
 // returns the orders that must be collected. It removes orders that were not submitted, keeps
 // orders with an unknown outcome, and reports orders whose account is not configured. Even with an
 // error, adopt returns the orders that it adopted.

@@ -13,7 +13,7 @@ import (
 
 func key(kind string, id captcha.ID) string { return testPrefix + ":" + kind + ":{" + string(id) + "}" }
 
-// The method members returns the members of all sorted sets of a kind, including expired members.
+// members returns the members of all sorted sets of a kind, including expired members.
 func (w *testRedis) members(kind string) (members []string) {
 	w.t.Helper()
 	for _, name := range w.redis.Keys() {
@@ -28,7 +28,7 @@ func (w *testRedis) members(kind string) (members []string) {
 	return members
 }
 
-// The method counts returns the number of orders and of permits in Redis.
+// counts returns the number of orders and of permits in Redis.
 func (w *testRedis) counts() (orders, places int) {
 	w.t.Helper()
 	return len(w.members("orders")), len(w.members("places"))
@@ -54,7 +54,7 @@ func (w *testRedis) permitTTL(name string, order pool.Ref) time.Duration {
 	return time.Until(time.UnixMilli(int64(ends)))
 }
 
-// The method booked returns the orders with a reservation in the overall budget.
+// booked returns the orders with a reservation in the overall budget.
 func (w *testRedis) booked() []string { return w.bookedOf(pool.Overall) }
 
 // bookedOf returns the orders with a reservation in a shared budget.
@@ -65,7 +65,7 @@ func (w *testRedis) bookedOf(of pool.Budget) []string {
 
 func (w *testRedis) isBooked(order pool.Ref) bool { return slices.Contains(w.booked(), order.String()) }
 
-// The method lease returns the remaining time of an order's lease.
+// lease returns the remaining time of an order's lease.
 func (w *testRedis) lease(order pool.Ref) time.Duration {
 	w.t.Helper()
 	ends, err := w.redis.ZScore(key("leases", order.Identity), order.Order)
@@ -100,7 +100,7 @@ func (w *testRedis) record(order pool.Ref) pool.Record {
 	return r
 }
 
-// The method owner returns the replica that has the lease of an order.
+// owner returns the replica that has the lease of an order.
 func (w *testRedis) owner(order pool.Ref) string {
 	return strings.Split(w.line(order), "|")[2]
 }
@@ -135,7 +135,7 @@ func (w *testRedis) endLease(order pool.Ref) {
 	}
 }
 
-// The method steal makes the other replica adopt an order.
+// steal makes the other replica adopt an order.
 func (w *testRedis) steal(ctx context.Context, order pool.Ref) {
 	w.t.Helper()
 	w.endLease(order)
@@ -187,7 +187,7 @@ func (w *testRedis) forgetOrder(order pool.Ref) {
 // dump returns the whole content of Redis.
 func (w *testRedis) dump() string { return w.redis.Dump() }
 
-// The method landed returns the landings that the settle script executed in this test.
+// landed returns the landings that the settle script executed in this test.
 func (w *testRedis) landed() []pool.Landing {
 	w.mu.Lock()
 	defer w.mu.Unlock()

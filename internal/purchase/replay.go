@@ -42,7 +42,7 @@ type Replayed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// The type replay retries dead letters. At most one run is active at a time. The type is safe for
+// replay retries dead letters. At most one run is active at a time. The type is safe for
 // concurrent use.
 type replay struct {
 	*base

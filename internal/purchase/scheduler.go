@@ -50,7 +50,7 @@ func (b Bid) beats(other Bid, fair bool) bool {
 	return b.Since.Before(other.Since)
 }
 
-// The method before reports whether r is served earlier than the given request.
+// before reports whether r is served earlier than the given request.
 func (r *Request) before(other *Request, fair bool) bool {
 	if r.bid.beats(other.bid, fair) {
 		return true

@@ -42,7 +42,7 @@ func mac(secret captcha.Secret, texts ...string) []byte {
 	return hash.Sum(nil)
 }
 
-// The type secrets stores the secrets that sign callback addresses, including those of removed
+// secrets stores the secrets that sign callback addresses, including those of removed
 // providers. It is safe for concurrent use.
 type secrets struct {
 	mu         sync.Mutex

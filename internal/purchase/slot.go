@@ -16,7 +16,7 @@ type offer struct {
 	bounded bool          // the provider refused the last submits of all targets
 }
 
-// The method offers returns an offer for each configured account, and a channel that is closed when
+// offers returns an offer for each configured account, and a channel that is closed when
 // an account changes.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
@@ -33,7 +33,7 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	return offers, as.changed
 }
 
-// The function choose returns the first account that is ready and not full. If there is no such
+// choose returns the first account that is ready and not full. If there is no such
 // account, it returns nil and the time until the next check.
 func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := recheckEvery

@@ -29,7 +29,7 @@ func (s *testBuyer) reportElsewhere(t *testing.T, f permits.Fault) {
 	}
 }
 
-// The method standing returns the shared standing of the provider "one".
+// standing returns the shared standing of the provider "one".
 func (s *testBuyer) standing(t *testing.T) permits.Standing {
 	t.Helper()
 	standing, err := s.stock.other().Standing(t.Context(), "one")

@@ -24,7 +24,7 @@ type testRedis struct {
 	redis *redistest.Bubble
 
 	mu sync.Mutex
-	// The function fault is called before each step. If it returns an error, the step fails without
+	// fault is called before each step. If it returns an error, the step fails without
 	// being executed. Steps that only read or renew have names such as "look permits".
 	fault func(step string) error
 	// lostReply is called after each step. An error from this function replaces the step's answer.
@@ -61,7 +61,7 @@ func (w *testRedis) open(ended func(pool.Ref, string)) *pooltest.Store {
 	return s
 }
 
-// The method other returns the store of a second replica, which has no buyer.
+// other returns the store of a second replica, which has no buyer.
 func (w *testRedis) other() *pooltest.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *testRedis) other() *pooltest.Store {
 	return w.second
 }
 
-// The method change lets a test change the faults while calls are in flight.
+// change lets a test change the faults while calls are in flight.
 func (w *testRedis) change(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,7 +27,7 @@ type usedUp struct {
 	known map[budgetKey]UsedUp
 }
 
-// The method refused records that a budget refused an order.
+// refused records that a budget refused an order.
 func (u *usedUp) refused(of pool.Budget, target string, wait time.Duration) {
 	if of != "" {
 		target = ""
@@ -40,7 +40,7 @@ func (u *usedUp) refused(of pool.Budget, target string, wait time.Duration) {
 	u.known[budgetKey{of, target}] = UsedUp{Of: of, Target: target, Until: time.Now().Add(wait)}
 }
 
-// The method placed records that the budgets of a placed order had room.
+// placed records that the budgets of a placed order had room.
 func (u *usedUp) placed(booked []pool.Budget, target string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -29,7 +29,7 @@ type route struct {
 	secure bool   // whether the addresses use TLS
 }
 
-// The function clients returns a function that makes one client for all addresses. The addresses
+// clients returns a function that makes one client for all addresses. The addresses
 // are URLs with redis://, rediss:// or unix://. A cluster and sentinels have several addresses,
 // separated by commas. The function clients does no I/O. Its errors do not quote an address,
 // because an address may contain a password.
@@ -108,7 +108,7 @@ func tune(o *redis.Options) {
 	}
 }
 
-// The function several converts the options of one server to options for several servers. A client
+// several converts the options of one server to options for several servers. A client
 // of a cluster follows redirects instead of retrying at the same node.
 func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
 	return &redis.UniversalOptions{

@@ -59,7 +59,7 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// The method note handles an error of this connection. If the error means that Redis or the network
+// note handles an error of this connection. If the error means that Redis or the network
 // ended the connection, all existing connections to the address count as broken.
 func (c *watchedConn) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {

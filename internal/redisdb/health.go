@@ -120,7 +120,7 @@ func (m *monitor) watch(ctx context.Context) {
 	}
 }
 
-// The method turn logs a change of Redis' health from one condition to another.
+// turn logs a change of Redis' health from one condition to another.
 func (m *monitor) turn(was, now *condition) {
 	if was.err == nil && now.err == nil || was.err != nil && now.err != nil && Reason(was.err) == Reason(now.err) {
 		return
@@ -154,7 +154,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// The method try writes a key with a script. In a cluster it writes a key at each master.
+// try writes a key with a script. In a cluster it writes a key at each master.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -213,7 +213,7 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	return keys, nil
 }
 
-// The method probed returns the key that a probe writes. The argument number is the hash tag of the
+// probed returns the key that a probe writes. The argument number is the hash tag of the
 // key.
 func (m *monitor) probed(number int) string {
 	return m.Prefix + ":probe:{" + strconv.Itoa(number) + "}"

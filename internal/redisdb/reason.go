@@ -82,7 +82,7 @@ func Down(err error) error {
 	return &downError{reason: meaning(err), cause: err}
 }
 
-// The function is reports whether err is an ErrDown with this reason.
+// is reports whether err is an ErrDown with this reason.
 func is(err error, reason string) bool {
 	var known *downError
 	return errors.As(err, &known) && known.reason == reason

@@ -51,7 +51,7 @@ func (m *monitor) review(ctx context.Context) {
 	}
 }
 
-// The method faults reads the INFO of each master and returns sentences about dangerous settings.
+// faults reads the INFO of each master and returns sentences about dangerous settings.
 // In a cluster each sentence contains the address of its master.
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex

@@ -134,7 +134,7 @@ func headerOf(text string) header {
 	return h
 }
 
-// The method names maps the names of keys, arguments and groups to their replacements.
+// names maps the names of keys, arguments and groups to their replacements.
 func (h header) names() map[string]string {
 	numbers := map[string]string{}
 	for label, names := range h {

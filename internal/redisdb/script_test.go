@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// The function panics calls do and returns the message of its panic; "" if there is no panic.
+// panics calls do and returns the message of its panic; "" if there is no panic.
 func panics(do func()) (message string) {
 	defer func() { message, _ = recover().(string) }()
 	do()

@@ -26,7 +26,7 @@ func (db *DB) Declare(types map[string]string) {
 	maps.Copy(db.types.byWord, types)
 }
 
-// The method declared returns the type that Declare has set for keys with this second part, such as
+// declared returns the type that Declare has set for keys with this second part, such as
 // "pool" in captcha:pool:{id}; "" = none.
 func (k *keyTypes) declared(word string) string {
 	k.mu.Lock()

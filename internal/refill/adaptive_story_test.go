@@ -13,7 +13,7 @@ func learning(name string, depth int) targets.Target {
 	return t
 }
 
-// The method demand requests one token at intervals of the argument every, for the duration long.
+// demand requests one token at intervals of the argument every, for the duration long.
 // It returns the numbers of requests and hits.
 func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, got int) {
 	for began := time.Now(); time.Since(began) < long; asked++ {

@@ -22,7 +22,7 @@ type ordering struct {
 	passive bool      // see waitRange
 }
 
-// The method wait returns how long the worker waits after its last order.
+// wait returns how long the worker waits after its last order.
 func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
@@ -115,7 +115,7 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// The method granted gives a worker the response to its n-th request for a slot. If a turn of the
+// granted gives a worker the response to its n-th request for a slot. If a turn of the
 // worker runs, granted stores the response until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
@@ -135,7 +135,7 @@ func (l *looker) granted(w *worker, n int, g grant) {
 	l.order(w, g)
 }
 
-// The method order lets a worker place an order. The caller must have removed the worker from the
+// order lets a worker place an order. The caller must have removed the worker from the
 // queue.
 func (l *looker) order(w *worker, g grant) {
 	var left *ordering

@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The type shares simulates two live replicas. It counts the calls of Share and the calls of
+// shares simulates two live replicas. It counts the calls of Share and the calls of
 // Shared.
 type shares struct {
 	alone
@@ -78,7 +78,7 @@ func TestWhenAStatusIsShared(t *testing.T) {
 	})
 }
 
-// The function named returns a target that the given replica (me or you) watches.
+// named returns a target that the given replica (me or you) watches.
 func named(by string) targets.Target {
 	for n := 0; ; n++ {
 		x := target(fmt.Sprint("login", n), 1)

@@ -74,7 +74,7 @@ func (c *counter) Wait() error { return nil }
 func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
-// The type eye is a function that serves as a stock: every look calls the function.
+// eye is a function that serves as a stock: every look calls the function.
 type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)        { return nil, nil }
@@ -90,7 +90,7 @@ func (e eye) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, e
 	return stocks, nil
 }
 
-// The type alone implements Replicas with one live replica.
+// alone implements Replicas with one live replica.
 type alone struct{}
 
 func (alone) Heartbeat(context.Context, time.Duration) (string, []string, error) {
@@ -110,7 +110,7 @@ func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t
 	})
 }
 
-// The function running runs a manager for the targets until the story returns.
+// running runs a manager for the targets until the story returns.
 func running(t *testing.T, m *Manager, story func(), list ...targets.Target) {
 	t.Helper()
 	m.Apply(t.Context(), &targets.Set{Targets: list})

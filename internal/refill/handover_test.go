@@ -234,7 +234,7 @@ func TestRetryAfterChangesThatCanHelp(t *testing.T) {
 	}
 }
 
-// The function filled sets every exported field of a struct to a different value.
+// filled sets every exported field of a struct to a different value.
 func filled[T any]() (v T) {
 	n := 0
 	var fill func(v reflect.Value)
@@ -265,7 +265,7 @@ func filled[T any]() (v T) {
 	return v
 }
 
-// The function same compares each field of got with the field of want that has the same name, and
+// same compares each field of got with the field of want that has the same name, and
 // reports the differences. It skips the names in except.
 func same(t *testing.T, got, want any, except ...string) {
 	t.Helper()

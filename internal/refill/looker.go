@@ -80,7 +80,7 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// The method hangs reports whether unfinished exchanges with Redis have blocked the loop of
+// hangs reports whether unfinished exchanges with Redis have blocked the loop of
 // looker.run for the time hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
@@ -108,7 +108,7 @@ func (l *looker) divide(next *division, force bool) {
 	}
 }
 
-// The method next removes the due workers from the queue and returns them. If no worker is due, the
+// next removes the due workers from the queue and returns them. If no worker is due, the
 // result wait is the time until the next one is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
@@ -239,7 +239,7 @@ func (l *looker) finish(w *worker) {
 	})
 }
 
-// The method turns runs one turn of each worker in a batch.
+// turns runs one turn of each worker in a batch.
 func (l *looker) turns(ctx context.Context, batch []*worker) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
@@ -269,7 +269,7 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// The method look returns the stocks from LookAll. If LookAll fails, each returned stock contains
+// look returns the stocks from LookAll. If LookAll fails, each returned stock contains
 // the error.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {

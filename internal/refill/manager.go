@@ -237,7 +237,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// The method retry lets a target with failing orders place its next order immediately. It is called
+// retry lets a target with failing orders place its next order immediately. It is called
 // after a change of the target's definition or of the providers, because the order may now succeed.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {

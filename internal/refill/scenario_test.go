@@ -221,7 +221,7 @@ func (w *scenario) status(name string) Status {
 	return n
 }
 
-// The type saved contains those fields of a target's saved state that the stories check.
+// saved contains those fields of a target's saved state that the stories check.
 type saved struct {
 	Last  float64 // time of the last request in Unix seconds
 	Slot  float64 // seconds between two slots

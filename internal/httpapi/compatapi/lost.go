@@ -17,7 +17,7 @@ const (
 	mostLost = 4096
 )
 
-// The type submits contains those submissions to the compatible endpoints whose replies are not
+// submits contains those submissions to the compatible endpoints whose replies are not
 // written yet or were lost. A client that repeats a submission after a lost reply gets the same
 // task, because the client does not know the number of the task yet. After a successful reply the
 // submission is dropped immediately, so that an equal later submission buys its own token. The zero

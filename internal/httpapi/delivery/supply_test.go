@@ -47,7 +47,7 @@ func (m *market) Providers(context.Context, time.Time) []purchase.Status {
 	return []purchase.Status{{Name: "solver", State: provider.State{Kind: kind, Reason: "it is down"}}}
 }
 
-// The type file has the method Current that returns a Set, because market already has another
+// file has the method Current that returns a Set, because market already has another
 // method Current.
 type file struct{ status.File }
 

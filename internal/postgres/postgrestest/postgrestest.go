@@ -26,7 +26,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The constant missing is the error message on a machine that lacks the server.
+// missing is the error message on a machine that lacks the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
 // Password is the superuser's password on every server. It is long and rare, so that a test can search
@@ -192,7 +192,7 @@ func (s *Server) launch(t testing.TB) {
 	}
 }
 
-// The method serves waits until the server accepts connections, and returns true. It returns false if the server exits
+// serves waits until the server accepts connections, and returns true. It returns false if the server exits
 // or the deadline passes.
 func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
 	t.Helper()
@@ -234,7 +234,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.Up(t)
 }
 
-// The method end sends a signal to the main process and waits until this process has ended. The
+// end sends a signal to the main process and waits until this process has ended. The
 // server's other processes end too.
 func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 // maxBody is the maximum size of a request's body in bytes.
 const maxBody = 4 << 20
 
-// The constant price is the price of a solve in responses.
+// price is the price of a solve in responses.
 const price = "0.00299"
 
 // answer is a complete HTTP response before it is sent.

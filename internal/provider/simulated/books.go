@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// The type books stores the sold tasks and counts calls and outcomes. All its methods are safe for
+// books stores the sold tasks and counts calls and outcomes. All its methods are safe for
 // concurrent use.
 type books struct {
 	opts *Options
@@ -94,7 +94,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	return t, ""
 }
 
-// The method draw randomly chooses the due time of a task and whether the task is unsolvable.
+// draw randomly chooses the due time of a task and whether the task is unsolvable.
 func (o *Options) draw(t *task) (due time.Time, failed bool) {
 	lot := randomOf(t.lot, lotStream)
 	lead := time.Duration(float64(o.Median) * math.Exp(o.Sigma*lot.NormFloat64()))
@@ -112,7 +112,7 @@ type outcome struct {
 	task  task // a copy; zero for an unknown number
 }
 
-// The method poll counts a poll and returns the outcome of the task. For an unknown number the
+// poll counts a poll and returns the outcome of the task. For an unknown number the
 // outcome contains an error code.
 func (b *books) poll(number int64, at time.Time) outcome {
 	b.mu.Lock()
@@ -146,7 +146,7 @@ func (b *books) lookLocked(number int64, at time.Time) outcome {
 	return outcome{task: *t}
 }
 
-// The method report records a report about a solved task, or returns an error code. Each task
+// report records a report about a solved task, or returns an error code. Each task
 // accepts only one report.
 func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)

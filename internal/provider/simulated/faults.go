@@ -108,7 +108,7 @@ func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// The method fault returns the fault that acts on a call, or nil if the call does not fail.
+// fault returns the fault that acts on a call, or nil if the call does not fail.
 func (s *Service) fault(c Call) *armedFault {
 	for _, one := range *s.faults.Load() {
 		if one.hits(c) {
@@ -169,7 +169,7 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	}
 }
 
-// The method sleep waits until the channel delivers a value. It returns false if the caller
+// sleep waits until the channel delivers a value. It returns false if the caller
 // disconnects or the service is closed first.
 func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	select {

@@ -33,7 +33,7 @@ func optionsWith(change func(*Options)) Options {
 	return o
 }
 
-// The function handle calls the handler without a network.
+// handle calls the handler without a network.
 func handle(t *testing.T, s *Service, method, target, kind, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
@@ -45,7 +45,7 @@ func handle(t *testing.T, s *Service, method, target, kind, body string) *httpte
 	return w
 }
 
-// The function ask makes a call, requires the status 200, and returns the body.
+// ask makes a call, requires the status 200, and returns the body.
 func ask(t *testing.T, s *Service, method, target, kind, body string) string {
 	t.Helper()
 	w := handle(t, s, method, target, kind, body)
@@ -55,13 +55,13 @@ func ask(t *testing.T, s *Service, method, target, kind, body string) string {
 	return w.Body.String()
 }
 
-// The function get calls a legacy path with a query.
+// get calls a legacy path with a query.
 func get(t *testing.T, s *Service, pathAndQuery string) string {
 	t.Helper()
 	return ask(t, s, http.MethodGet, pathAndQuery, "", "")
 }
 
-// The function post calls a path of the tasks protocol and decodes the answer.
+// post calls a path of the tasks protocol and decodes the answer.
 func post(t *testing.T, s *Service, path, body string) map[string]any {
 	t.Helper()
 	return decode(t, ask(t, s, http.MethodPost, path, "application/json", body))
@@ -91,7 +91,7 @@ func recaptchaQuery(more ...string) string {
 	return "/in.php?" + v.Encode()
 }
 
-// The function buy submits one reCAPTCHA and returns its id.
+// buy submits one reCAPTCHA and returns its id.
 func buy(t *testing.T, s *Service, more ...string) string {
 	t.Helper()
 	text := get(t, s, recaptchaQuery(more...))
@@ -102,7 +102,7 @@ func buy(t *testing.T, s *Service, more ...string) string {
 	return id
 }
 
-// The function poll polls a task and returns the answer in plain text.
+// poll polls a task and returns the answer in plain text.
 func poll(t *testing.T, s *Service, id string) string {
 	t.Helper()
 	return get(t, s, "/res.php?key=k&action=get&id="+id)

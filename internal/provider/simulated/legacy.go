@@ -14,7 +14,7 @@ import (
 // requested.
 type legacyForm struct{ wire.Form }
 
-// The method fail returns the answer with an error code.
+// fail returns the answer with an error code.
 func (f legacyForm) fail(code string) answer {
 	why := ""
 	if strings.HasPrefix(code, "ERROR") {
@@ -58,7 +58,7 @@ func (s *Service) parseLegacy(r *http.Request) *query {
 	return q
 }
 
-// The method result executes a call of res.php.
+// result executes a call of res.php.
 func (s *Service) result(f legacyForm, c wire.LegacyCall, at time.Time) answer {
 	switch {
 	case c.Action == Poll && !c.Many:

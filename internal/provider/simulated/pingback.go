@@ -44,7 +44,7 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// The method ping starts a goroutine that delivers the pingback of a task at the task's due time.
+// ping starts a goroutine that delivers the pingback of a task at the task's due time.
 // The argument at is the time of the sale.
 func (s *Service) ping(t *task, at time.Time) {
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *Service) deliver(t *task) {
 	}
 }
 
-// The method call delivers one pingback. The error never contains the URL, because the URL may
+// call delivers one pingback. The error never contains the URL, because the URL may
 // contain a secret of the caller.
 func (s *Service) call(ctx context.Context, o outcome) error {
 	r, err := pingRequest(ctx, o, s.opts)

@@ -15,7 +15,7 @@ const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// The method token computes the text of a task's solution. The same task always gives the same
+// token computes the text of a task's solution. The same task always gives the same
 // text, so the service need not store the text.
 func (t *task) token(opts *Options) string {
 	switch t.identity.Type {

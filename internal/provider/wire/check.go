@@ -88,7 +88,7 @@ func SplitProxy(text string) (p Proxy, ok bool) {
 	return p, true
 }
 
-// The method text returns the proxy in the form of captcha.Identity.Proxy:
+// text returns the proxy in the form of captcha.Identity.Proxy:
 // [user:password@]host:port.
 func (p Proxy) text() string {
 	address := net.JoinHostPort(p.Address, p.Port.String())

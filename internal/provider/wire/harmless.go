@@ -27,7 +27,7 @@ func isHarmlessLegacy(name string, t captcha.Type) bool {
 	return slices.Contains(harmlessLegacy, name)
 }
 
-// The type flag is a boolean that some clients send as 0 or 1.
+// flag is a boolean that some clients send as 0 or 1.
 type flag bool
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -165,7 +165,7 @@ func (f *fields) readParts(body []byte, boundary string) error {
 	}
 }
 
-// The method order converts the parameters of a submission to an Order.
+// order converts the parameters of a submission to an Order.
 func (f fields) order() Order {
 	v := f.values
 	o := Order{Pingback: v.Get("pingback")}

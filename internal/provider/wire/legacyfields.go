@@ -115,7 +115,7 @@ func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, 
 	return form, nil
 }
 
-// The method text formats the value of the field for a form. An empty text means that the form
+// text formats the value of the field for a form. An empty text means that the form
 // omits the field.
 func (f legacyField) text() string {
 	n := 0
@@ -143,7 +143,7 @@ func (f legacyField) text() string {
 	return strconv.Itoa(n)
 }
 
-// The method read parses a text into the identity's field, and reports whether the text is valid.
+// read parses a text into the identity's field, and reports whether the text is valid.
 // Some clients send booleans as the JavaScript words true and false.
 func (f legacyField) read(text string) bool {
 	var err error

@@ -55,7 +55,7 @@ func isPossible(p captcha.Picture) bool {
 	return p.MinLength >= 0 && p.MaxLength >= 0 && (p.MaxLength == 0 || p.MinLength <= p.MaxLength)
 }
 
-// The method picture reads the picture of a submission in the legacy protocol. If upload is true,
+// picture reads the picture of a submission in the legacy protocol. If upload is true,
 // the picture is the uploaded file. If it is false, the picture is in the field `body`, in base64.
 func (f fields) picture(o *Order, upload bool) {
 	var bad string
@@ -75,7 +75,7 @@ func (f fields) picture(o *Order, upload bool) {
 // languagePools maps languages to the names of the worker pools in the tasks protocol.
 var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
-// The method picture reads the picture of a submission in the tasks protocol.
+// picture reads the picture of a submission in the tasks protocol.
 func (t *Task) picture(o *Order, languagePool string) {
 	p := &o.Identity.Picture
 	*p = captcha.Picture{

@@ -86,7 +86,7 @@ func ReadTasks(r Request) TasksCall {
 	return c
 }
 
-// The method order converts the body of createTask to an Order.
+// order converts the body of createTask to an Order.
 func (b *tasksRequest) order() Order {
 	o := Order{Pingback: b.CallbackURL}
 	if len(b.Task) == 0 || string(b.Task) == "null" {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The function each returns a window that recurs once per period. The argument from is the offset
+// each returns a window that recurs once per period. The argument from is the offset
 // of the window in its period.
 func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 	return Warm{Tokens: tokens, Next: func(at time.Time) (time.Time, time.Time) {

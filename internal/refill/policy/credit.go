@@ -58,7 +58,7 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// The method affordable returns how many tokens may be kept. The number is the credit plus the
+// affordable returns how many tokens may be kept. The number is the credit plus the
 // number of recent hits, because requests will soon use about as many tokens as in the recent past.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
@@ -73,7 +73,7 @@ func (c *credit) accrue(now float64, floor int, cycle float64) {
 	}
 }
 
-// The method charge subtracts n expired tokens from the credit. The argument held is as in
+// charge subtracts n expired tokens from the credit. The argument held is as in
 // deepestDebt. Expiries that the floor alone causes are free. Otherwise the credit would be used up
 // by keeping a few tokens without demand.
 func (c *credit) charge(n, held int) {

@@ -76,7 +76,7 @@ func missingAtDepth(depth int, s *Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }
 
-// The method missing returns the expected number of missing tokens. A token that expires within the
+// missing returns the expected number of missing tokens. A token that expires within the
 // lead time counts in proportion to the probability that it is used before its expiry. An order
 // counts in proportion to the probability that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
@@ -94,7 +94,7 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// The method probe limits the decision to one order per ProbeEvery after FailuresInARow failures in
+// probe limits the decision to one order per ProbeEvery after FailuresInARow failures in
 // a row, until an order succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {

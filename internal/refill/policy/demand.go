@@ -110,7 +110,7 @@ func (d *drawing) diurnal(rate float64) {
 	d.addRequests(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
 }
 
-// The method office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour.
+// office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour.
 // There are no requests outside these hours.
 func (d *drawing) office(rate float64) {
 	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
@@ -131,7 +131,7 @@ func (d *drawing) onOff(rate float64) {
 	}
 }
 
-// The method sessions draws the demand of independent users. The number of a user's requests and
+// sessions draws the demand of independent users. The number of a user's requests and
 // the pauses between them are heavy-tailed.
 func (d *drawing) sessions(rate float64) {
 	const tail, fewest, mostInOne, pause, spread = 1.3, 2.0, 300.0, 8.0, 1.0
@@ -167,7 +167,7 @@ func (d *drawing) cron(period float64) {
 	}
 }
 
-// The method timer draws one request per period, which may be a few seconds late.
+// timer draws one request per period, which may be a few seconds late.
 func (d *drawing) timer(period float64) {
 	const jitter = 8.0
 	for t := period; t < d.length; t += period {
@@ -175,7 +175,7 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// The method clusters draws groups of simultaneous requests, a few times a day at random times. The
+// clusters draws groups of simultaneous requests, a few times a day at random times. The
 // requests of a group come within half a second.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
@@ -187,7 +187,7 @@ func (d *drawing) clusters(size float64) {
 	}
 }
 
-// The method mixed draws a diurnal demand with bursts and with a cron job every quarter of an hour.
+// mixed draws a diurnal demand with bursts and with a cron job every quarter of an hour.
 func (d *drawing) mixed(rate float64) {
 	const every = 900.0
 	d.diurnal(rate / 2)

@@ -16,7 +16,7 @@ func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	return arrivals
 }
 
-// The function cost returns the cost of a request in tokens. Each expired token costs one, and each
+// cost returns the cost of a request in tokens. Each expired token costs one, and each
 // miss costs max_waste.
 func cost(r Result, k Params) float64 { return r.WastePerRequest + k.MaxWaste*(1-r.HitRate) }
 

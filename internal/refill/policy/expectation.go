@@ -105,7 +105,7 @@ func (v *expectation) selectHistograms(a *forecast, x float64) {
 	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// The method risk returns the probability that a request finds no token before a later order lands,
+// risk returns the probability that a request finds no token before a later order lands,
 // if n tokens are ready or ordered.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
@@ -114,7 +114,7 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// The method pays reports whether one more token is worth its price if n tokens are ready or
+// pays reports whether one more token is worth its price if n tokens are ready or
 // ordered. pays returns true up to some n and false for all greater n.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
@@ -143,7 +143,7 @@ func (v *expectation) isTooEarly(price float64) bool {
 	return v.gaps.endsWithin(v.life+step)-v.gaps.endsWithin(v.life) > (1+price)*v.gaps.endsWithin(v.q85+step)
 }
 
-// The method enough returns the smallest number of tokens beyond which another token does not pay.
+// enough returns the smallest number of tokens beyond which another token does not pay.
 // The result is at most the argument maximum.
 func (v *expectation) enough(k *Params, maximum int) int {
 	// The search begins with small n, which are the most frequent results and the cheapest to
@@ -172,7 +172,7 @@ func (v *expectation) enoughInTime(k *Params, maximum int, gap float64) int {
 	return want
 }
 
-// The method expected returns the mean number of requests within a lead time. For a large mean, it
+// expected returns the mean number of requests within a lead time. For a large mean, it
 // uses only the rate, because the table would change the result little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {

@@ -15,7 +15,7 @@ func seconds(s ...float64) []time.Duration {
 	return list
 }
 
-// The function fixed returns a State with a fixed depth of 5. The provider is polled after 15 s and
+// fixed returns a State with a fixed depth of 5. The provider is polled after 15 s and
 // then every 5 s.
 func fixed(usable time.Duration, learned []time.Duration) *State {
 	m := NewState(Params{Depth: 5, Usable: usable, FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second})

@@ -38,7 +38,7 @@ type forecast struct {
 	first float64 // factor by which the gaps correct all probabilities
 }
 
-// The method fallback prepares a forecast of the next x scaled seconds from the shape alone.
+// fallback prepares a forecast of the next x scaled seconds from the shape alone.
 func (a *forecast) fallback(x, shape float64) {
 	a.shape, a.share = shape, x/(x+fallbackWindow)
 	a.term = math.Exp(-shape * math.Log1p(x/fallbackWindow))
@@ -107,7 +107,7 @@ func (a *forecast) tail(n int) float64 {
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
 }
 
-// The method served returns how many of n tokens are requested on average within the period.
+// served returns how many of n tokens are requested on average within the period.
 func (a *forecast) served(n int) float64 {
 	sum, last := 0.0, 1.0
 	// For small k, every probability is added. For greater k, the steps between the added

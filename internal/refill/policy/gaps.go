@@ -2,7 +2,7 @@ package policy
 
 import "math"
 
-// The type gaps estimates when the next request is due. For each length, it counts the silences
+// gaps estimates when the next request is due. For each length, it counts the silences
 // that reached this length and the silences that ended there (a product-limit estimate). Silences
 // are counted separately by the busyness that preceded them. The estimate resolves the period of a
 // demand better than the histograms of the table. Times are in scaled seconds.
@@ -104,7 +104,7 @@ func (w *walk) silencesLeft() float64 {
 	return float64(w.class.Reached[w.bin]) - w.firstPart()*float64(w.class.Ended[w.bin])
 }
 
-// The method passes returns the probability that the silence continues up to the given part of the
+// passes returns the probability that the silence continues up to the given part of the
 // bin. It assumes that the silence has reached the point at which the walk enters the bin.
 func (w *walk) passes(part float64) float64 {
 	left := w.silencesLeft()

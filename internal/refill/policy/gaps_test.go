@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The function ask returns the probability that a silence ends in the next x seconds, and the
+// ask returns the probability that a silence ends in the next x seconds, and the
 // weight of the samples.
 func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
 	w := g.walkFrom(busy, silence)

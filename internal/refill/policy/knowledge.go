@@ -71,7 +71,7 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// The function decayed returns what is left of a count after the given number of seconds.
+// decayed returns what is left of a count after the given number of seconds.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }

@@ -28,7 +28,7 @@ type solves struct {
 	sorted []float32 // leads or the assumed lead times, ascending; set by sortLeads
 }
 
-// The method landed adds the lead time of a successful solve. The caller must call sortLeads
+// landed adds the lead time of a successful solve. The caller must call sortLeads
 // afterwards.
 func (s *solves) landed(lead time.Duration) {
 	if len(s.leads) == leadsKept {
@@ -49,7 +49,7 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// The method failed adds a failed solve. After FailuresInARow failures in a row, further failures
+// failed adds a failed solve. After FailuresInARow failures in a row, further failures
 // count as an outage and do not change the share of failures. Otherwise far too many orders would
 // be placed after the outage.
 func (s *solves) failed() {

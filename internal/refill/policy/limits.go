@@ -59,6 +59,6 @@ func (l *limits) clamp(asked int) (want int, limit string) {
 	return min(asked, l.most), LimitNone
 }
 
-// The method held returns the maximum number of tokens and orders together. It is the depth or, if
+// held returns the maximum number of tokens and orders together. It is the depth or, if
 // smaller, heldTimes times the number of tokens for which the credit suffices.
 func (l *limits) held() int { return max(l.floor, min(l.most, heldTimes*l.affordable)) }

@@ -13,7 +13,7 @@ import (
 
 const day = 24 * time.Hour
 
-// The function steady draws a demand with one request per 100 s on average.
+// steady draws a demand with one request per 100 s on average.
 func steady(t *testing.T, length time.Duration, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand("poisson:0.01", length.Seconds(), seed)

@@ -17,7 +17,7 @@ type Params struct {
 	FirstPoll, PollInterval time.Duration
 }
 
-// The method remembers reports whether the policy uses the past demand.
+// remembers reports whether the policy uses the past demand.
 func (p Params) remembers() bool { return p.Adaptive || p.IdleAfter > 0 }
 
 // Lead returns the assumed lead time before the first solve. The assumed lead time is at most half
@@ -26,9 +26,9 @@ func (p Params) Lead() time.Duration {
 	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }
 
-// The method most returns the maximum number of tokens: the depth or, if greater, the tokens of the
+// most returns the maximum number of tokens: the depth or, if greater, the tokens of the
 // warm windows.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 
-// The method floor returns how many tokens are kept even without demand.
+// floor returns how many tokens are kept even without demand.
 func (p *Params) floor(warm int) int { return min(max(p.Min, warm), p.most(warm)) }

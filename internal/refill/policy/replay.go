@@ -10,7 +10,7 @@ import (
 // that virtual time advances.
 const leastLook = 1e-3
 
-// The type order is a solve in flight.
+// order is a solve in flight.
 type order struct {
 	placed, ends float64
 	fails        bool

@@ -137,7 +137,7 @@ func unpack(data []byte) (*savedState, error) {
 	return s, nil
 }
 
-// The method plausible reports whether every number is in its range. JSON cannot contain NaN.
+// plausible reports whether every number is in its range. JSON cannot contain NaN.
 func (s *savedState) plausible() bool {
 	in := func(f, lo, hi float64) bool { return f >= lo && f <= hi }
 	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Now, 0, latest) || !in(s.Last, 0, latest) ||
@@ -165,7 +165,7 @@ func (s *savedState) plausible() bool {
 	return true
 }
 
-// The method restored sets the derived weights of a decoded cell, and reports whether the cell is
+// restored sets the derived weights of a decoded cell, and reports whether the cell is
 // valid.
 func (c *cell) restored() bool {
 	for h := range c.After {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The function used returns a State that has learned from several thousand requests, solves and
+// used returns a State that has learned from several thousand requests, solves and
 // failures.
 func used(k Params) (m *State, at time.Time) {
 	m = NewState(k)

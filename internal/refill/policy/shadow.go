@@ -85,7 +85,7 @@ func (s *shadow) period(at time.Time) period {
 	return period{began: at, runs: make([]tally, len(s.runs))}
 }
 
-// The method adaptive returns the State of a fixed target's adaptive policy; nil for an adaptive
+// adaptive returns the State of a fixed target's adaptive policy; nil for an adaptive
 // target.
 func (s *shadow) adaptive() *State {
 	if s.target.Adaptive {
@@ -94,7 +94,7 @@ func (s *shadow) adaptive() *State {
 	return s.runs[0].state
 }
 
-// The method loaded reports whether the adaptive policy of a fixed target has its table. The result
+// loaded reports whether the adaptive policy of a fixed target has its table. The result
 // is true for an adaptive target.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
@@ -229,7 +229,7 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// The method price returns the max_waste that reaches the wanted hit rate; 0 if no run reaches it.
+// price returns the max_waste that reaches the wanted hit rate; 0 if no run reaches it.
 // The argument rate is the hit rate at the target's current max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste

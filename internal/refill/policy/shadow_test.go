@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The function shaded returns a tracker with a fixed depth of 5 and a shadow that began at epoch.
+// shaded returns a tracker with a fixed depth of 5 and a shadow that began at epoch.
 func shaded() *Tracker {
 	m := NewTracker(usualFixed(5), nil)
 	m.looked, m.figures.Requests = epoch, 1
@@ -16,7 +16,7 @@ func shaded() *Tracker {
 	return m
 }
 
-// The method hourly simulates an hour with one request every 36 s. Nine in ten requests are hits.
+// hourly simulates an hour with one request every 36 s. Nine in ten requests are hits.
 func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Shadow) {
 	const steps = 100
 	for n := range steps {

@@ -32,7 +32,7 @@ func trace(t testing.TB, name string) []float64 {
 	return arrivals
 }
 
-// The function long begins a simulation of several virtual days.
+// long begins a simulation of several virtual days.
 func long(t *testing.T) {
 	t.Helper()
 	t.Parallel() // time is virtual, so a busy machine changes nothing

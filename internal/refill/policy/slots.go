@@ -16,7 +16,7 @@ type slots struct {
 	since  float64 // time since which the next wanted order waits; not saved
 }
 
-// The method want records the number of orders in a decision.
+// want records the number of orders in a decision.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -24,7 +24,7 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// The method placed records that a wanted order got its slot. A wait of at most maxFree counts as
+// placed records that a wanted order got its slot. A wait of at most maxFree counts as
 // no wait.
 func (s *slots) placed(at, maxFree float64) {
 	if s.wanted == 0 {

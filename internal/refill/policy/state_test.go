@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The function after returns the time that is this number of seconds after epoch.
+// after returns the time that is this number of seconds after epoch.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
-// The function requests adds n requests, one every gap seconds, and returns the time after the last
+// requests adds n requests, one every gap seconds, and returns the time after the last
 // request.
 func requests(m *State, from float64, n int, gap float64) float64 {
 	for range n {

@@ -133,8 +133,7 @@ func (b block) script() string {
 	return kept.String()
 }
 
-// usage returns the commands that the output of --help has as examples, without the commands in
-// notRun.
+// usage returns the example commands in the output of --help, except those in notRun.
 func (b block) usage() (commands []string) {
 	_, list, _ := strings.Cut(b.text, "\nexamples:\n")
 	for line := range strings.Lines(list) {

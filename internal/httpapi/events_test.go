@@ -45,8 +45,9 @@ func eventsOf(t *testing.T, d *daemon, query string, headers ...string) EventLis
 	return list
 }
 
-// The list contains the actions of an operator with the name of the key. A page begins where the
-// previous page ended. A key that is limited to some targets sees only the events of these targets.
+// The list contains the actions of operators. Each action names the operator's key. A page begins
+// where the previous page ended. A key that is limited to some targets sees only the events of
+// these targets.
 func TestEvents(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		admin := "Authorization: Bearer " + keyAll

@@ -75,7 +75,7 @@ func (s *scrapers) scrape(t *testing.T, headers ...string) *stuckScraper {
 	return stuck
 }
 
-// unblock makes all scrapers read.
+// unblock makes all scrapers read their responses.
 func (s *scrapers) unblock() {
 	select {
 	case <-s.freed:

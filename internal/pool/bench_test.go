@@ -166,7 +166,8 @@ func BenchmarkGuests(b *testing.B) {
 	b.ReportMetric(float64(int64(heap)-int64(heapBefore))/float64(b.N), "heap-B/guest")
 }
 
-// BenchmarkLandings places and lands one order after another, with and without stored ends.
+// BenchmarkLandings places orders and lands their tokens, one after another. It runs with and
+// without storing the ended orders.
 func BenchmarkLandings(b *testing.B) {
 	for name, most := range map[string]int{"no history": 0, "history": 1 << 30} {
 		b.Run(name, func(b *testing.B) {

@@ -131,8 +131,8 @@ func TestPausedTargetsWithdrawTheirBids(t *testing.T) {
 }
 
 // The orders of dead replicas are adopted before anything is bought, and then every two seconds.
-// The end of an adopted order counts for its target. If the order has no target, the manager calls
-// the function others with the order's result.
+// The end of an adopted order counts for its target. If the order has no target, the manager passes
+// the result to the callback `others`.
 func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)

@@ -125,8 +125,8 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 }
 
 // A replica shows the status from the watching replica. If that status is old, or the replica
-// itself has another problem, the replica shows its own status. Of the two replicas' lists of
-// failures, the shown status has the list with the more recent failure.
+// itself has another problem, the replica shows its own status. The shown status contains the
+// failures of the replica whose last failure is more recent.
 func TestShownStatus(t *testing.T) {
 	now := time.Now()
 	failed := func(before time.Duration) []Failure {

@@ -49,7 +49,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// A store on the embedded server passes a part of the suites, because this server is slow.
+// On the embedded server only a part of the suites runs, because this server is slow.
 func TestEmbedded(t *testing.T) {
 	open := openStores(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
 	for _, name := range []string{"RecordsComeBackWhole", "RepeatedRecordsCountOnce", "PagesFollowEachOther", "FromAndTo", "FiguresOfADay"} {

@@ -16,7 +16,8 @@ const (
 	// silences is the number of buckets of silence. The last bucket begins at half a day and has no
 	// upper end.
 	silences = 34
-	// A situation depends on busyness only in the first busySilences buckets of silence.
+	// A situation depends on the busyness only while the silence is in one of the first busySilences
+	// buckets.
 	busySilences = 11
 	// busies is the number of buckets of busyness. The last bucket has no upper end.
 	busies     = 16

@@ -10,7 +10,8 @@ import (
 // maxNamed is the maximum number of names in a Change.
 const maxNamed = 20
 
-// Change lists the names of the targets or sections that a reload changed in one way.
+// Change is one kind of difference that a reload made, such as added or removed, with the names of the
+// targets or sections.
 type Change struct {
 	How   string // added, changed or removed (targets), or sections
 	Names []string

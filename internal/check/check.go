@@ -16,6 +16,7 @@ import (
 	"poold/internal/targets/reload"
 )
 
+// Command returns the command `poold check`.
 func Command(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",

@@ -86,6 +86,7 @@ type Spending struct {
 	unpriced   []string // sentences about prices that the file lacks, one for each provider
 }
 
+// SpendingOf returns the most that poold can buy with a configuration.
 func SpendingOf(set *targets.Set) Spending {
 	s := Spending{unpriced: unpriced(set)}
 	threads, shortest, needed, idle := 0, time.Duration(math.MaxInt64), 0.0, 0.0

@@ -32,11 +32,13 @@ type EmptyError struct {
 	Waiting    int           // pending callers
 }
 
+// Error implements error.
 func (e *EmptyError) Error() string { return "pool: empty" }
 
 // RateError means that the rate limit of the target, or of all guests, is reached.
 type RateError struct{ RetryAfter time.Duration }
 
+// Error implements error.
 func (e *RateError) Error() string { return "pool: rate limited" }
 
 // FailedError means that an order failed, and that no other order or token is left for the caller.
@@ -45,6 +47,7 @@ type FailedError struct {
 	Refused bool // whether the provider rejects the parameters
 }
 
+// Error implements error.
 func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reason }
 
 // Source says how a caller got its token.

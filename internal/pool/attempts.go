@@ -71,6 +71,7 @@ type BoundedError struct {
 	Reason     string        // reason of the last failure
 }
 
+// Error implements error.
 func (e *BoundedError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
 }

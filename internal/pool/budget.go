@@ -23,6 +23,7 @@ func (m RedisTime) After(d time.Duration) RedisTime { return m + RedisTime(d.Mil
 // Budget is the name of a budget that many identities share.
 type Budget string
 
+// These are the shared budgets.
 const (
 	Overall  Budget = "overall" // counts all orders
 	OfGuests Budget = "solve"   // counts the orders of guests

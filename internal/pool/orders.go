@@ -156,13 +156,15 @@ type Asked struct {
 	Polls     int
 }
 
+// EndResult is the result of a call that ends an order.
 type EndResult int
 
+// These are the results.
 const (
 	Gone     EndResult = 0  // the order does not exist, because it had already ended
 	Ended    EndResult = 1  // this call ended the order
 	NotOwner EndResult = -1 // another replica owns the order; nothing was changed
-	// Repeated: Settle ended the order as failed, because an unexpired token of the identity has
+	// Repeated means that Settle ended the order as failed, because an unexpired token of the identity has
 	// the same text. That token may be in stock or taken.
 	Repeated EndResult = 2
 )
@@ -267,6 +269,7 @@ func (s *Orders) owner(callback bool) string {
 // State is the progress of an order.
 type State byte
 
+// These are the states.
 const (
 	Intent     State = 'i' // placed; nothing was sent
 	Submitting State = 's' // the submit may have been sent

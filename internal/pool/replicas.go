@@ -35,6 +35,7 @@ func (s *Replicas) Heartbeat(ctx context.Context, life time.Duration) (self stri
 	return s.replica, live, nil
 }
 
+// Leave removes this replica from the list of live replicas.
 func (s *Replicas) Leave(ctx context.Context) error {
 	return s.db.Slow.ZRem(ctx, s.replicasKey(), s.replica).Err()
 }

@@ -33,6 +33,7 @@ func (db *DB) Call(ctx context.Context, s *Script, keys any, args Args, tail ...
 	return r, r.Err
 }
 
+// CallNumber is Call for a script that replies with one integer.
 func (db *DB) CallNumber(ctx context.Context, s *Script, keys any, args Args, tail ...any) (int64, error) {
 	names, values := s.Input(keys, args, tail...)
 	reply, err := db.Eval(ctx, s, names, values...)
@@ -200,14 +201,19 @@ func field[T any](r *Reply, name string) (value T) {
 	return value
 }
 
+// List returns the reply of a script that replies with a list.
 func (r *Reply) List() []any { return r.list }
 
+// Int returns an integer field.
 func (r *Reply) Int(name string) int { return int(field[int64](r, name)) }
 
+// Text returns a text field.
 func (r *Reply) Text(name string) string { return field[string](r, name) }
 
+// Items returns a list field.
 func (r *Reply) Items(name string) []any { return field[[]any](r, name) }
 
+// Integers returns a list field of integers.
 func (r *Reply) Integers(name string) []int64 {
 	items := r.Items(name)
 	if len(items) == 0 {
@@ -259,6 +265,7 @@ func Pairs(items []any) iter.Seq2[string, string] {
 // Hash is a hash that a script replied. An absent field counts as empty or 0.
 type Hash map[string]string
 
+// HashOf returns a hash from the names and values in turn.
 func HashOf(items []any) Hash { return maps.Collect(Pairs(items)) }
 
 // Int returns a field as an integer; 0 if the field is not an integer.

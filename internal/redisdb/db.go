@@ -72,6 +72,7 @@ func (db *DB) Run(ctx context.Context) error {
 	return nil
 }
 
+// Close closes both clients.
 func (db *DB) Close() error { return errors.Join(db.Hot.Close(), db.Slow.Close()) }
 
 // EachMaster calls the function do for each node that accepts writes. In a cluster it calls do for

@@ -52,6 +52,7 @@ type Status struct {
 	Shadow   *policy.Shadow // comparison with the other way of refilling; nil = too few requests
 }
 
+// Failure is an order that ended without a token.
 type Failure struct {
 	At     time.Time
 	Reason string

@@ -173,7 +173,7 @@ type Price struct {
 // Costs returns a known price for 1000 solves.
 func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
 
-// The method For returns the price of one solve of a type, or 0 if the price is unknown.
+// For returns the price of one solve of a type, or 0 if the price is unknown.
 func (p Prices) For(t captcha.Type) float64 {
 	if per := p.priceOf(t); per != nil {
 		return per.Per1000 / solvesPerPrice

@@ -22,6 +22,7 @@ import (
 // billionths is the number of billionths in one unit of the currency.
 const billionths = 1e9
 
+// Page is one page of a list of records.
 type Page[T any] struct {
 	Records  []T    `json:"records"`            // newest first; never null
 	Next     string `json:"next,omitempty"`     // cursor of the next page; absent on the last page

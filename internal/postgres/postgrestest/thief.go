@@ -52,11 +52,11 @@ func (f *Thief) Steal(word string) { f.word.Store(&word) }
 // Stolen returns the number of responses that Steal dropped.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence(true) makes the Thief drop all data on old and new connections. Silence(false) ends this for
-// new connections. A connection that was silent once stays silent.
+// Silence makes the Thief drop all data on old and new connections. Silence(false) ends this for new
+// connections. A connection that was silent once stays silent.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
 
-// Close(true) makes the Thief close each new connection immediately, and each old connection at its
+// Close makes the Thief close each new connection immediately, and each old connection at its
 // next request. Close(false) ends this for new connections.
 func (f *Thief) Close(on bool) { f.closed.Store(on) }
 

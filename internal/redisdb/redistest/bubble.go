@@ -129,7 +129,7 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// SetDown(true) closes all connections and makes the server refuse new ones, until SetDown(false).
+// SetDown closes all connections and makes the server refuse new ones, until SetDown(false).
 // The server keeps its data.
 func (b *Bubble) SetDown(down bool) {
 	b.mu.Lock()

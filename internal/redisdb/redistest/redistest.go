@@ -141,6 +141,7 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	return addr, command.Process
 }
 
+// FreeAddress returns an address of this machine on which no program listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))

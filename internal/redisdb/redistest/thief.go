@@ -21,6 +21,7 @@ type Thief struct {
 	stolen int
 }
 
+// Dialer opens a connection.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // NewThief returns a Thief with a fixed random seed. The Thief loses only replies to requests that
@@ -32,6 +33,7 @@ func NewThief(share float64, text string) *Thief {
 	}
 }
 
+// Stolen returns the number of lost replies.
 func (t *Thief) Stolen() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

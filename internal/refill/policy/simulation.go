@@ -194,6 +194,7 @@ func (p *Solves) Draw(random *rand.Rand) (lead float64, fails bool) {
 	return min(max(lead, p.Least.Seconds()), p.Most.Seconds()), random.Float64() < p.Fail
 }
 
+// Fixed returns the same simulation with a fixed depth.
 func (s Simulation) Fixed(depth int) Simulation {
 	s.Params.Adaptive, s.Params.Depth, s.Params.Min = false, depth, 0
 	return s

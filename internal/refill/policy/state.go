@@ -73,6 +73,7 @@ func (s *State) Request(at time.Time, hit bool) {
 	s.outdate()
 }
 
+// Placed adds an order that was placed.
 func (s *State) Placed(at time.Time) {
 	s.advance(at)
 	s.placed = s.now
@@ -98,6 +99,7 @@ func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.outdate()
 }
 
+// Failed adds an order that ended without a token.
 func (s *State) Failed(at time.Time) {
 	s.advance(at)
 	if !s.follows {
@@ -106,6 +108,7 @@ func (s *State) Failed(at time.Time) {
 	s.outdate()
 }
 
+// Expired adds n tokens that expired unused.
 func (s *State) Expired(at time.Time, n int) {
 	s.advance(at)
 	s.accrue()

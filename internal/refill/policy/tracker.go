@@ -28,6 +28,7 @@ type Tracker struct {
 	savedAt time.Time
 }
 
+// NewTracker returns a Tracker that has learned nothing yet.
 func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
@@ -52,6 +53,7 @@ func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) 
 // Decide returns what to order. The stock must have been read with the lead time of the plan.
 func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
 
+// Placed adds an order that was placed.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
 // Worth returns the worth of one more token, as computed by State.Worth. Worth uses the adaptive

@@ -243,6 +243,21 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 	}
 }
 
+// TestTargetIsShownWhileItsHoursCannotBeRead: if the read of the last day hangs, GET /pool/{target}
+// responds within a second without the last day.
+func TestTargetIsShownWhileItsHoursCannotBeRead(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.before = func(ctx context.Context, call string) error {
+		if call == "last day" {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	var a answer
+	testkit.InASecond(t, func() { a = d.ask(t, "GET", "/pool/checkout") })
+	a.check(t, "without the hours", 200, `"name":"checkout"`, `"last_day":null`)
+}
+
 // TestSlowStatusIsAnswered: a request for the status gets a response even if the store used up the
 // time limit.
 func TestSlowStatusIsAnswered(t *testing.T) {

@@ -122,6 +122,9 @@ func (s *Stock) Hour(now time.Time) []Period {
 // LastDay returns the current UTC hour and the 23 hours before it, oldest first, without the hours
 // that have no counts. An event counts in the hour of the first look after the event.
 func (s *Tokens) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]Period, error) {
+	if err := s.db.Away(ctx, string(id)); err != nil {
+		return nil, err
+	}
 	k := s.keys(id)
 	pipe := s.db.Slow.Pipeline()
 	byHour, byMinute := pipe.Get(ctx, k.hours), pipe.Get(ctx, k.hour)

@@ -36,6 +36,8 @@ const (
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	refreshLimit   = 250 * time.Millisecond
+	// lastDayLimit limits the read of a target's last day, which is not in a snapshot.
+	lastDayLimit = 250 * time.Millisecond
 	// surveyLimit limits a survey of at most manyTargets targets, and manySurveyLimit limits a
 	// larger survey; see also partLimit.
 	surveyLimit     = 1500 * time.Millisecond
@@ -50,8 +52,8 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock reads the stock of identities. *pool.Tokens implements LookAll and LastDay, and *redisdb.DB implements
-// Health.
+// Stock reads the stock of identities. *pool.Tokens implements LookAll and LastDay, and *redisdb.DB
+// implements Health.
 type Stock interface {
 	// LookAll returns the results in the order of the queries.
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)

@@ -97,6 +97,8 @@ func targetHour(s *pool.Stock, at time.Time) (hour TargetHour) {
 
 // LastDay returns an identity's counts by hour, over all replicas; nil = Redis could not be read.
 func (c *Collector) LastDay(ctx context.Context, id captcha.ID) *TargetLastDay {
+	ctx, cancel := context.WithTimeout(ctx, lastDayLimit)
+	defer cancel()
 	periods, err := c.Stock.LastDay(ctx, id, time.Now())
 	if err != nil {
 		c.Log.DebugContext(ctx, "hours not read for the status", slog.Any("err", err))

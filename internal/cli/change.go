@@ -12,7 +12,6 @@ import (
 
 	"poold/internal/refill"
 	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 const (
@@ -199,7 +198,7 @@ func newFlush(c *Console) *cobra.Command {
 			}
 			text := tokens(int(discarded)) + " discarded"
 			if before.Solved > 0 && before.Spent > 0 {
-				text += fmt.Sprintf(", worth about %s at the mean cost so far", Printable(targets.Currency(after.Currency).With(Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))))
+				text += fmt.Sprintf(", worth about %s at the mean cost so far", Printable(after.Currency.With(Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))))
 			}
 			return text + fmt.Sprintf("; %d on order still land", after.InFlight)
 		},

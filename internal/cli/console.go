@@ -137,19 +137,19 @@ func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
 // price formats a price. The result is the amount with the currency, "-" for the amount 0, or
 // "unknown".
-func price(currency string, of status.Money) string {
+func price(currency targets.Currency, of status.Money) string {
 	switch {
 	case !of.Known():
 		return of.String()
 	case of == 0:
 		return "-"
 	}
-	return Printable(targets.Currency(currency).With(fmt.Sprintf("%.6g", float64(of))))
+	return Printable(currency.With(fmt.Sprintf("%.6g", float64(of))))
 }
 
 // sum formats the sum of the known prices. If some orders have an unknown price, their number
 // follows the sum.
-func sum(currency string, of status.Money, unpriced int64) string {
+func sum(currency targets.Currency, of status.Money, unpriced int64) string {
 	text := price(currency, of)
 	if unpriced > 0 && of.Known() {
 		text += fmt.Sprintf(" + %d unknown", unpriced)

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // The text of a price includes the currency, unless there is nothing to pay or the price is
 // unknown.
 func TestPriceHasTheCurrency(t *testing.T) {
 	for _, c := range []struct {
-		currency string
+		currency targets.Currency
 		price    status.Money
 		want     string
 	}{{"", 0.00299, "0.00299"}, {"USD", 1234.5, "1234.5 USD"}, {"$", 0.00299, "$0.00299"}, {"$", 0, "-"}, {"$", status.UnknownMoney(), "unknown"}} {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"poold/internal/httpapi/historyapi"
+	"poold/internal/targets"
 )
 
 // taskTable formats a list of ended orders or a list of orders in flight. Orders in flight have a
@@ -77,7 +78,7 @@ func entriesTable(list *historyapi.AuditList) string {
 // figureColumns contains the headings of the cells that figureCells returns.
 var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
 
-func figureCells(f *historyapi.DayFigures, currency string) []any {
+func figureCells(f *historyapi.DayFigures, currency targets.Currency) []any {
 	tokens := f.Solved + f.Discarded
 	mean := formatKnown(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
 	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, sum(currency, f.Spent, f.Unpriced)}

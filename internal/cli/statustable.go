@@ -8,7 +8,6 @@ import (
 
 	"poold/internal/refill"
 	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 // statusText formats the status: alarms, the tables of providers and targets, remarks on the
@@ -113,7 +112,7 @@ func providerTable(d *status.Document, s screen) *table {
 	for _, p := range d.Providers {
 		balance, callbacks := "-", "no"
 		if p.Balance != nil {
-			balance = Printable(targets.Currency(d.Currency).With(fmt.Sprintf("%.6g", *p.Balance)))
+			balance = Printable(d.Currency.With(fmt.Sprintf("%.6g", *p.Balance)))
 		}
 		if p.Callbacks {
 			callbacks = "yes"

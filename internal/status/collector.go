@@ -263,7 +263,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		Ready:       redis.OK && !c.stopping.Load(),
 		AsOf:        stamp(asOf),
 		StartedAt:   stamp(c.StartedAt),
-		Currency:    string(set.Currency),
+		Currency:    set.Currency,
 		Replicas:    c.replicas(),
 		Alarms:      redis.alarms(health, asOf),
 		Notices:     []string{}, // an empty list, because the JSON must not have null

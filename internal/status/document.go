@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 // Document is the response of GET /status.json. Fields may be added, but never removed or changed.
 type Document struct {
-	Version   string   `json:"version"`
-	Ready     bool     `json:"ready"`      // whether /readyz responds with 200
-	AsOf      string   `json:"as_of"`      // when the stock was read; RFC 3339, UTC
-	StartedAt string   `json:"started_at"` // RFC 3339, UTC
-	Alarms    []string `json:"alarms"`     // reasons why poold cannot work now, one line each
-	Currency  string   `json:"currency"`   // code or sign to show with amounts of money; "" = none
-	Notices   []string `json:"notices"`    // facts that the operator should know, one line each, for example that the provider is simulated
-	Config    Config   `json:"config"`
-	Redis     Redis    `json:"redis"`
+	Version   string           `json:"version"`
+	Ready     bool             `json:"ready"`      // whether /readyz responds with 200
+	AsOf      string           `json:"as_of"`      // when the stock was read; RFC 3339, UTC
+	StartedAt string           `json:"started_at"` // RFC 3339, UTC
+	Alarms    []string         `json:"alarms"`     // reasons why poold cannot work now, one line each
+	Currency  targets.Currency `json:"currency"`   // code or sign to show with amounts of money; "" = none
+	Notices   []string         `json:"notices"`    // facts that the operator should know, one line each, for example that the provider is simulated
+	Config    Config           `json:"config"`
+	Redis     Redis            `json:"redis"`
 	// Budget is the use of the overall budget in the last 24 h; null = there is no overall budget.
 	Budget *Usage `json:"budget"`
 	// Solve is null if the configuration file has no section `solve` and there is no guest.

@@ -7,6 +7,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 // Counts contains the numbers of events in a period, over all replicas.
@@ -39,8 +40,8 @@ type TargetLastDay struct {
 // TargetDetail is the response of GET /pool/{target}.
 type TargetDetail struct {
 	Target
-	LastDay  *TargetLastDay `json:"last_day"`           // null = Redis could not be read
-	Currency string         `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	LastDay  *TargetLastDay   `json:"last_day"`           // null = Redis could not be read
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // TargetPeriod contains the counts of one minute or one hour.

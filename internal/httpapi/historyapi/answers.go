@@ -17,6 +17,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // billionths is the number of billionths in one unit of the currency.
@@ -24,9 +25,9 @@ const billionths = 1e9
 
 // Page is one page of a list of records.
 type Page[T any] struct {
-	Records  []T    `json:"records"`            // newest first; never null
-	Next     string `json:"next,omitempty"`     // cursor of the next page; absent on the last page
-	Currency string `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	Records  []T              `json:"records"`            // newest first; never null
+	Next     string           `json:"next,omitempty"`     // cursor of the next page; absent on the last page
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 type (
@@ -69,7 +70,7 @@ type Record struct {
 // Solve is the response of GET /history/solve.
 type Solve struct {
 	Record
-	Currency string `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // ActiveRecord is an order in flight.
@@ -84,10 +85,10 @@ type ActiveRecord struct {
 
 // Day is the response of GET /history/day.
 type Day struct {
-	Date     string      `json:"date"`               // UTC, 2006-01-02
-	Types    []DayType   `json:"types"`              // sorted; null for a key that is limited to some targets
-	Targets  []DayTarget `json:"targets"`            // sorted; never null
-	Currency string      `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	Date     string           `json:"date"`               // UTC, 2006-01-02
+	Types    []DayType        `json:"types"`              // sorted; null for a key that is limited to some targets
+	Targets  []DayTarget      `json:"targets"`            // sorted; never null
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // DayType contains the figures of a type of captcha.
@@ -137,11 +138,11 @@ type DayFigures struct {
 
 // UsageBy is the response of GET /history/usage.
 type UsageBy[Line any] struct {
-	By       string `json:"by"`    // owner | target | key
-	First    string `json:"first"` // first day; UTC, 2006-01-02
-	Last     string `json:"last"`
-	Lines    []Line `json:"lines"`              // sorted; never null
-	Currency string `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	By       string           `json:"by"`    // owner | target | key
+	First    string           `json:"first"` // first day; UTC, 2006-01-02
+	Last     string           `json:"last"`
+	Lines    []Line           `json:"lines"`              // sorted; never null
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 type (

@@ -109,7 +109,7 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	if err != nil {
 		return err
 	}
-	list := List{Currency: string(c.Access.Set.Currency)}
+	list := List{Currency: c.Access.Set.Currency}
 	list.Records, list.Next = convertPage(w, asked, page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
 		return history.Position{Ended: r.Ended, ID: r.ID}
 	})
@@ -145,7 +145,7 @@ func (h *Routes) writeActive(w http.ResponseWriter, r *http.Request, c *kernel.C
 	}
 	all = slices.DeleteFunc(all, func(u purchase.OrderInFlight) bool { return !c.Sees(u.Target) || !asked.covers(position(&u), u.Target) })
 	slices.SortFunc(all, func(a, b purchase.OrderInFlight) int { return newestFirst(position(&a), position(&b)) })
-	list := ActiveList{Currency: string(c.Access.Set.Currency)}
+	list := ActiveList{Currency: c.Access.Set.Currency}
 	list.Records, list.Next = convertPage(w, asked, all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord, position)
 	return respondTable(w, r, list, list.Records)
 }
@@ -173,7 +173,7 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		return err
 	}
 	day := historyDay(date, figures, c.Sees)
-	day.Currency = string(c.Access.Set.Currency)
+	day.Currency = c.Access.Set.Currency
 	if c.Caller.Globs != nil {
 		day.Types = nil
 	}
@@ -219,7 +219,7 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 			"no ended order or task has this id, or the history has dropped it; /history/active lists orders in flight")
 	}
 	one := historyRecord(record)
-	return respondTable(w, r, Solve{one, string(c.Access.Set.Currency)}, []Record{one})
+	return respondTable(w, r, Solve{one, c.Access.Set.Currency}, []Record{one})
 }
 
 // find queries the store for those targets of the query that the caller may see. If the caller may

@@ -12,6 +12,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // Audit reads the audit, which records which key took which token. An Audit has the reading methods
@@ -45,7 +46,7 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if err != nil {
 		return err
 	}
-	list := AuditList{Currency: string(c.Access.Set.Currency)}
+	list := AuditList{Currency: c.Access.Set.Currency}
 	list.Entries, list.Next = convertPage(w, asked, found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
 		return history.Position{Ended: e.At, ID: e.ID}
 	})
@@ -64,7 +65,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	if err != nil {
 		return err
 	}
-	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}, Currency: string(c.Access.Set.Currency)}
+	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}, Currency: c.Access.Set.Currency}
 	sums := map[[2]string]history.KeyFigures{} // by date ("" = all days) and key
 	err = readDays(r, first, last, h.Audit.KeyDay, func(date string, figures map[string]history.KeyFigures) {
 		if !asked.perDay {
@@ -100,9 +101,9 @@ func (h *Routes) errNoAudit() *kernel.Problem {
 
 // AuditList is the response of GET /history/key.
 type AuditList struct {
-	Entries  []AuditEntry `json:"entries"`            // newest first; never null
-	Next     string       `json:"next,omitempty"`     // cursor of the next page; absent on the last page
-	Currency string       `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	Entries  []AuditEntry     `json:"entries"`            // newest first; never null
+	Next     string           `json:"next,omitempty"`     // cursor of the next page; absent on the last page
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
 }
 
 // AuditEntry is one action of a key on a token.

@@ -39,7 +39,7 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 		return err
 	}
 	answer := sum.answer()
-	answer.Currency = string(c.Access.Set.Currency)
+	answer.Currency = c.Access.Set.Currency
 	return respondTable(w, r, answer, answer.Lines)
 }
 

@@ -72,7 +72,7 @@ func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) 
 	if !ok { // a reload removed the target after the request was admitted
 		return kernel.NewProblem(kernel.CodeUnknownTarget, "the configuration file has no target of this name")
 	}
-	return kernel.RespondJSON(w, status.TargetDetail{Target: *target, LastDay: p.status.LastDay(r.Context(), c.Target.ID), Currency: string(c.Access.Set.Currency)})
+	return kernel.RespondJSON(w, status.TargetDetail{Target: *target, LastDay: p.status.LastDay(r.Context(), c.Target.ID), Currency: c.Access.Set.Currency})
 }
 
 // web is the embedded folder web: the page, its script and its style, and the chart library uPlot
@@ -104,14 +104,14 @@ func New(from *status.Collector) *Routes {
 		"percent":     func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
 		"seconds":     func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
 		"money":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
-		"spent": func(m status.Money, currency string) string {
+		"spent": func(m status.Money, currency targets.Currency) string {
 			switch {
 			case !m.Known():
 				return m.String()
 			case m == 0:
 				return "–"
 			}
-			return targets.Currency(currency).With(m.String())
+			return currency.With(m.String())
 		},
 		"moment": moment,
 

@@ -44,31 +44,34 @@ func (d *daemon) greet(set *targets.Set) {
 const mostLogged = 10
 
 // warnOfSpending logs the maximum number of solves that poold can buy with the file. It warns about
-// targets without a budget and about insufficient concurrency.
+// targets without a budget, about budgets that the stock uses up, and about insufficient concurrency.
 func (d *daemon) warnOfSpending(s check.Spending) {
-	var each []string
-	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
-		each = append(each, p.Name+": "+p.String())
-	}
-	d.log.Info("limit of the purchases", "limit", s.All.String(), "targets", fewOf(each, len(s.Each)), "assumes", s.All.Assumes())
+	each := fewOf(s.Each, func(p check.Purchases) string { return p.Name + ": " + p.String() })
+	d.log.Info("limit of the purchases", "limit", s.All.String(), "targets", each, "assumes", s.All.Assumes())
+	itself := func(text string) string { return text }
 	if names := s.Unbounded(); len(names) > 0 {
-		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
+		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names, itself))
 	}
-	if n := len(s.Exhausted); n > 0 {
-		d.log.Warn("the stock uses up a budget without any caller", "targets", fewOf(s.Exhausted[:min(mostLogged, n)], n))
+	if len(s.Exhausted) > 0 {
+		d.log.Warn("the stock uses up a budget without any caller", "targets", fewOf(s.Exhausted, itself))
 	}
-	if n := len(s.Shortfalls); n > 0 {
-		d.log.Warn("the providers' concurrency is too low for the wanted stock", "targets", fewOf(s.Shortfalls[:min(mostLogged, n)], n))
+	if len(s.Shortfalls) > 0 {
+		d.log.Warn("the providers' concurrency is too low for the wanted stock", "targets", fewOf(s.Shortfalls, itself))
 	}
 }
 
-// fewOf joins the given names, and appends the number of omitted names.
-func fewOf(named []string, all int) string {
-	text := strings.Join(named, "; ")
-	if all > len(named) {
-		text += fmt.Sprintf("; and %d more", all-len(named))
+// fewOf joins the texts of the first mostLogged elements of a list, and appends the number of omitted
+// elements.
+func fewOf[T any](list []T, text func(T) string) string {
+	var texts []string
+	for _, element := range list[:min(mostLogged, len(list))] {
+		texts = append(texts, text(element))
 	}
-	return text
+	joined := strings.Join(texts, "; ")
+	if omitted := len(list) - len(texts); omitted > 0 {
+		joined += fmt.Sprintf("; and %d more", omitted)
+	}
+	return joined
 }
 
 // baseOf returns the base URL by which a client on this machine reaches a listener.

@@ -34,21 +34,19 @@ func (r *Repeats[K]) Due(sender K, text string, period time.Duration, at time.Ti
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.of[sender]
-	last := known[text]
-	if last != nil && at.Before(last.until) {
+	switch last := known[text]; {
+	case last != nil && at.Before(last.until):
 		last.repeats++
 		return 0, false
-	}
-	if last == nil && !r.hasRoom(sender, at) {
-		return 0, false
-	}
-	if last != nil {
+	case last != nil:
 		repeats = last.repeats
+	case !r.hasRoom(sender, at):
+		return 0, false
 	}
 	if r.of == nil {
 		r.of = map[K]map[string]*line{}
 	}
-	if known = r.of[sender]; known == nil {
+	if known == nil {
 		known = map[string]*line{}
 		r.of[sender] = known
 	}

@@ -62,8 +62,11 @@ end
 -- unless that minute is the minute of this look.
 local function end_minute(rest, minute)
   local last, counts = string.match(rest, '^|(%d+) ([^|]*)')
-  counts = numbers(counts or '')
-  if #counts < 8 or tonumber(last) == minute then
+  if not last or tonumber(last) == minute then
+    return
+  end
+  counts = numbers(counts)
+  if #counts < 8 then
     return -- a line with fewer counts comes from an older version of poold
   end
   local hours = redis.pcall('GET', KEYS.hours)

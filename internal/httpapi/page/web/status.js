@@ -571,6 +571,7 @@ const ranges = {
 async function loadHours(d, name) {
   d.loaded = performance.now();
   const { body, problem } = await load('/pool/' + encodeURIComponent(name));
+  if (!d.node.isConnected) return; // the row was closed meanwhile
   d.hours = body?.last_day?.hours || [];
   put(d.problem, problem || (body.last_day ? '' : 'Redis does not answer, so the hours are unknown.'));
   drawChart(d, byName.get(name));

@@ -73,7 +73,7 @@ func TestShadowPrices(t *testing.T) {
 	real := newReplay(state, 64, 0)
 	random, solves := rand.New(rand.NewPCG(3, 4)), DefaultSolves()
 	var leads []time.Duration // newest first
-	real.solve = func() (lead float64, fails bool) {
+	real.solve = func(*replay) (lead float64, fails bool) {
 		if lead, fails = solves.Draw(random); !fails {
 			leads = slices.Insert(leads, 0, inSeconds(lead))
 		}

@@ -103,3 +103,11 @@ func (s *State) Worth(n int) float64 {
 	s.planned = 0 // foresee has overwritten the workspace
 	return s.params.MaxWaste * v.risk(n) * v.use.ge(n+1)
 }
+
+// Lasts returns how long n tokens last at the request rate of the last minutes; at most the usable
+// life of a token.
+func (s *State) Lasts(n int) time.Duration {
+	k := s.learned
+	rate := (2*k.countAt(s.now) + fallbackPrior) / (fallbackWindow * k.scale)
+	return min(inSeconds(float64(n)/rate), s.params.Usable)
+}

@@ -23,8 +23,9 @@ type replay struct {
 	concurrency int       // maximum number of orders in flight
 	patience    float64   // time in seconds that a patient caller waits for a token
 	windows     *calendar // warm windows; nil = none
-	// solve draws the lead time and the outcome of an order.
-	solve func() (lead float64, fails bool)
+	// solve draws the lead time and the outcome of the next order.
+	solve func(*replay) (lead float64, fails bool)
+	began float64 // start of the replay
 
 	now     float64
 	look    float64   // time of the next decision without an event
@@ -37,7 +38,7 @@ type replay struct {
 
 // newReplay returns a replay that begins at the given time with an empty stock.
 func newReplay(state *State, concurrency int, at float64) *replay {
-	return &replay{state: state, concurrency: concurrency, now: at, look: at}
+	return &replay{state: state, concurrency: concurrency, began: at, now: at, look: at}
 }
 
 // The events of a replay. Simultaneous events happen in this order.
@@ -159,7 +160,7 @@ func (r *replay) decide() {
 	}
 	d := r.state.Decide(at, p, &s)
 	for range min(d.Order, r.concurrency-len(r.orders)) {
-		lead, fails := r.solve()
+		lead, fails := r.solve(r)
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
 		r.state.Placed(at)
 	}

@@ -145,7 +145,7 @@ func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, 
 
 func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, figures Figures, request func(n int)) {
 	real := &t.state.learned.solves
-	solve := func() (float64, bool) {
+	solve := func(*replay) (float64, bool) {
 		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(len(real.sorted))]), fails       //nolint:gosec // G404: a model
 	}

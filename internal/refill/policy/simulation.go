@@ -119,6 +119,12 @@ func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(c
 // runFor is like Run, but ends as soon as the run cannot reach the given number of hits. The result
 // then contains only Hits, which is below that number.
 func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
+	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
+	return s.run(ctx, hits, func(*replay) (float64, bool) { return s.Solves.Draw(random) })
+}
+
+// run is like runFor. The argument solve draws the solves.
+func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lead float64, fails bool)) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
@@ -129,8 +135,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	r := newReplay(NewState(s.Params), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
 	r.windows = &calendar{windows: s.windows()}
-	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
+	r.solve = solve
 	length := max(s.Length, last, afterLast)
 	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
 	until := func(limit float64) error {

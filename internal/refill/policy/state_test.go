@@ -394,7 +394,7 @@ func TestCreditLeavesOutTheFloor(t *testing.T) {
 	m := NewState(k)
 	r := newReplay(m, 64, 0)
 	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves()
-	r.solve = func() (float64, bool) { return p.Draw(dice) }
+	r.solve = func(*replay) (float64, bool) { return p.Draw(dice) }
 	r.pass(24 * 3600)
 	if r.result.Expired < 4000 || m.credit.left < m.credit.start()-5 {
 		t.Errorf("after a day of min, with %d expiries: credit %.1f of %.1f", r.result.Expired, m.credit.left, m.credit.start())

@@ -1,0 +1,85 @@
+package worth
+
+import "time"
+
+// Estimate is what is known about one provider and one type of CAPTCHA. The zero value knows nothing.
+type Estimate struct {
+	Solved   Share
+	Accepted Reports
+	Leads    Leads
+}
+
+// Ended adds the end of an order. The lead time counts only if the order was solved.
+func (e *Estimate) Ended(solved bool, lead time.Duration) (changed bool) {
+	if solved {
+		e.Leads.Add(lead)
+	}
+	return e.Solved.Add(solved)
+}
+
+// Compare returns the figures by which Choose compares the providers: the lower confidence bounds of
+// their shares. If there are no reports on any provider's tokens, all tokens count as accepted. The
+// arguments have one element for each provider.
+func Compare(estimates []*Estimate, prices []float64) []Figures {
+	reported := false
+	for _, e := range estimates {
+		reported = reported || e.Accepted.all.outcomes > 0
+	}
+	list := make([]Figures, len(estimates))
+	for i, e := range estimates {
+		list[i] = Figures{Price: prices[i], Solved: e.Solved.Lower(), Accepted: 1, Leads: &e.Leads}
+		if reported {
+			list[i].Accepted = e.Accepted.share().Lower()
+		}
+	}
+	return list
+}
+
+// leastOthers is the least weight of the reports of all other callers for which a caller's reports may
+// be left out.
+const leastOthers = 10
+
+// Reports estimates the share of accepted tokens from the reports of callers. With several callers, the
+// estimate leaves out the caller whose reports lower it most, so that one key cannot turn the orders
+// away from a provider. A caller that sends nearly all reports is never left out. The zero value knows
+// no report.
+type Reports struct {
+	all     Share
+	without map[string]*Share // by caller: the reports of all other callers
+}
+
+// Add adds a caller's report.
+func (r *Reports) Add(caller string, accepted bool) (changed bool) {
+	if r.without == nil {
+		r.without = map[string]*Share{}
+	}
+	if own := r.without[caller]; own == nil {
+		others := r.all
+		r.without[caller] = &others
+	}
+	for name, others := range r.without {
+		if name == caller {
+			others.fade()
+		} else {
+			others.Add(accepted)
+		}
+	}
+	return r.all.Add(accepted)
+}
+
+// share returns the share without the caller that lowers it most.
+func (r *Reports) share() *Share {
+	best := &r.all
+	for _, others := range r.without {
+		if others.outcomes >= leastOthers && others.Mean() > best.Mean() {
+			best = others
+		}
+	}
+	return best
+}
+
+// Mean returns the estimated share.
+func (r *Reports) Mean() float64 { return r.share().Mean() }
+
+// Outcomes returns the weight of the known reports.
+func (r *Reports) Outcomes() float64 { return r.all.outcomes }

@@ -8,6 +8,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/purchase/signature"
 	"poold/internal/targets"
 )
 
@@ -86,7 +87,7 @@ func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Ca
 		if p.API == targets.APISimulated {
 			key = ps.simulated.key
 		}
-		c.Secrets = []captcha.Secret{purchase.DeriveSecret(key)}
+		c.Secrets = []captcha.Secret{signature.Derive(key)}
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/permits"
 	"poold/internal/provider"
+	"poold/internal/purchase/signature"
 )
 
 // formerFor is how long the account of a removed provider is kept. It exceeds the longest time that
@@ -20,7 +21,7 @@ const formerFor = 26 * time.Hour
 // in the file: any provider with the same API, address and key can poll the account's tasks. Redis
 // stores the id. The id is too short to reveal the key.
 func Account(api, url string, key captcha.Secret) string {
-	return hex.EncodeToString(mac(key, "poold account", api, strings.TrimRight(url, "/"))[:6])
+	return hex.EncodeToString(signature.MAC(key, "poold account", api, strings.TrimRight(url, "/"))[:6])
 }
 
 // account is a provider and its slots on this replica. The mutex of accounts guards all fields

@@ -15,6 +15,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
+	"poold/internal/purchase/signature"
 	"poold/internal/redisdb/redistest"
 )
 
@@ -366,7 +367,7 @@ func TestAccountIDs(t *testing.T) {
 			t.Error("two accounts have one name")
 		}
 	}
-	if len(one) != 12 || strings.Contains(DeriveSecret(key).Reveal(), one) {
+	if len(one) != 12 || strings.Contains(signature.Derive(key).Reveal(), one) {
 		t.Errorf("%q: want 12 digits of a hash of its own", one)
 	}
 }
@@ -386,7 +387,7 @@ func TestACallbackUnderAFormerNameLands(t *testing.T) {
 		heir.buyer.SetProviders([]Entry{renamed})
 		for _, secret := range []captcha.Secret{"third", "first"} {
 			if err := heir.buyer.Callback(t.Context(), Callback{
-				Provider: "one", Order: order, Secret: sign(secret, "one", order), At: time.Now(),
+				Provider: "one", Order: order, Secret: signature.Of(secret, "one", order), At: time.Now(),
 				Query: url.Values{"id": {"t0"}, "code": {"03AFcallback"}},
 			}); err != nil {
 				t.Error(err)

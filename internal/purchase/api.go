@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase/signature"
 )
 
 var (
@@ -145,6 +147,15 @@ type Callbacks struct {
 	Fallback time.Duration
 	// Delay is the assumed age of a token when its first callback arrives.
 	Delay time.Duration
+}
+
+// address returns the callback address of an order, or "" if there are no callbacks. The signature
+// is part of the path, because services append a query to the address.
+func (c Callbacks) address(provider string, order pool.Ref) string {
+	if c.URL == "" || len(c.Secrets) == 0 {
+		return ""
+	}
+	return strings.Join([]string{c.URL, "callback", provider, order.String(), signature.Of(c.Secrets[0], provider, order.String())}, "/")
 }
 
 // GuestTarget is the target name of guests in orders, logs, events and metrics. No target in the

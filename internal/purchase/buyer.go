@@ -8,6 +8,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase/usedup"
 	"poold/internal/spool"
 )
 
@@ -46,7 +47,7 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	orders := newOrders(b, as, placer)
 	cs := &callbacks{
 		base: b, accounts: as, orders: orders, lifetimes: ls,
-		secrets: secrets{byProvider: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
+		arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
 	}
 	return &Buyer{
 		base: b, accounts: as, scheduler: newScheduler(as), placer: placer, orders: orders,
@@ -73,12 +74,15 @@ func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) 
 	return b.stock.Booked(ctx, pool.OfGuests)
 }
 
-// SetProviders replaces the providers. A new order goes to the first entry whose provider is up. An
-// entry whose Provider value is unchanged keeps its slots and its state. This replica still
+// SetChooser sets the chooser of the providers. It must be called before the first bid. Without a
+// chooser, the policy of every order is worth.Ordered.
+func (b *Buyer) SetChooser(c Chooser) { b.scheduler.chooser = c }
+
+// SetProviders replaces the providers. The policy worth.Ordered tries them in this order. An entry whose Provider value is unchanged keeps its slots and its state. This replica still
 // collects orders at a removed provider, including orders that it adopts from other replicas.
 func (b *Buyer) SetProviders(entries []Entry) {
 	for _, e := range entries {
-		b.callbacks.secrets.remember(e.Provider.Name(), e.Callbacks.Secrets)
+		b.callbacks.secrets.Remember(e.Provider.Name(), e.Callbacks.Secrets)
 	}
 	b.accounts.replace(entries)
 }
@@ -90,8 +94,8 @@ func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, onSlot)
 }
 
-// Admit waits for a slot at the first provider that is up, even while that provider is full. The
-// slot goes to the pending request with the best bid. But of fairTurn slots, one goes to the oldest
+// Admit waits for a slot at the provider that the bid's policy chooses, even while that provider is
+// full. With the policy worth.Ordered, this is the first provider that is up. The slot goes to the pending request with the best bid. But of fairTurn slots, one goes to the oldest
 // request. If there is no provider, Admit returns ErrNoProvider; if ctx ends, it returns ctx's
 // error. A caller that waits for a long time should cancel the wait and bid again with new figures.
 // The caller must pass the slot to Buy or free it.
@@ -206,6 +210,16 @@ func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 // DeadLetters lists the dead letters without their tokens. If it also returns an error, the list
 // contains only the readable dead letters.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
+
+// UsedUp lists the budgets that refused an order of this replica. It does not block.
+func (b *Buyer) UsedUp() []usedup.Budget { return b.placer.usedUp.List() }
+
+// ProviderStates returns the names and states of the configured providers, without a call to
+// Redis. It does not block.
+func (b *Buyer) ProviderStates() []Status {
+	_, list := b.accounts.list(time.Now())
+	return list
+}
 
 // DeadLetterCount returns the number of dead letters.
 func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }

@@ -11,6 +11,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase/signature"
 	"poold/internal/redisdb"
 	"poold/internal/spool"
 )
@@ -54,7 +55,7 @@ type callbacks struct {
 	accounts  *accounts
 	orders    *orders
 	lifetimes *lifetimes
-	secrets   secrets
+	secrets   signature.Secrets
 	arrivals  arrivals
 	kept      *spool.Spool
 }
@@ -71,7 +72,7 @@ func (cs *callbacks) handle(ctx context.Context, c Callback) error {
 
 func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, err error) {
 	order, ok := pool.ParseRef(c.Order)
-	if !ok || !cs.secrets.isGenuine(c) {
+	if !ok || !cs.secrets.IsGenuine(c.Provider, c.Order, c.Secret) {
 		return CallbackForged, nil
 	}
 	if c.Oversized {

@@ -15,6 +15,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase/signature"
 	"poold/internal/redisdb"
 	"poold/internal/spool"
 )
@@ -33,23 +34,26 @@ func TestInvalidCallbacksChangeNothing(t *testing.T) {
 		change  func(c *Callback, o *Order)
 		outcome string
 	}{
-		"no secret":          {func(c *Callback, _ *Order) { c.Secret = "" }, CallbackForged},
-		"a wrong secret":     {func(c *Callback, _ *Order) { c.Secret = strings.Repeat("0", 32) }, CallbackForged},
-		"half a secret":      {func(c *Callback, _ *Order) { c.Secret = c.Secret[:16] }, CallbackForged},
-		"in capitals":        {func(c *Callback, _ *Order) { c.Secret = "\x00" + strings.ToUpper(c.Secret) }, CallbackForged},
-		"an unknown signer":  {func(c *Callback, o *Order) { c.Secret = sign("third", "one", o.String()) }, CallbackForged},
-		"an empty signer":    {func(c *Callback, o *Order) { c.Secret = sign("", "one", o.String()) }, CallbackForged},
-		"of another order":   {func(c *Callback, o *Order) { c.Secret = sign("first", "one", o.String()+"0") }, CallbackForged},
-		"another provider":   {func(c *Callback, _ *Order) { c.Provider = "two" }, CallbackForged},
-		"its own signature":  {func(c *Callback, o *Order) { c.Provider, c.Secret = "two", sign("first", "two", o.String()) }, CallbackForged},
-		"no provider":        {func(c *Callback, o *Order) { c.Provider, c.Secret = "", sign("first", "", o.String()) }, CallbackForged},
-		"no order":           {func(c *Callback, _ *Order) { c.Order, c.Secret = "", sign("first", "one", "") }, CallbackForged},
-		"order alone":        {func(c *Callback, o *Order) { c.Order, c.Secret = o.Order, sign("first", "one", o.Order) }, CallbackForged},
-		"a path":             {func(c *Callback, _ *Order) { c.Order, c.Secret = "../x", sign("first", "one", "../x") }, CallbackForged},
-		"a control in order": {func(c *Callback, o *Order) { c.Order = o.String() + "\n"; c.Secret = sign("first", "one", c.Order) }, CallbackForged},
-		"a huge order":       {func(c *Callback, _ *Order) { c.Order = strings.Repeat("A", 1<<20) }, CallbackForged},
-		"nothing at all":     {func(c *Callback, _ *Order) { *c = Callback{} }, CallbackForged},
-		"oversized, forged":  {func(c *Callback, _ *Order) { c.Secret, c.Oversized = "x", true }, CallbackForged},
+		"no secret":         {func(c *Callback, _ *Order) { c.Secret = "" }, CallbackForged},
+		"a wrong secret":    {func(c *Callback, _ *Order) { c.Secret = strings.Repeat("0", 32) }, CallbackForged},
+		"half a secret":     {func(c *Callback, _ *Order) { c.Secret = c.Secret[:16] }, CallbackForged},
+		"in capitals":       {func(c *Callback, _ *Order) { c.Secret = "\x00" + strings.ToUpper(c.Secret) }, CallbackForged},
+		"an unknown signer": {func(c *Callback, o *Order) { c.Secret = signature.Of("third", "one", o.String()) }, CallbackForged},
+		"an empty signer":   {func(c *Callback, o *Order) { c.Secret = signature.Of("", "one", o.String()) }, CallbackForged},
+		"of another order":  {func(c *Callback, o *Order) { c.Secret = signature.Of("first", "one", o.String()+"0") }, CallbackForged},
+		"another provider":  {func(c *Callback, _ *Order) { c.Provider = "two" }, CallbackForged},
+		"its own signature": {func(c *Callback, o *Order) { c.Provider, c.Secret = "two", signature.Of("first", "two", o.String()) }, CallbackForged},
+		"no provider":       {func(c *Callback, o *Order) { c.Provider, c.Secret = "", signature.Of("first", "", o.String()) }, CallbackForged},
+		"no order":          {func(c *Callback, _ *Order) { c.Order, c.Secret = "", signature.Of("first", "one", "") }, CallbackForged},
+		"order alone":       {func(c *Callback, o *Order) { c.Order, c.Secret = o.Order, signature.Of("first", "one", o.Order) }, CallbackForged},
+		"a path":            {func(c *Callback, _ *Order) { c.Order, c.Secret = "../x", signature.Of("first", "one", "../x") }, CallbackForged},
+		"a control in order": {func(c *Callback, o *Order) {
+			c.Order = o.String() + "\n"
+			c.Secret = signature.Of("first", "one", c.Order)
+		}, CallbackForged},
+		"a huge order":      {func(c *Callback, _ *Order) { c.Order = strings.Repeat("A", 1<<20) }, CallbackForged},
+		"nothing at all":    {func(c *Callback, _ *Order) { *c = Callback{} }, CallbackForged},
+		"oversized, forged": {func(c *Callback, _ *Order) { c.Secret, c.Oversized = "x", true }, CallbackForged},
 
 		"oversized":          {func(c *Callback, _ *Order) { c.Oversized = true }, CallbackMalformed},
 		"oversized body":     {body(formType, good+strings.Repeat("x", 1<<20)), CallbackMalformed},
@@ -69,11 +73,11 @@ func TestInvalidCallbacksChangeNothing(t *testing.T) {
 
 		"an unknown order": {func(c *Callback, o *Order) {
 			c.Order = pool.Ref{Order: "NEVERPLACED", Identity: o.Identity}.String()
-			c.Secret = sign("first", "one", c.Order)
+			c.Secret = signature.Of("first", "one", c.Order)
 		}, CallbackUnknown},
 		"another identity": {func(c *Callback, o *Order) {
 			c.Order = pool.Ref{Order: o.Order, Identity: "0123456789abcdef0123456789abcdef"}.String()
-			c.Secret = sign("first", "one", c.Order)
+			c.Secret = signature.Of("first", "one", c.Order)
 		}, CallbackUnknown},
 	}
 	for name, c := range cases {

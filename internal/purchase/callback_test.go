@@ -12,6 +12,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase/signature"
 )
 
 const (
@@ -74,23 +75,23 @@ func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
 func TestTheCallbackAddressIsStable(t *testing.T) {
 	ref := pool.Ref{Order: "ABCDEF", Identity: "0123456789abcdef0123456789abcdef"}
 	const want = "https://poold.example.com/callback/one/ABCDEF.0123456789abcdef0123456789abcdef/SIGNATURE"
-	signature := sign("first", "one", ref.String())
-	if got := callbackSettings("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", signature, 1) {
+	own := signature.Of("first", "one", ref.String())
+	if got := callbackSettings("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", own, 1) {
 		t.Errorf("address %s", got)
 	}
 	// The expected text is the first 16 bytes of the HMAC-SHA256 of "one", a zero byte and the order,
 	// with the key "first".
-	if signature != "5b294efa850d5f11ea1802cbe57ab100" {
-		t.Errorf("signature %s", signature)
+	if own != "5b294efa850d5f11ea1802cbe57ab100" {
+		t.Errorf("signature %s", own)
 	}
-	seen := map[string]bool{signature: true}
-	for _, other := range []string{sign("second", "one", ref.String()), sign("first", "two", ref.String()), sign("first", "one", "x")} {
+	seen := map[string]bool{own: true}
+	for _, other := range []string{signature.Of("second", "one", ref.String()), signature.Of("first", "two", ref.String()), signature.Of("first", "one", "x")} {
 		if seen[other] {
 			t.Errorf("signature %s proves nothing", other)
 		}
 		seen[other] = true
 	}
-	a, b := DeriveSecret("key"), DeriveSecret("another key")
+	a, b := signature.Derive("key"), signature.Derive("another key")
 	if a == b || a == "" || strings.Contains(a.Reveal(), "key") {
 		t.Error("derived secrets do not depend on the key, or show it")
 	}
@@ -106,7 +107,7 @@ func TestASubmitHasAnAddressOnlyWithCallbacks(t *testing.T) {
 			}
 			want := ""
 			if name == "on" {
-				want = c.URL + "/callback/one/" + o.String() + "/" + sign("first", "one", o.String())
+				want = c.URL + "/callback/one/" + o.String() + "/" + signature.Of("first", "one", o.String())
 			}
 			if s.provider.submitted.Pingback != want {
 				t.Errorf("callbacks %s: pingback %q, want %q", name, s.provider.submitted.Pingback, want)
@@ -302,7 +303,7 @@ func TestTheSigningSecretStaysKnown(t *testing.T) {
 		runBubble(t, fmt.Sprint(once), func(t *testing.T) {
 			s := newTestBuyer(t, 1)
 			var all []captcha.Secret
-			n := maxSecrets
+			n := signature.MaxFormer
 			if once {
 				n++
 			}

@@ -8,7 +8,7 @@
 //	accounts   the configured and the former providers (account.go, slot.go), the faults that
 //	           replicas share (standing.go), thread limits and balances (maintenance.go)
 //	scheduler  gives each free slot to the best bid, and every fourth slot to the oldest request
-//	           (scheduler.go)
+//	           (scheduler.go); the policy of the request chooses the provider (choose.go)
 //	placer     places orders beside the stock with their reservations, and removes orders that
 //	           were not submitted (place.go)
 //	orders     run each order in a goroutine (orders.go), from submit to end (collect.go), with
@@ -21,7 +21,8 @@
 //
 // # The life of an order
 //
-//  1. Admit reserves a slot of this replica at the first provider that can take an order now.
+//  1. Admit reserves a slot of this replica at the provider that the policy of the bid chooses: the
+//     first provider that can take an order now, or the one that the Chooser names.
 //  2. Buy acquires a permit at the provider; the permits of all replicas count together. Buy
 //     reserves a solve in the overall budget, and for a guest (an identity without a target) also
 //     in the budget of all guests. Then one script checks the depth and the target's budgets, and

@@ -13,6 +13,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/permits"
 	"poold/internal/pool"
+	"poold/internal/purchase/usedup"
 )
 
 const (
@@ -31,7 +32,7 @@ type placer struct {
 	*base
 	accounts  *accounts
 	lifetimes *lifetimes
-	usedUp    usedUp // the budgets that refused orders
+	usedUp    usedup.Budgets // the budgets that refused orders
 
 	mu        sync.Mutex
 	perDay    int        // the overall budget; 0 = no limit
@@ -82,7 +83,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
 	case full != nil:
-		p.usedUp.refused(full.Of, spec.Target, full.RetryAfter)
+		p.usedUp.Refused(full.Of, spec.Target, full.RetryAfter)
 		p.releaseUnplaced(ctx, o)
 		return nil, full
 	}
@@ -95,7 +96,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("placing an order: %w", err))
 	case placing.BudgetWait > 0:
-		p.usedUp.refused("", spec.Target, placing.BudgetWait)
+		p.usedUp.Refused("", spec.Target, placing.BudgetWait)
 		p.releaseUnplaced(ctx, o)
 		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
 	case placing.Bounded != nil:
@@ -106,7 +107,10 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, ErrDepth
 	}
 	o.placed = time.Now()
-	p.usedUp.placed(o.booked, spec.Target)
+	if slot.placed != nil {
+		slot.placed()
+	}
+	p.usedUp.Placed(o.booked, spec.Target)
 	crash.At("placed")
 	return o, nil
 }

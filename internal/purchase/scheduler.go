@@ -2,14 +2,16 @@ package purchase
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/panics"
+	"poold/internal/purchase/queue"
+	"poold/internal/refill/policy/worth"
 )
 
 const (
@@ -35,6 +37,13 @@ type Bid struct {
 	Worth   float64   // weighted number of callers that need not wait because of this order
 	Since   time.Time // when the target began to wait for the slot
 	For     string    // the target, or GuestTarget for guests; see scheduler.served
+
+	// These fields decide which provider gets the order.
+	Type     captcha.Type
+	Policy   worth.Policy  // "" = worth.Ordered
+	Afford   time.Duration // how long the token may take before a caller waits for it
+	MaxWaste float64       // the target's setting max_waste
+	Patience time.Duration // how long the caller can still wait; 0 = unknown
 }
 
 // beats reports whether b precedes the given bid. If fair is true, only the waiting time counts.
@@ -65,8 +74,8 @@ type Request struct {
 	granted   func(*Slot, error)
 
 	// Guarded by the scheduler's mu.
-	bid    Bid
-	places [2]int // indexes in the heaps of the scheduler; -1 if the request is not pending
+	bid   Bid
+	entry queue.Entry[*Request] // place in the scheduler's queue
 }
 
 // Change replaces the bid. Changing a bid after its slot was granted is a no-op.
@@ -77,13 +86,11 @@ func (r *Request) Change(bid Bid) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.places[byWorth] < 0 || r.bid == bid {
+	if !r.entry.Has() || r.bid == bid {
 		return
 	}
 	r.bid = bid
-	for i := range q.waiting {
-		heap.Fix(&q.waiting[i], r.places[i])
-	}
+	q.waiting.Fix(&r.entry)
 }
 
 // Withdraw ends the request. It returns false if the slot was granted or is about to be granted.
@@ -94,11 +101,11 @@ func (r *Request) Withdraw() bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.places[byWorth] < 0 {
+	if !r.entry.Has() {
 		return false
 	}
-	q.removeLocked(r)
-	if q.waiting[byWorth].Len() == 0 {
+	q.waiting.Remove(&r.entry)
+	if q.waiting.Len() == 0 {
 		select {
 		case q.emptied <- struct{}{}:
 		default:
@@ -107,61 +114,36 @@ func (r *Request) Withdraw() bool {
 	return true
 }
 
-// The kinds of heaps in a scheduler.
+// The orders of the scheduler's queue.
 const (
 	byWorth = iota // the best bid first
 	bySince        // the longest wait first
 )
 
-// requests is a heap of requests. Each request stores its index in the heap.
-type requests struct {
-	list []*Request
-	heap int // byWorth or bySince
-}
-
-func (h *requests) Len() int           { return len(h.list) }
-func (h *requests) Less(i, j int) bool { return h.list[i].before(h.list[j], h.heap == bySince) }
-
-func (h *requests) Swap(i, j int) {
-	h.list[i], h.list[j] = h.list[j], h.list[i]
-	h.list[i].places[h.heap], h.list[j].places[h.heap] = i, j
-}
-
-// Push implements heap.Interface.
-func (h *requests) Push(x any) {
-	r := x.(*Request)
-	r.places[h.heap] = len(h.list)
-	h.list = append(h.list, r)
-}
-
-// Pop implements heap.Interface.
-func (h *requests) Pop() any {
-	last := len(h.list) - 1
-	r := h.list[last]
-	h.list[last], h.list = nil, h.list[:last]
-	r.places[h.heap] = -1
-	return r
-}
-
 // scheduler grants slots to requests, one at a time. The best bid comes first. Among equal bids, the
 // earlier request comes first. Its goroutine runs while requests are pending.
 type scheduler struct {
 	accounts *accounts
+	chooser  Chooser       // nil = every order goes to the first provider that is up
 	emptied  chan struct{} // wakes the goroutine of the scheduler after the last request was withdrawn
 
 	mu      sync.Mutex
 	running bool // the goroutine of the scheduler is running
 	granted int  // number of slots granted so far
 	number  uint64
-	waiting [2]requests // two heaps of the same requests, byWorth and bySince
+	waiting *queue.Queue[*Request] // sorted byWorth and bySince
 	// served maps each target to its last turn at a provider that refused all submits.
 	served map[string]time.Time
 }
 
 func newScheduler(as *accounts) *scheduler {
-	q := &scheduler{accounts: as, emptied: make(chan struct{}, 1), served: map[string]time.Time{}}
-	q.waiting[bySince].heap = bySince
-	return q
+	return &scheduler{
+		accounts: as, emptied: make(chan struct{}, 1), served: map[string]time.Time{},
+		waiting: queue.New(
+			func(a, b *Request) bool { return a.before(b, false) },
+			func(a, b *Request) bool { return a.before(b, true) },
+		),
+	}
 }
 
 // request adds a request; see Buyer.Request.
@@ -170,9 +152,8 @@ func (q *scheduler) request(bid Bid, onSlot func(*Slot, error)) *Request {
 	defer q.mu.Unlock()
 	q.number++
 	r := &Request{scheduler: q, number: q.number, granted: onSlot, bid: bid}
-	for i := range q.waiting {
-		heap.Push(&q.waiting[i], r)
-	}
+	r.entry.Value = r
+	q.waiting.Add(&r.entry)
 	if !q.running {
 		q.running = true
 		go q.run()
@@ -226,40 +207,104 @@ func (q *scheduler) run() {
 func (q *scheduler) grantFree() (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.waiting[byWorth].Len() > 0 {
+	for q.waiting.Len() > 0 {
 		// The provider's readiness is checked only while a request is pending, because the check may use
 		// up the only probe that is allowed per minute.
-		var slot *Slot
-		var err error
-		slot, wait, changed, err = q.accounts.nextSlot()
-		if slot == nil && err == nil {
-			return wait, changed
+		g := q.nextLocked()
+		if g.request == nil {
+			return g.wait, g.changed
 		}
-		r := q.nextLocked(slot)
-		q.removeLocked(r)
-		if slot != nil {
+		q.waiting.Remove(&g.request.entry)
+		if g.slot != nil {
 			q.granted++
 		}
-		go r.granted(slot, err)
+		go g.request.granted(g.slot, g.err)
 	}
 	q.running = false
 	return 0, nil
 }
 
-// nextLocked returns the request that gets the slot. If the provider refuses all submits, the
-// targets take turns, regardless of their bids.
-func (q *scheduler) nextLocked(slot *Slot) *Request {
-	if slot != nil && q.accounts.isBounded(slot.account) {
-		r := slices.MinFunc(q.waiting[bySince].list, func(a, b *Request) int {
-			return cmp.Or(q.served[a.bid.For].Compare(q.served[b.bid.For]), a.bid.Since.Compare(b.bid.Since), cmp.Compare(a.number, b.number))
-		})
-		slot.used = func() { q.recordTurn(r.bid.For) }
-		return r
-	}
+// grant is the request that gets a slot or an error. If request is nil, wait is the time until the
+// next check, and changed is closed when an account changes.
+type grant struct {
+	request *Request
+	slot    *Slot
+	err     error
+	wait    time.Duration
+	changed <-chan struct{}
+}
+
+// lookAhead is the number of requests that are tried for a slot. A request waits while the provider
+// that its policy chooses is full. Requests that prefer another provider need not wait for it.
+const lookAhead = 64
+
+// nextLocked returns the first request for which the provider that its policy chooses has a slot.
+func (q *scheduler) nextLocked() (g grant) {
+	by := byWorth
 	if q.granted%fairTurn == fairTurn-1 {
-		return q.waiting[bySince].list[0]
+		by = bySince
 	}
-	return q.waiting[byWorth].list[0]
+	tried := 0
+	defer func() {
+		if cause := recover(); cause != nil {
+			panics.Log(q.accounts.log, "panic in a provider", cause)
+			g = grant{request: q.firstLocked(by), err: panics.ErrFault}
+		}
+	}()
+	at := time.Now()
+	offers, changed := q.accounts.offers(at)
+	if len(offers) == 0 {
+		return grant{request: q.firstLocked(by), err: ErrNoProvider}
+	}
+	g = grant{wait: recheckEvery, changed: changed}
+	full := false // no provider is free for the policy worth.Ordered
+	for e := range q.waiting.Sorted(by) {
+		r := e.Value
+		ordered := q.chooser == nil || r.bid.Policy != worth.Cheapest && r.bid.Policy != worth.Best
+		if tried++; tried > lookAhead {
+			return g
+		}
+		if ordered && full {
+			continue
+		}
+		var chosen chosen
+		if ordered {
+			chosen = choose(offers, at)
+			full = chosen.account == nil
+		} else {
+			chosen = chooseBy(q.chooser, r.bid, offers, at)
+		}
+		if chosen.account != nil {
+			return q.grantLocked(r, chosen)
+		}
+		g.wait = min(g.wait, chosen.wait)
+	}
+	return g
+}
+
+func (q *scheduler) firstLocked(by int) *Request {
+	for e := range q.waiting.Sorted(by) {
+		return e.Value
+	}
+	return nil
+}
+
+// grantLocked takes a slot for a request. If the provider refuses all submits, the targets take turns,
+// regardless of their bids and of the choice.
+func (q *scheduler) grantLocked(r *Request, c chosen) grant {
+	slot := q.accounts.take(c.account)
+	slot.choice = c.choice
+	if q.accounts.isBounded(c.account) {
+		r = slices.MinFunc(q.waiting.All(), func(x, y *queue.Entry[*Request]) int {
+			a, b := x.Value, y.Value
+			return cmp.Or(q.served[a.bid.For].Compare(q.served[b.bid.For]), a.bid.Since.Compare(b.bid.Since), cmp.Compare(a.number, b.number))
+		}).Value
+		slot.used = func() { q.recordTurn(r.bid.For) }
+	}
+	if bid := r.bid; q.chooser != nil && bid.Policy == worth.Best {
+		slot.placed = func() { q.chooser.Placed(bid.Type, bid.Callers) }
+	}
+	return grant{request: r, slot: slot}
 }
 
 // recordTurn records that a target had its turn at a provider that refuses all submits.
@@ -269,31 +314,4 @@ func (q *scheduler) recordTurn(target string) {
 	at := time.Now()
 	maps.DeleteFunc(q.served, func(_ string, last time.Time) bool { return at.Sub(last) > servedFor })
 	q.served[target] = at
-}
-
-func (q *scheduler) removeLocked(r *Request) {
-	for i := range q.waiting {
-		heap.Remove(&q.waiting[i], r.places[i])
-	}
-}
-
-// nextSlot takes a slot of the first account that is ready and not full. If there is no such account,
-// it returns how long to wait and a channel that is closed when an account changes.
-func (as *accounts) nextSlot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			panics.Log(as.log, "panic in a provider", cause)
-			err = panics.ErrFault
-		}
-	}()
-	at := time.Now()
-	offers, changed := as.offers(at)
-	if len(offers) == 0 {
-		return nil, 0, nil, ErrNoProvider
-	}
-	chosen, wait := choose(offers, at)
-	if chosen == nil {
-		return nil, wait, changed, nil
-	}
-	return as.take(chosen), 0, changed, nil
 }

@@ -24,8 +24,8 @@ func (q *scheduler) mustBeIdle(t *testing.T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, list := q.accounts.list(time.Now())
-	if list[0].InFlight != 0 || q.waiting[byWorth].Len() != 0 || q.waiting[bySince].Len() != 0 {
-		t.Errorf("%d slots are taken, %d and %d requests wait", list[0].InFlight, q.waiting[byWorth].Len(), q.waiting[bySince].Len())
+	if list[0].InFlight != 0 || q.waiting.Len() != 0 {
+		t.Errorf("%d slots are taken, %d requests wait", list[0].InFlight, q.waiting.Len())
 	}
 }
 

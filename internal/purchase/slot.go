@@ -3,6 +3,7 @@ package purchase
 import (
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/permits"
 	"poold/internal/provider"
 )
@@ -11,6 +12,9 @@ import (
 // holding the lock.
 type offer struct {
 	*account
+	up      bool // the provider takes orders; a provider that is not up is only probed
+	price   func(captcha.Type) float64
+	slots   int // maximum number of orders in flight
 	full    bool
 	recheck time.Duration // time until the next check of a full account
 	bounded bool          // the provider refused the last submits of all targets
@@ -20,39 +24,21 @@ type offer struct {
 // an account changes.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
-	defer as.mu.Unlock()
 	offers := make([]offer, len(as.listed))
 	for i, a := range as.listed {
-		offers[i] = offer{account: a, bounded: a.refusals >= permits.MostRefusals}
+		offers[i] = offer{account: a, bounded: a.refusals >= permits.MostRefusals, price: a.price, slots: a.limitLocked()}
 		if a.slotsUsed >= a.limitLocked() {
 			offers[i].full, offers[i].recheck = true, recheckEvery
 		} else if wait := max(a.fullUntil.Sub(at), a.turnAt.Sub(at)); wait > 0 {
 			offers[i].full, offers[i].recheck = true, wait
 		}
 	}
-	return offers, as.changed
-}
-
-// choose returns the first account that is ready and not full. If there is no such
-// account, it returns nil and the time until the next check.
-func choose(offers []offer, at time.Time) (*account, time.Duration) {
-	wait := recheckEvery
-	for _, o := range offers {
-		if o.full {
-			// Ready may use up the only probe that is allowed per minute, so it is not called for a full
-			// provider. If a full provider is up, the request waits for a slot at this provider.
-			if !o.bounded && o.State(at).Kind == provider.StateOK {
-				return nil, min(wait, o.recheck)
-			}
-			continue
-		}
-		ready, after := o.Ready(at)
-		if ready {
-			return o.account, 0
-		}
-		wait = min(wait, max(after, shortestRecheck))
+	changed := as.changed
+	as.mu.Unlock()
+	for i := range offers {
+		offers[i].up = !offers[i].bounded && offers[i].State(at).Kind == provider.StateOK
 	}
-	return nil, wait
+	return offers, changed
 }
 
 // take takes a slot. Only the scheduler takes slots for new orders, so the account has not become full
@@ -68,7 +54,9 @@ func (as *accounts) take(a *account) *Slot {
 type Slot struct {
 	accounts *accounts
 	account  *account
+	choice   Choice
 	used     func() // called when the order gets its permit; may be nil
+	placed   func() // called when the order was placed; may be nil
 	freed    bool   // guarded by accounts.mu
 }
 

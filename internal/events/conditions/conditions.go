@@ -18,6 +18,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/purchase/usedup"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets/reload"
@@ -26,7 +27,7 @@ import (
 // Buyer reports on providers, budgets and dead letters; *purchase.Buyer implements it.
 type Buyer interface {
 	ProviderStates() []purchase.Status
-	UsedUp() []purchase.UsedUp
+	UsedUp() []usedup.Budget
 	DeadLetterCount() int
 }
 

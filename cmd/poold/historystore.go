@@ -15,6 +15,7 @@ import (
 	"poold/internal/httpapi"
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/historyapi"
+	"poold/internal/outcomes"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/status"
@@ -168,15 +169,17 @@ func (k keeper) recorder() historyapi.Arrivals {
 	return k.arrivals
 }
 
-// observer passes the events of orders to the metrics and to the history.
+// observer passes the events of orders to the metrics, to the outcomes and to the history.
 type observer struct {
 	*httpapi.Metrics
-	history *history.Sender // nil = no history is kept
+	outcomes *outcomes.Book
+	history  *history.Sender // nil = no history is kept
 }
 
 // Ended implements purchase.Observer.
 func (o observer) Ended(e purchase.Event) {
 	o.Metrics.Ended(e)
+	o.outcomes.Ended(e)
 	if o.history != nil {
 		o.history.Ended(e.Order.Identity)
 	}

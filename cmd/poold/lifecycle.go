@@ -66,7 +66,7 @@ func (d *daemon) configure(ctx context.Context) {
 // background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
 // and the simulated provider.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
-	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
+	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"poold/internal/backend"
 	"poold/internal/captcha"
+	"poold/internal/outcomes"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/purchase/signature"
@@ -97,6 +98,15 @@ func (ps *providers) close() {
 	for _, client := range ps.clients {
 		client.Close()
 	}
+}
+
+// known returns the providers of the entries for the book of outcomes.
+func known(entries []purchase.Entry) []outcomes.Provider {
+	list := make([]outcomes.Provider, len(entries))
+	for i, e := range entries {
+		list[i] = outcomes.Provider{Name: e.Provider.Name(), Price: e.Price}
+	}
+	return list
 }
 
 // priceOf returns a function that returns the price of a token of a type, or -1 if the file has no

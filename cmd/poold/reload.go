@@ -12,7 +12,9 @@ import (
 
 // apply passes a new Set to all parts of the daemon that use a Set.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
-	d.buyer.SetProviders(d.providers.entries(ctx, set))
+	entries := d.providers.entries(ctx, set)
+	d.buyer.SetProviders(entries)
+	d.outcomes.SetProviders(known(entries))
 	d.buyer.SetBudget(set.Budget.PerDay)
 	ids, names := make([]captcha.ID, len(set.Targets)), make(map[captcha.ID]string, len(set.Targets))
 	for i := range set.Targets {

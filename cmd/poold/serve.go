@@ -21,6 +21,7 @@ import (
 	"poold/internal/httpapi"
 	"poold/internal/httpapi/session"
 	"poold/internal/ondemand"
+	"poold/internal/outcomes"
 	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -107,6 +108,7 @@ type daemon struct {
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
+	outcomes  *outcomes.Book
 	mode      string // "embedded", or the redisdb.Mode of a real Redis
 	letters   string // folder of the dead letters; a reload does not change it
 	manager   *refill.Manager
@@ -191,7 +193,9 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{metrics, d.history.sender}, d.log)
+	d.outcomes = outcomes.New(d.store.DB, func(t captcha.Type) { d.manager.Retry(context.Background(), t) }, d.log)
+	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{metrics, d.outcomes, d.history.sender}, d.log)
+	d.buyer.SetChooser(d.outcomes)
 	d.history.addMirror(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
@@ -213,14 +217,14 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.roster = replicas.New(d.store.DB, version, started, d.manager.Live, d.noteGone)
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
-		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
+		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, Outcomes: d.outcomes, DeadLetters: d.buyer,
 		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: d.log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.feed = status.NewFeed(d.status)
 	d.openEvents(set)
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
 		Status: d.status, Feed: d.feed, Events: d.events, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
 	})

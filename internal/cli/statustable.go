@@ -26,6 +26,12 @@ func statusText(d *status.Document, asked bool, s screen) string {
 			say(providerLine(p))
 		}
 	}
+	if compared := comparedTable(d); compared != nil {
+		text.WriteString("\n" + compared.text(s.columns))
+		for _, c := range d.ProviderChanges {
+			say(changeLine(c))
+		}
+	}
 	text.WriteString("\n" + targetTable(d, s).text(s.columns))
 	if asked && len(d.Targets) == 0 {
 		text.WriteString("\n")
@@ -120,6 +126,37 @@ func providerTable(d *status.Document, s screen) *table {
 		t.row(Printable(p.Name), Printable(p.State), strconv.Itoa(p.InFlight), strconv.Itoa(p.Concurrency), balance, callbacks)
 	}
 	return t
+}
+
+// comparedTable compares the providers by type; nil = there is nothing to compare.
+func comparedTable(d *status.Document) *table {
+	t := &table{}
+	t.row("PROVIDER", "TYPE", "SHARE", "SOLVED", "ACCEPTED", "LEAD", "COST")
+	empty := true
+	for _, p := range d.Providers {
+		for _, x := range p.Types {
+			accepted, cost := "-", "-"
+			if x.Accepted != nil {
+				accepted = percent(*x.Accepted)
+			}
+			if x.Cost != nil {
+				cost = Printable(d.Currency.With(fmt.Sprintf("%.4g", *x.Cost)))
+			}
+			t.row(Printable(p.Name), Printable(x.Type), percent(x.Share), percent(x.Solved), accepted, fmt.Sprintf("%.1fs", x.LeadP50), cost)
+			empty = false
+		}
+	}
+	if empty {
+		return nil
+	}
+	return t
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+
+// changeLine says which provider gets the most orders of a type, since when and why.
+func changeLine(c status.ProviderChange) string {
+	return fmt.Sprintf("%s: most orders go to %s instead of %s since %s; %s", c.Type, c.To, c.From, c.At, c.Reason)
 }
 
 // targetTable returns the table of targets, with the same figures as the table of the status page.

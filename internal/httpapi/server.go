@@ -53,6 +53,7 @@ type Deps struct {
 	Stock      Stock
 	Refill     Refill
 	Buyer      Buyer
+	Outcomes   delivery.Outcomes
 	Solver     Solver
 	Guests     delivery.GuestList
 	Tasks      compatapi.ClientTasks
@@ -94,7 +95,7 @@ func New(d Deps) *Server {
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
 	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}
-	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
+	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
 	large := kernel.NewBodies(d.ManyBodies)
 	s.handler = s.routes(&areas{
 		tokens:  tokens{Sender: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},

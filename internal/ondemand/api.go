@@ -8,6 +8,7 @@ import (
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/refill/policy/worth"
 )
 
 // MostWaiting limits the pending callers of one guest over all replicas. It also limits the pending
@@ -41,6 +42,9 @@ type Share struct {
 type Guest struct {
 	Spec purchase.Spec // Spec.Depth is 0
 	Use  pool.GuestUse
+	// Policy and MaxWaste are the terms by which the provider is chosen; see purchase.Bid.
+	Policy   worth.Policy
+	MaxWaste float64
 }
 
 // SolveError reports a solve without a token.

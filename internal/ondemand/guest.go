@@ -46,6 +46,8 @@ type call struct {
 	// ticket.
 	once   string
 	came   time.Time
+	until  time.Time               // end of the wait
+	terms  *Guest                  // Policy and MaxWaste
 	cancel context.CancelCauseFunc // ends the wait of the call
 }
 
@@ -131,7 +133,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	r.Take.EndOnFailure = true
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &call{spec: r.Guest.Spec, once: r.Take.Idempotency, came: time.Now(), cancel: cancel}
+	c := &call{spec: r.Guest.Spec, terms: r.Guest, once: r.Take.Idempotency, came: time.Now(), until: time.Now().Add(r.Take.Wait), cancel: cancel}
 	g := gs.enter(r.Take.ID, c)
 	defer gs.leave(g, c)
 	token, err := gs.tokens.Take(waiting, r.Take)

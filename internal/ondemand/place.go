@@ -63,7 +63,10 @@ func (gs *guests) doneLocked(g *guest) {
 func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool) {
 	limited, cancel := context.WithTimeout(ctx, bidFor)
 	defer cancel()
-	slot, err := gs.buyer.Admit(limited, purchase.Bid{Callers: true, Since: c.came, For: purchase.GuestTarget})
+	slot, err := gs.buyer.Admit(limited, purchase.Bid{
+		Callers: true, Since: c.came, For: purchase.GuestTarget,
+		Type: c.spec.Identity.Type, Policy: c.terms.Policy, MaxWaste: c.terms.MaxWaste, Patience: time.Until(c.until),
+	})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

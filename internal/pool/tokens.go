@@ -51,6 +51,23 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 // checks for idle queues.
 const queueIdle = time.Minute
 
+// Patience returns how long the last of this replica's waiting callers of an identity still waits; 0 if
+// no caller waits.
+func (s *Tokens) Patience(id captcha.ID) time.Duration {
+	s.mu.Lock()
+	q := s.queues[id]
+	s.mu.Unlock()
+	if q == nil {
+		return 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.parked) == 0 {
+		return 0
+	}
+	return max(0, time.Until(q.parked[len(q.parked)-1].until))
+}
+
 // forgetIdle drops idle queues until ctx ends.
 func (s *Tokens) forgetIdle(ctx context.Context) {
 	ticker := time.NewTicker(queueIdle)

@@ -12,7 +12,8 @@ type waiter struct {
 	margin, need int64 // ms
 	minTTL       int64 // min_ttl of the request, ms; must be equal for all requests with one Idempotency-Key
 	waits        bool
-	endOnFailure bool // Request.EndOnFailure
+	until        time.Time // end of the wait of the first caller
+	endOnFailure bool      // Request.EndOnFailure
 	maxWaiting   int
 	rate         int
 	ratePer      int64  // ms
@@ -65,7 +66,7 @@ type departure struct {
 func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	w := &waiter{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
-		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, endOnFailure: r.EndOnFailure, maxWaiting: r.MaxWaiting,
+		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, until: time.Now().Add(r.Wait), endOnFailure: r.EndOnFailure, maxWaiting: r.MaxWaiting,
 		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
 	}
 	if q.tokens.onRequest != nil {

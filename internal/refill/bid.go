@@ -9,6 +9,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill/policy"
+	"poold/internal/refill/policy/worth"
 )
 
 // ordering is a decision whose orders are being placed, one slot at a time. A worker uses no
@@ -41,11 +42,20 @@ func (g grant) free() {
 }
 
 func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
-	return purchase.Bid{
-		Callers: o.stock.Waiting > o.stock.Orders+o.nth,
-		Worth:   w.tracker.Worth(max(0, o.stock.Outliving+o.stock.Orders+o.nth-o.stock.Waiting)),
-		Since:   w.status.wantsSlot(at), For: string(w.target.ID),
+	held := max(0, o.stock.Outliving+o.stock.Orders+o.nth-o.stock.Waiting)
+	bid := purchase.Bid{
+		Callers: o.stock.Waiting > o.stock.Orders+o.nth, Worth: w.tracker.Worth(held),
+		Since: w.status.wantsSlot(at), For: string(w.target.ID),
+		Type: w.target.Identity.Type, Policy: worth.Policy(w.target.ProvidersPolicy), MaxWaste: w.target.MaxWaste,
 	}
+	switch {
+	case bid.Policy != worth.Best: // the other policies ignore the time
+	case bid.Callers:
+		bid.Patience = w.stock.Patience(w.target.ID)
+	default:
+		bid.Afford = w.tracker.Lasts(held + 1)
+	}
+	return bid
 }
 
 // place places the next order in a granted slot. If o has more orders, place returns o as the

@@ -79,6 +79,7 @@ type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)        { return nil, nil }
 func (e eye) Remember(context.Context, captcha.ID, []byte) error        { return nil }
+func (e eye) Patience(captcha.ID) time.Duration                         { return 0 }
 func (e eye) Retry(context.Context, captcha.ID) (bool, error)           { return false, nil }
 func (e eye) LastLook(context.Context, captcha.ID, time.Duration) error { return nil }
 

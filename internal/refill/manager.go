@@ -42,6 +42,9 @@ type Stock interface {
 	// Recall returns the state that Remember last stored for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
+	// Patience returns how long a caller of an identity at this replica still waits; see
+	// pool.Tokens.Patience.
+	Patience(id captcha.ID) time.Duration
 	// Retry lets an identity with failing orders place its next order immediately.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 }
@@ -247,6 +250,17 @@ func (m *Manager) retry(ctx context.Context, w *worker) {
 	defer cancel()
 	if _, err := m.stock.Retry(limited, w.target.ID); err != nil {
 		w.log.Debug("the next order of a failing target is not advanced", "err", err)
+	}
+}
+
+// Retry lets the targets of a type whose orders fail place their next orders immediately, unless they
+// buy from the first provider that is up.
+func (m *Manager) Retry(ctx context.Context, t captcha.Type) {
+	for _, w := range m.workers.Load().byID {
+		if w.target.Identity.Type == t && w.target.ProvidersPolicy != targets.ProvidersOrdered {
+			m.retry(ctx, w)
+			m.Wake(w.target.ID)
+		}
 	}
 }
 

@@ -67,6 +67,8 @@ func (s *faultyStock) Recall(context.Context, captcha.ID) ([]byte, error) {
 	return s.recall()
 }
 
+func (s *faultyStock) Patience(captcha.ID) time.Duration { return 0 }
+
 func (s *faultyStock) Retry(context.Context, captcha.ID) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -109,13 +109,14 @@ type AuditHealth interface {
 	Health() history.AuditHealth
 }
 
-// Sources are the inputs of a Collector. The fields History, Audit, RedisMode and Version are
+// Sources are the inputs of a Collector. The fields Outcomes, History, Audit, RedisMode and Version are
 // optional.
 type Sources struct {
 	File        File
 	Stock       Stock
 	Refill      Refill
 	Purchases   Purchases
+	Outcomes    Outcomes // nil = the providers are not compared
 	DeadLetters DeadLetters
 	Guests      Guests
 	Savings     Savings
@@ -273,6 +274,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		Providers:   c.providerStatuses(providers, set),
 		Targets:     make([]Target, len(seen)),
 	}
+	c.compareProviders(&document, asOf)
 	var read bool
 	document.Budget, read = c.overallBudget(ctx, err == nil)
 	why, _, _ := purchase.Outage(providers)

@@ -35,7 +35,9 @@ type Document struct {
 	Replicas    []Replica  `json:"replicas"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
-	Targets     []Target   `json:"targets"`      // sorted by name
+	// ProviderChanges has the last change of the provider with the most orders, for each type with one.
+	ProviderChanges []ProviderChange `json:"provider_changes"`
+	Targets         []Target         `json:"targets"` // sorted by name
 
 	shared int // number of notices from sharedReasons; they are the first notices
 }
@@ -117,6 +119,8 @@ type Provider struct {
 	// CallsPerToken is the number of this replica's calls per token since the start of the replica, to
 	// one decimal place; 0 before the first token.
 	CallsPerToken float64 `json:"calls_per_token"`
+	// Types compares the provider with the others; empty with fewer than two providers.
+	Types []ProviderType `json:"types"`
 }
 
 // Target is the state of one target, for all replicas. The counters of an identity begin when poold

@@ -72,6 +72,10 @@ var (
 
 	descLetters    = describe("dead_letters", "Callbacks that this replica has not stored in Redis yet.")
 	descProviderUp = describe("provider_up", "1 while a provider can be asked (ok or busy), 0 while it is down.", "provider")
+	descShare      = describe("provider_order_share", "Share of a provider in the ended orders of a type, weighted towards the last hour; absent with one provider.", "provider", "type")
+	descCost       = describe("provider_token_cost", "Expected cost per accepted token at a provider; absent without a price.", "provider", "type")
+	descSolvedAt   = describe("provider_solved_ratio", "Share of the orders of a type that brought a token, as estimated from the last orders.", "provider", "type")
+	descAcceptedAt = describe("provider_accepted_ratio", "Share of the tokens of a type that the sites accepted, as estimated from the last reports; absent without reports.", "provider", "type")
 	descBalance    = describe("provider_balance", "Last known balance at a provider; absent if none is known.", "provider")
 	descConfigOK   = describe("config_last_reload_successful", "1 if the last load of the configuration file succeeded.")
 	descRedisUp    = describe("redis_up", "1 while Redis serves at least a part of the targets.")
@@ -97,6 +101,16 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, descProviderUp, truth(provider.StateKind(p.State).Usable()), p.Name)
 		if p.Balance != nil {
 			gauge(ch, descBalance, *p.Balance, p.Name)
+		}
+		for _, t := range p.Types {
+			gauge(ch, descShare, t.Share, p.Name, t.Type)
+			gauge(ch, descSolvedAt, t.Solved, p.Name, t.Type)
+			if t.Cost != nil {
+				gauge(ch, descCost, *t.Cost, p.Name, t.Type)
+			}
+			if t.Accepted != nil {
+				gauge(ch, descAcceptedAt, *t.Accepted, p.Name, t.Type)
+			}
 		}
 	}
 	if s.budgetRead {

@@ -128,6 +128,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{50, 500}, Owner: "someone@example.com", Paused: true, Line: 14},
 	}
 	for i := range want {
+		want[i].ProvidersPolicy = ProvidersOrdered
 		want[i].ID = want[i].Identity.ID()
 	}
 	if !reflect.DeepEqual(set.Targets, want) {

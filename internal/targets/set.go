@@ -13,18 +13,19 @@ import (
 // Budget is the overall budget, and its PerHour is 0. Solve is nil if only tokens for the
 // identities of targets may be bought. Targets are sorted by name.
 type Set struct {
-	Server      Server     // the section server
-	Redis       Redis      `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
-	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
-	Budget      Budget     `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
-	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
-	Dedup       Dedup      `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart."`
-	History     History    `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart."`
-	Currency    Currency   `key:"currency" as:"currency" default:"" doc:"The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty: none."`
-	DeadLetters string     // folder for callbacks that Redis did not store; never ""; a change needs a restart
-	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
-	Warnings    []Problem  // allowed but unusual settings, and entries without a key that were omitted
-	Digest      string     // SHA-256 of the bytes of the file, in hex; independent of the environment
+	Server          Server          // the section server
+	Redis           Redis           `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
+	Providers       []Provider      `key:"providers" doc:"The solving services, in the order in which they are tried. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
+	ProvidersPolicy ProvidersPolicy `key:"providers_policy" words:"ordered cheapest best" default:"ordered" doc:"How an order gets its provider. ordered: the first in the file that is up; cheapest: the lowest price; best: the lowest expected cost per accepted token, as learned from orders, reports and lead times. Also per target."`
+	Budget          Budget          `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
+	Solve           *Solve          `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
+	Dedup           Dedup           `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart."`
+	History         History         `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart."`
+	Currency        Currency        `key:"currency" as:"currency" default:"" doc:"The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty: none."`
+	DeadLetters     string          // folder for callbacks that Redis did not store; never ""; a change needs a restart
+	Targets         []Target        `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
+	Warnings        []Problem       // allowed but unusual settings, and entries without a key that were omitted
+	Digest          string          // SHA-256 of the bytes of the file, in hex; independent of the environment
 
 	lifetimes map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
 	lines     map[string]int        // lines of the settings that need a restart; see lastingSettings
@@ -115,6 +116,16 @@ type Redis struct {
 
 // Embedded reports whether the daemon must run Redis inside its own process.
 func (r Redis) Embedded() bool { return r.URL == "embedded" }
+
+// ProvidersPolicy is how an order gets its provider.
+type ProvidersPolicy string
+
+// The policies.
+const (
+	ProvidersOrdered  ProvidersPolicy = "ordered"  // the first provider in the file that is up
+	ProvidersCheapest ProvidersPolicy = "cheapest" // the lowest price
+	ProvidersBest     ProvidersPolicy = "best"     // the lowest expected cost per accepted token
+)
 
 // API is the protocol of a provider.
 type API string
@@ -248,6 +259,8 @@ type Target struct {
 	Min      int              `key:"min" range:"0 10000" default:"0" doc:"Adaptive: how many tokens are kept without any request, at most depth."`
 	HitRate  float64          `key:"hit_rate" range:"0.5 0.9999" default:"0.97" doc:"Adaptive: wanted share of requests that find a token."`
 	MaxWaste float64          `key:"max_waste" range:"0.1 1000" default:"3" doc:"Adaptive: how many spare tokens you would spend to save one caller a wait."`
+
+	ProvidersPolicy ProvidersPolicy `key:"providers_policy" words:"ordered cheapest best" doc:"How an order gets its provider. Default: providers_policy of the file."`
 
 	IdleAfter time.Duration `key:"idle_after" range:"0s 24h" default:"0s" doc:"After this time without a request nothing is bought; adaptive keeps min. 0s means never."`
 	Warm      []Warm        `key:"warm" max:"20" doc:"Windows in which a minimum of tokens is kept ready. The list of a target replaces the list of the defaults; [] means none."`

@@ -25,6 +25,11 @@ type ReportSender interface {
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 }
 
+// Outcomes learns from reports how good the providers are. Reported does not block.
+type Outcomes interface {
+	Reported(provider string, t captcha.Type, caller string, accepted bool)
+}
+
 // GuestList is the list of guests, which are identities without a target. *pool.Guests is a
 // GuestList.
 type GuestList interface {
@@ -33,12 +38,13 @@ type GuestList interface {
 
 // Reports contains the routes for the callers' reports on their tokens.
 type Reports struct {
-	Stock   ReportCounter
-	Guests  GuestList
-	Buyer   ReportSender
-	Audit   Audit
-	Metrics Counts
-	unknown kernel.Failures[string] // reports about unknown tokens, by Caller.StableName
+	Stock    ReportCounter
+	Guests   GuestList
+	Buyer    ReportSender
+	Outcomes Outcomes
+	Audit    Audit
+	Metrics  Counts
+	unknown  kernel.Failures[string] // reports about unknown tokens, by Caller.StableName
 }
 
 // Receive is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token was
@@ -115,6 +121,7 @@ func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered s
 		return err
 	}
 	p.Buyer.Report(sale.Provider, sale.Task, id.Type, sale.Age, good)
+	p.Outcomes.Reported(sale.Provider, id.Type, c.Caller.StableName, good)
 	p.Metrics.Reported(c.TargetName(), good, sale.Age)
 	p.Audit.reported(c, answered, good)
 	return nil

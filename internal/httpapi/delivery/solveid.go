@@ -9,6 +9,7 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/refill/policy/worth"
 	"poold/internal/targets"
 )
 
@@ -39,7 +40,7 @@ func readSolveID(text string) (s SolveID, ok bool) {
 // GuestOf returns the terms for buying tokens of an identity without a target.
 func GuestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
 	lifetime, margin := set.Life(asked.Identity.Type)
-	g := &ondemand.Guest{Spec: purchase.Spec{
+	g := &ondemand.Guest{Policy: worth.Policy(set.ProvidersPolicy), MaxWaste: targets.DefaultMaxWaste, Spec: purchase.Spec{
 		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
 		Margin: margin, Lifetime: lifetime,
 		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},

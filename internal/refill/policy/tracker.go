@@ -69,6 +69,9 @@ func (t *Tracker) Worth(n int) float64 {
 	return t.state.Worth(n)
 }
 
+// Lasts returns how long n tokens last, as computed by State.Lasts.
+func (t *Tracker) Lasts(n int) time.Duration { return t.state.Lasts(n) }
+
 // Credit returns how many tokens may still expire before an adaptive target keeps only `min` tokens;
 // 0 for a fixed target.
 func (t *Tracker) Credit() float64 { return t.state.Credit() }

@@ -347,6 +347,21 @@ function drawProviders() {
     h('td', { className: 'n' }, p.calls_per_token > 0 ? p.calls_per_token.toFixed(1) : '–'),
     h('td', { className: 'n' }, p.balance === null ? '–' : money(p.balance)),
     h('td', {}, p.callbacks ? 'by callback' : 'by polling'))));
+  drawComparison();
+}
+
+// drawComparison shows how the providers compare for each type, if there are several.
+function drawComparison() {
+  const percent = (share) => share === null ? '–' : Math.round(100 * share) + ' %';
+  const lines = doc.providers.flatMap((p) => p.types.map((t) => ({ ...t, name: p.name })));
+  byID('comparison').hidden = lines.length === 0;
+  replace(byID('compared'), lines, () => lines.map((t) => h('tr', {},
+    h('th', { scope: 'row' }, t.name), h('td', {}, t.type),
+    h('td', { className: 'n' }, percent(t.share)), h('td', { className: 'n' }, percent(t.solved)), h('td', { className: 'n' }, percent(t.accepted)),
+    h('td', { className: 'n' }, t.lead_p50_s > 0 ? t.lead_p50_s.toFixed(1) + ' s' : '–'),
+    h('td', { className: 'n' }, t.cost === null ? '–' : money(t.cost)))));
+  replace(byID('changes'), doc.provider_changes, () => doc.provider_changes.map((c) =>
+    h('li', {}, 'Most orders of ' + c.type + ' go to ' + c.to + ' instead of ' + c.from + ' since ' + moment(c.at) + '. ' + c.reason)));
 }
 
 const badge = (state) => h('span', { className: 'badge ' + state }, state);

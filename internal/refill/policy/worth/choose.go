@@ -115,7 +115,7 @@ func Costs(offers []Figures, need Need) []float64 {
 }
 
 // meanTime returns the mean number of seconds until a token lands, if failed orders are repeated.
-func (f Figures) meanTime() float64 { return f.Leads.mean() / f.Solved }
+func (f Figures) meanTime() float64 { return f.Leads.Mean() / f.Solved }
 
 // late returns the mean number of seconds by which the token lands after the given time. It assumes
 // that a failed order takes as long as another one, and that the order after a failure takes the mean

@@ -120,8 +120,13 @@ func (l *Leads) Quantile(f float64) time.Duration {
 	return 0
 }
 
-// mean returns the mean lead time in seconds.
-func (l *Leads) mean() float64 { return l.beyond(0) }
+// Mean returns the mean lead time in seconds; 0 if no lead time is known.
+func (l *Leads) Mean() float64 {
+	if !l.Known() {
+		return 0
+	}
+	return l.beyond(0)
+}
 
 // beyond returns the mean of the seconds by which a lead time exceeds the given limit.
 func (l *Leads) beyond(limit float64) (seconds float64) {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/status"
+	"poold/internal/testkit"
+)
+
+// With `providers_policy: best`, three replicas buy from the cheaper of two services. After the cheaper
+// service fails most of its tasks, all replicas buy from the other one and say why. After the cheaper
+// service has recovered, exploration finds it again.
+func TestReplicasLeaveAProviderThatTurnsBad(t *testing.T) {
+	options := simulated.Options{Median: 200 * time.Millisecond, Sigma: 0.2, LedgerHTTP: true, Ledger: true}
+	cheap, dear := startProvider(t, options), startProvider(t, options)
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	const entry = "  - {name: %s, api: legacy, profile: 2captcha, url: '%s', key: 0123456789abcdef0123456789abcdef, first_poll: 100ms, poll_interval: 50ms, timeout: 8s, price_per_1000: %g}\n"
+	writeFile(t, config, fmt.Sprintf("redis: {url: '%s', prefix: best}\nproviders_policy: best\ncurrency: USD\nproviders:\n", "redis://"+redistest.Server(t))+
+		fmt.Sprintf(entry, "cheap", cheap, 1.0)+fmt.Sprintf(entry, "dear", dear, 1.3)+
+		fmt.Sprintf("dead_letters: {dir: '%s'}\n", t.TempDir())+
+		"targets:\n  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: 'https://example.com/', owner: qa@example.com, depth: 10}\n")
+	replicas := []*process{startPoold(t, config, ""), startPoold(t, config, ""), startPoold(t, config, "")}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	defer func() { stop(); callers.Wait() }()
+	for _, p := range replicas {
+		callers.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+			defer client.CloseIdleConnections()
+			for ctx.Err() == nil {
+				_, _, _ = p.take(ctx, client, "login", "?wait=5s")
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	sold := func() (fromCheap, fromDear int) { return len(ledger(t, cheap).Sales), len(ledger(t, dear).Sales) }
+	// shareOf returns the share of the next n orders that go to the cheap service.
+	shareOf := func(n int) float64 {
+		c, d := sold()
+		testkit.Within(t, 60*time.Second, "the next orders", func() bool {
+			c2, d2 := sold()
+			return c2-c+d2-d >= n
+		})
+		c2, d2 := sold()
+		return float64(c2-c) / float64(c2-c+d2-d)
+	}
+	testkit.Within(t, 60*time.Second, "the first orders", func() bool { c, d := sold(); return c+d >= 60 })
+	if share := shareOf(60); share < 0.9 {
+		t.Errorf("%.2f of the orders go to the cheaper service, while both work", share)
+	}
+
+	setFaults(t, cheap, `[{"On": "poll", "Share": 0.9, "Kind": "code", "Code": "ERROR_CAPTCHA_UNSOLVABLE"}]`)
+	for _, p := range replicas {
+		testkit.Within(t, 60*time.Second, "the switch at every replica", func() bool { return changeTo(t, p, "dear") != "" })
+		if reason := changeTo(t, p, "dear"); !strings.HasPrefix(reason, "cheap: ") || !strings.Contains(reason, "% of turnstile unsolved in the last") {
+			t.Errorf("the reason is %q", reason)
+		}
+	}
+	if share := shareOf(150); share > 0.05 {
+		t.Errorf("%.3f of the orders go to the failing service, want at most 0.03", share)
+	}
+
+	setFaults(t, cheap, `[]`)
+	for _, p := range replicas {
+		testkit.Within(t, 120*time.Second, "the return at every replica", func() bool { return changeTo(t, p, "cheap") != "" })
+	}
+}
+
+// changeTo returns the reason for which a replica's orders go to a provider, or "" if the last change
+// was not to this provider.
+func changeTo(t *testing.T, p *process, provider string) string {
+	t.Helper()
+	var d status.Document
+	getJSON(t, p.url+"/status.json", "", &d)
+	for _, c := range d.ProviderChanges {
+		if c.To == provider {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// setFaults replaces the faults of a service that startProvider started.
+func setFaults(t *testing.T, service, faults string) {
+	t.Helper()
+	if !json.Valid([]byte(faults)) {
+		t.Fatal("invalid faults")
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, service+"/faults", bytes.NewBufferString(faults))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode >= 300 {
+		t.Fatalf("PUT /faults: %d %s", answer.StatusCode, text)
+	}
+}

@@ -1,0 +1,123 @@
+package outcomes
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/panics"
+	"poold/internal/purchase"
+	"poold/internal/redisdb"
+	"poold/internal/refill/policy/worth"
+)
+
+const (
+	// readEvery is the interval between two reads of the streams.
+	readEvery = time.Second
+	// maxPending limits the entries that are not yet written. Further entries are dropped.
+	maxPending = 4096
+)
+
+// Provider is a provider in the file.
+type Provider struct {
+	Name  string
+	Price func(captcha.Type) float64 // price of one token; negative = unknown
+}
+
+// Book contains the estimates of all providers. It implements purchase.Chooser. It is safe for
+// concurrent use. No method except Run calls Redis.
+type Book struct {
+	db        *redisdb.DB
+	log       *slog.Logger
+	onNewBest func(captcha.Type)
+
+	mu        sync.Mutex
+	providers []Provider
+	pending   []entry // to be written
+	types     map[captcha.Type]*market
+	read      map[pair]string // id of the last entry that was read
+}
+
+// pair is a provider and a type of CAPTCHA.
+type pair struct {
+	provider string
+	kind     captcha.Type
+}
+
+// New returns a Book without providers. For some seconds after another provider has got the lowest expected
+// cost for a type, Run calls onNewBest once a second, so that targets whose orders failed order again.
+func New(db *redisdb.DB, onNewBest func(captcha.Type), log *slog.Logger) *Book {
+	db.Declare(map[string]string{"outcomes": "stream"})
+	return &Book{db: db, log: log, onNewBest: onNewBest, types: map[captcha.Type]*market{}, read: map[pair]string{}}
+}
+
+// SetProviders replaces the providers.
+func (b *Book) SetProviders(providers []Provider) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.providers = providers
+}
+
+// Ended adds the end of an order, unless the provider could not take the order.
+func (b *Book) Ended(e purchase.Event) {
+	switch e.Outcome {
+	case purchase.Solved:
+		b.add(entry{pair: pair{e.Provider, e.Identity.Type}, good: true, lead: e.Solved.Sub(e.Submitted)})
+	case purchase.Failed, purchase.Lost, purchase.Refused:
+		b.add(entry{pair: pair{e.Provider, e.Identity.Type}})
+	}
+}
+
+// Reported adds a caller's report on a token of a provider.
+func (b *Book) Reported(provider string, t captcha.Type, caller string, accepted bool) {
+	b.add(entry{pair: pair{provider, t}, report: true, good: accepted, caller: caller})
+}
+
+func (b *Book) add(e entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.providers) > 1 && b.providerLocked(e.provider) != nil && len(b.pending) < maxPending {
+		b.pending = append(b.pending, e)
+	}
+}
+
+func (b *Book) providerLocked(name string) *Provider {
+	for i := range b.providers {
+		if b.providers[i].Name == name {
+			return &b.providers[i]
+		}
+	}
+	return nil
+}
+
+// Run writes and reads the streams until ctx ends. Before it returns, it writes the last entries.
+func (b *Book) Run(ctx context.Context) error {
+	ticker := time.NewTicker(readEvery)
+	defer ticker.Stop()
+	for {
+		_ = panics.Contain(b.log, "panic while reading the outcomes of orders", func() {
+			b.write(ctx)
+			b.update(ctx)
+		})
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+			defer cancel()
+			b.write(last)
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// marketLocked returns the market of a type.
+func (b *Book) marketLocked(t captcha.Type) *market {
+	m := b.types[t]
+	if m == nil {
+		m = &market{estimates: map[string]*worth.Estimate{}, orders: map[string]*count{}}
+		b.types[t] = m
+	}
+	return m
+}

@@ -54,8 +54,7 @@ func (r *reader) readSet(data []byte) *Set {
 	set.DeadLetters = f.Letters.Dir
 	set.lines = map[string]int{
 		"server.listen": e.firstEntry("server").keys["listen"].line, "server.tls": e.firstEntry("server").keys["tls"].line,
-		"providers_policy": e.firstEntry("providers_policy").line,
-		"redis":            e.firstEntry("redis").firstEntry("url").line, "dead_letters": e.firstEntry("dead_letters").firstEntry("dir").line, "dedup": e.firstEntry("dedup").firstEntry("url", "backend").line,
+		"redis": e.firstEntry("redis").firstEntry("url").line, "dead_letters": e.firstEntry("dead_letters").firstEntry("dir").line, "dedup": e.firstEntry("dedup").firstEntry("url", "backend").line,
 		"history": e.firstEntry("history").firstEntry("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
 	}
 	set.Redis.check(e.firstEntry("redis"))
@@ -76,7 +75,7 @@ func (r *reader) readSet(data []byte) *Set {
 	}
 	r.agedRules(set)
 	r.warnUnusual(set)
-	r.warnOfPolicies(set)
+	r.warnOfPolicies(e, set, defaults)
 	kept := *set // a copy, so that the garbage collector can free f, which contains the texts of the server keys
 	return &kept
 }

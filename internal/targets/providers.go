@@ -2,7 +2,6 @@ package targets
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
@@ -205,43 +204,6 @@ func (r *reader) agedRules(set *Set) {
 			r.fail(t.Line, "targets.%s.lifetime: must be at most %s, half of what %s tokens live: a provider with profile poold and api legacy does not say how old its tokens are; "+
 				"set it, or use api: tasks", t.Name, shortDuration(lifetime/2), t.Identity.Type)
 		}
-	}
-}
-
-// warnOfPolicies warns about policies that have nothing to compare. Targets in the order of their names,
-// and then POST /solve, decide which line a warning names.
-func (r *reader) warnOfPolicies(set *Set) {
-	warned := map[string]bool{}
-	warn := func(line int, key, text string) {
-		if !warned[text] {
-			warned[text] = true
-			r.warn(line, "%s: %s", key, text)
-		}
-	}
-	check := func(line int, key string, policy ProvidersPolicy, types ...captcha.Type) {
-		if policy != ProvidersCheapest && policy != ProvidersBest {
-			return
-		}
-		if len(set.Providers) < 2 {
-			warn(line, key, fmt.Sprintf("%s has no effect, because only one provider can be used: list a second one with a key, or remove the setting", policy))
-			return
-		}
-		for _, t := range types {
-			for _, p := range set.Providers {
-				switch known := p.Price.Known(t); {
-				case !known:
-					warn(p.Line, "providers."+p.Name, fmt.Sprintf("has no price for %s, so the prices of all providers count as equal for the policy %s: set price_per_1000", t, policy))
-				case policy == ProvidersBest && p.Price.For(t) == 0:
-					warn(p.Line, "providers."+p.Name, fmt.Sprintf("has the price 0 for %s, so the prices of all providers count as equal for the policy %s: set price_per_1000, or list the provider first and use ordered", t, policy))
-				}
-			}
-		}
-	}
-	for _, t := range set.Targets {
-		check(t.Line, "targets."+t.Name+".providers_policy", t.ProvidersPolicy, t.Identity.Type)
-	}
-	if set.Solve != nil {
-		check(set.lines["providers_policy"], "providers_policy", set.ProvidersPolicy)
 	}
 }
 

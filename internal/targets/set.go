@@ -11,11 +11,12 @@ import (
 //
 // The struct tags describe the keys (see tags.go). Providers contains only the usable providers.
 // Budget is the overall budget, and its PerHour is 0. Solve is nil if only tokens for the
-// identities of targets may be bought. Targets are sorted by name.
+// identities of targets may be bought. Targets are sorted by name. ProvidersPolicy applies to tokens for
+// other identities than those of targets; each target has its own.
 type Set struct {
 	Server          Server          // the section server
 	Redis           Redis           `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
-	Providers       []Provider      `key:"providers" doc:"The solving services, in the order in which they are tried. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
+	Providers       []Provider      `key:"providers" doc:"The solving services, in the order in which they are tried, unless providers_policy says otherwise. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
 	ProvidersPolicy ProvidersPolicy `key:"providers_policy" words:"ordered cheapest best" default:"ordered" doc:"How an order gets its provider. ordered: the first in the file that is up; cheapest: the lowest price; best: the lowest expected cost per accepted token, as learned from orders, reports and lead times. Also per target."`
 	Budget          Budget          `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
 	Solve           *Solve          `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
@@ -117,16 +118,6 @@ type Redis struct {
 // Embedded reports whether the daemon must run Redis inside its own process.
 func (r Redis) Embedded() bool { return r.URL == "embedded" }
 
-// ProvidersPolicy is how an order gets its provider.
-type ProvidersPolicy string
-
-// The policies.
-const (
-	ProvidersOrdered  ProvidersPolicy = "ordered"  // the first provider in the file that is up
-	ProvidersCheapest ProvidersPolicy = "cheapest" // the lowest price
-	ProvidersBest     ProvidersPolicy = "best"     // the lowest expected cost per accepted token
-)
-
 // API is the protocol of a provider.
 type API string
 
@@ -156,7 +147,7 @@ type Provider struct {
 	CallbackURL   string        `key:"callback_url" as:"callback" default:"" doc:"Where the service reaches this daemon from outside, without /callback. Empty: polling only."`
 	FallbackAfter time.Duration `key:"fallback_after" range:"0s 24h" doc:"Poll a task that had no callback for this long, at least 50ms and below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."`
 	CallbackDelay time.Duration `key:"callback_delay" range:"0s 24h" default:"10s" doc:"Assumed age of a token when its callback first arrives."`
-	Price         Prices        `key:"price_per_1000" doc:"What 1000 solves cost, for the spend figures: one number, or numbers by type. 0 is free. Without a number the price and the spend are unknown."`
+	Price         Prices        `key:"price_per_1000" doc:"What 1000 solves cost, for the spend figures and providers_policy: one number, or numbers by type. 0 is free. Without a number the price and the spend are unknown."`
 
 	Line int // line of the entry in the file
 }
@@ -249,7 +240,7 @@ const (
 // Target is one wanted stock of tokens, or the section defaults. A reload applies all its fields.
 // The stock belongs to the Identity: a new Identity gets a new stock, and a new Name keeps the
 // stock. Targets can be compared with reflect.DeepEqual. Name and Identity are unique, Owner is
-// never "", and Min is 0 if Refill is fixed. Warm is read-only, because targets share it.
+// never "", ProvidersPolicy is never "", and Min is 0 if Refill is fixed. Warm is read-only, because targets share it.
 type Target struct {
 	Name     string           // unique in a Set
 	Identity captcha.Identity `inline:"yes"`
@@ -260,7 +251,7 @@ type Target struct {
 	HitRate  float64          `key:"hit_rate" range:"0.5 0.9999" default:"0.97" doc:"Adaptive: wanted share of requests that find a token."`
 	MaxWaste float64          `key:"max_waste" range:"0.1 1000" default:"3" doc:"Adaptive: how many spare tokens you would spend to save one caller a wait."`
 
-	ProvidersPolicy ProvidersPolicy `key:"providers_policy" words:"ordered cheapest best" doc:"How an order gets its provider. Default: providers_policy of the file."`
+	ProvidersPolicy ProvidersPolicy `key:"providers_policy" words:"ordered cheapest best" doc:"How an order gets its provider. Default: the providers_policy at the top level of the file."`
 
 	IdleAfter time.Duration `key:"idle_after" range:"0s 24h" default:"0s" doc:"After this time without a request nothing is bought; adaptive keeps min. 0s means never."`
 	Warm      []Warm        `key:"warm" max:"20" doc:"Windows in which a minimum of tokens is kept ready. The list of a target replaces the list of the defaults; [] means none."`

@@ -72,6 +72,7 @@ func changedSections(old, set *targets.Set) (names []string) {
 		{"server.body_budget", old.Server.BodyBudget, set.Server.BodyBudget},
 		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
 		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},
+		{"providers_policy", old.ProvidersPolicy, set.ProvidersPolicy},
 		{"budget", old.Budget, set.Budget},
 		{"currency", old.Currency, set.Currency},
 		{"solve", old.Solve, set.Solve},

@@ -45,6 +45,10 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		{file(real("1"), "a"), file(real("2"), "a"), "[sections [providers]]"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), "[]"},
 		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"), "[sections [server.callback_secrets budget]]"},
+		{file("", "a"), file("providers_policy: best\n", "a"), "[changed [a] sections [providers_policy]]"},
+		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "[changed [a]]"},
+		{file("providers_policy: cheapest\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), "[]"},
+		{file("defaults: {providers_policy: best}\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "[sections [providers_policy]]"},
 		{file("", "a"), file("server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"+
 			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[sections [server.keys solve]]"},
 		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},

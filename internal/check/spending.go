@@ -149,7 +149,7 @@ func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, 
 	soonest = time.Duration(math.MaxInt64)
 	for _, p := range set.Providers {
 		first, interval := backend.ProviderConfig(p).Pace(of)
-		if usual == 0 { // poold buys from the first provider that is up
+		if usual == 0 { // the first provider stands for all, because a policy other than ordered chooses while poold runs
 			usual = policy.Params{FirstPoll: first, PollInterval: interval, Usable: usable}.Lead()
 		}
 		if p.CallbackURL != "" {

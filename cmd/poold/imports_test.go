@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	"internal/cli":                 {"internal/captcha", "internal/httpapi", "internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},
 	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/redisdb",
 		"internal/provider", "internal/refill/policy", "internal/status", "internal/targets", "internal/targets/reload"},
-	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi/historyapi", "internal/refill", "internal/refill/policy", "internal/targets", "internal/targets/reload"},
+	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi/historyapi", "internal/refill", "internal/refill/policy", "internal/refill/policy/worth", "internal/targets", "internal/targets/reload"},
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/cli", "internal/compat", "internal/events", "internal/events/conditions", "internal/history",
 		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi", "internal/httpapi/delivery", "internal/httpapi/historyapi", "internal/httpapi/session", "internal/ondemand",
 		"internal/ondemand/dedup", "internal/ondemand/pgclaims", "internal/ondemand/redisclaims", "internal/outcomes", "internal/permits", "internal/pool", "internal/postgres", "internal/provider",
@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 
 // livesIn lists the packages that may import an external library.
 var livesIn = map[string][]string{
-	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax"},
+	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax", "internal/simulate"},
 	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
 	"golang.org/x/time":                   {"internal/httpapi/kernel"},
 	"go.uber.org/goleak":                  {"internal/redisdb/redistest"},

@@ -29,6 +29,7 @@ const (
 	mostWait           = time.Hour
 	mostLength         = 366 * 24 * time.Hour
 	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
+	mostSeeds          = 1000
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
 )
@@ -48,6 +49,8 @@ type simulation struct {
 	seed                          uint64
 	price                         price
 	json, compare                 bool
+	providers                     string // file with scenarios of providers; "" = simulate one target
+	seeds                         int
 	plot                          string
 }
 
@@ -78,8 +81,10 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
+	flags.StringVar(&s.providers, "providers", "", "compare the policies that choose a provider, on the scenarios of a `file` such as docs/scenarios.yaml (default demand poisson:0.2, --refill adaptive --depth 30)")
+	flags.IntVar(&s.seeds, "seeds", 10, "with --providers: number of runs, with the seeds --seed, --seed+1, …")
 	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
-	cli.FilesFor(command, "config", "trace", "plot")
+	cli.FilesFor(command, "config", "trace", "plot", "providers")
 	cli.OneOf(command, "refill", string(targets.RefillFixed), string(targets.RefillAdaptive))
 	return s
 }
@@ -93,11 +98,15 @@ func Command(c *cli.Console) *cobra.Command {
 			"trace, a model, or the arrivals that a running daemon has counted.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare\n" +
-			"  poold simulate --from-history staging-login",
+			"  poold simulate --from-history staging-login\n" +
+			"  poold simulate --providers docs/scenarios.yaml --seeds 2",
 		Args: cli.Words(0),
 	}
 	s := simulationFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		if s.providers != "" {
+			return s.compareProviders(command.Context(), c, command.Flags().Changed)
+		}
 		base, err := s.base(command.Context(), c, command.Flags().Changed)
 		if err != nil {
 			return err

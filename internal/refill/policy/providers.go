@@ -11,14 +11,14 @@ import (
 	"poold/internal/refill/policy/worth"
 )
 
-// SimulatedProvider is a model of a provider whose properties change with the time.
+// SimulatedProvider is a model of a provider that changes with the time.
 type SimulatedProvider struct {
 	Name string
-	At   func(second float64) ProviderTruth // seconds from the start
+	At   func(second float64) ProviderModel // the model at a time, in seconds from the start
 }
 
-// ProviderTruth is the true state of a simulated provider at one time.
-type ProviderTruth struct {
+// ProviderModel is the true state of a simulated provider at one time.
+type ProviderModel struct {
 	Price    float64 // price of one token; negative = unknown
 	Accepted float64 // share of tokens that the site accepts
 	Solves   Solves
@@ -26,19 +26,20 @@ type ProviderTruth struct {
 
 // ProviderSimulation replays a demand, and lets a policy choose the provider of each order.
 type ProviderSimulation struct {
-	Simulation        // Solves is not used
-	Providers         []SimulatedProvider
-	Policy            worth.Policy
-	Fixed             int     // index of the provider of all orders; negative = Policy chooses
-	Reported          float64 // share of tokens on which a caller reports
-	Callers           int     // number of callers that report; at least 1
-	rand              *rand.Rand
-	pending           []observation // ascending
-	estimates         []*worth.Estimate
-	explorer          worth.Explorer
-	explored, ordered int
-	hours             []HourCost
-	shares            []int
+	Simulation // Solves is not used
+	Providers  []SimulatedProvider
+	Policy     worth.Policy
+	Fixed      int     // index of the provider of all orders; negative = Policy chooses
+	Reported   float64 // share of tokens on which a caller reports
+	Callers    int     // number of callers that report
+}
+
+// ProviderResult is the outcome of a ProviderSimulation.
+type ProviderResult struct {
+	Result
+	Hours    []HourCost
+	Orders   []int // by provider
+	Explored int   // orders that tried another provider than the best
 }
 
 // HourCost is the expected cost of the orders of one hour, computed from the true state of the
@@ -59,16 +60,40 @@ func (h HourCost) PerToken() float64 {
 // Add adds the costs of other orders.
 func (h *HourCost) Add(other HourCost) { h.Cost, h.Tokens = h.Cost+other.Cost, h.Tokens+other.Tokens }
 
-// ProviderResult is the outcome of a ProviderSimulation.
-type ProviderResult struct {
-	Result
-	Hours    []HourCost
-	Orders   []int // by provider
-	Explored int   // orders that tried another provider than the best
+// reportDelay is the mean time in seconds from the landing of a token to the caller's report.
+const reportDelay = 20.0
+
+// Run replays the demand. Equal ProviderSimulations have equal results.
+func (s ProviderSimulation) Run(ctx context.Context) (ProviderResult, error) {
+	run := &providerRun{
+		ProviderSimulation: s,
+		random:             rand.New(rand.NewPCG(s.Seed, 1)), //nolint:gosec // G404: a model, and repeatable
+		leads:              map[Solves]*worth.Leads{},
+		result:             ProviderResult{Hours: make([]HourCost, int(math.Ceil(s.Length/3600))), Orders: make([]int, len(s.Providers))},
+	}
+	for _, p := range s.Providers {
+		run.names = append(run.names, p.Name)
+		run.estimates = append(run.estimates, new(worth.Estimate))
+	}
+	var err error
+	run.result.Result, err = s.run(ctx, 0, run.solve)
+	return run.result, err
 }
 
-// observation is something that the daemon notices after an order.
-type observation struct {
+// providerRun is a run of a ProviderSimulation.
+type providerRun struct {
+	ProviderSimulation
+	random    *rand.Rand
+	names     []string
+	estimates []*worth.Estimate
+	explorer  worth.Explorer
+	due       []notice // what the daemon has not noticed yet, ascending
+	leads     map[Solves]*worth.Leads
+	result    ProviderResult
+}
+
+// notice is something that the daemon notices after an order.
+type notice struct {
 	at       float64
 	provider int
 	report   bool // a caller reports on the token; otherwise the order ended
@@ -77,80 +102,66 @@ type observation struct {
 	caller   int
 }
 
-// reportDelay is the mean time in seconds from the landing of a token to the caller's report.
-const reportDelay = 20.0
-
-// Run replays the demand. Equal ProviderSimulations have equal results.
-func (s ProviderSimulation) Run(ctx context.Context) (ProviderResult, error) {
-	s.rand = rand.New(rand.NewPCG(s.Seed, 1)) //nolint:gosec // G404: a model, and repeatable
-	s.estimates = make([]*worth.Estimate, len(s.Providers))
-	for i := range s.estimates {
-		s.estimates[i] = new(worth.Estimate)
-	}
-	s.shares = make([]int, len(s.Providers))
-	s.hours = make([]HourCost, int(math.Ceil(s.Length/3600)))
-	result, err := s.Simulation.run(ctx, 0, s.solve)
-	return ProviderResult{Result: result, Hours: s.hours, Orders: s.shares, Explored: s.explored}, err
-}
-
 // solve chooses the provider of an order, and draws its outcome.
-func (s *ProviderSimulation) solve(r *replay) (lead float64, fails bool) {
+func (s *providerRun) solve(r *replay) (lead float64, fails bool) {
 	second := r.now - r.began
 	s.learn(second)
-	truths := make([]ProviderTruth, len(s.Providers))
+	models := make([]ProviderModel, len(s.Providers))
 	for i, p := range s.Providers {
-		truths[i] = p.At(second)
+		models[i] = p.At(second)
 	}
 	need := worth.Need{MaxWaste: s.Params.MaxWaste}
 	callers := len(r.waiting) > len(r.orders)
 	if !callers {
 		need.Afford = r.state.Lasts(max(0, len(r.tokens)+len(r.orders)-len(r.waiting)) + 1)
 	}
-	i := s.choose(truths, need, callers)
-	s.shares[i]++
-	s.count(second, truths, need, i)
+	i := s.choose(models, need, callers)
+	s.result.Orders[i]++
+	s.count(second, models, need, i)
 
-	truth := truths[i]
-	lead, fails = truth.Solves.Draw(s.rand)
-	s.notice(observation{at: second + lead, provider: i, good: !fails, lead: inSeconds(lead)})
-	if !fails && s.rand.Float64() < s.Reported {
-		s.notice(observation{at: second + lead + reportDelay*s.rand.ExpFloat64(), provider: i, report: true,
-			good: s.rand.Float64() < truth.Accepted, caller: s.rand.IntN(max(1, s.Callers))})
+	model := models[i]
+	lead, fails = model.Solves.Draw(s.random)
+	s.notice(notice{at: second + lead, provider: i, good: !fails, lead: inSeconds(lead)})
+	if !fails && s.random.Float64() < s.Reported {
+		s.notice(notice{
+			at: second + lead + reportDelay*s.random.ExpFloat64(), provider: i, report: true,
+			good: s.random.Float64() < model.Accepted, caller: s.random.IntN(max(1, s.Callers)),
+		})
 	}
 	return lead, fails
 }
 
-// learn adds what was noticed until now to the estimates.
-func (s *ProviderSimulation) learn(second float64) {
+// learn adds the notices until the given time to the estimates.
+func (s *providerRun) learn(second float64) {
 	n := 0
-	for ; n < len(s.pending) && s.pending[n].at <= second; n++ {
-		o := s.pending[n]
+	for ; n < len(s.due) && s.due[n].at <= second; n++ {
+		o := s.due[n]
 		if e := s.estimates[o.provider]; o.report {
 			e.Accepted.Add(strconv.Itoa(o.caller), o.good)
 		} else {
 			e.Ended(o.good, o.lead)
 		}
 	}
-	s.pending = slices.Delete(s.pending, 0, n)
+	s.due = slices.Delete(s.due, 0, n)
 }
 
-func (s *ProviderSimulation) notice(o observation) {
-	i, _ := slices.BinarySearchFunc(s.pending, o.at, func(p observation, at float64) int {
-		if p.at <= at {
+func (s *providerRun) notice(n notice) {
+	i, _ := slices.BinarySearchFunc(s.due, n.at, func(other notice, at float64) int {
+		if other.at <= at {
 			return -1
 		}
 		return 1
 	})
-	s.pending = slices.Insert(s.pending, i, o)
+	s.due = slices.Insert(s.due, i, n)
 }
 
-func (s *ProviderSimulation) choose(truths []ProviderTruth, need worth.Need, callers bool) int {
+func (s *providerRun) choose(models []ProviderModel, need worth.Need, callers bool) int {
 	if s.Fixed >= 0 {
 		return s.Fixed
 	}
-	prices, names := make([]float64, len(truths)), make([]string, len(truths))
-	for i, t := range truths {
-		prices[i], names[i] = t.Price, s.Providers[i].Name
+	prices := make([]float64, len(models))
+	for i, m := range models {
+		prices[i] = m.Price
 	}
 	offers := worth.Compare(s.estimates, prices)
 	best := worth.Choose(s.Policy, offers, need)
@@ -159,9 +170,9 @@ func (s *ProviderSimulation) choose(truths []ProviderTruth, need worth.Need, cal
 	}
 	s.explorer.Ordered(callers)
 	if s.explorer.May(callers, s.Wait > 0) {
-		if i, loss := s.explorer.Next(names, offers, best, need); i >= 0 {
-			s.explorer.Explored(names[i], loss)
-			s.explored++
+		if i, loss := s.explorer.Next(s.names, offers, best, need); i >= 0 {
+			s.explorer.Explored(s.names[i], loss)
+			s.result.Explored++
 			return i
 		}
 	}
@@ -169,25 +180,28 @@ func (s *ProviderSimulation) choose(truths []ProviderTruth, need worth.Need, cal
 }
 
 // count adds the expected cost of an order to its hour.
-func (s *ProviderSimulation) count(second float64, truths []ProviderTruth, need worth.Need, chosen int) {
+func (s *providerRun) count(second float64, models []ProviderModel, need worth.Need, chosen int) {
 	hour := int(second / 3600)
-	if hour >= len(s.hours) {
+	if hour >= len(s.result.Hours) {
 		return
 	}
-	offers := make([]worth.Figures, len(truths))
-	for i, t := range truths {
-		offers[i] = worth.Figures{Price: t.Price, Solved: 1 - t.Solves.Fail, Accepted: t.Accepted, Leads: t.Solves.leads()}
+	offers := make([]worth.Figures, len(models))
+	for i, m := range models {
+		if s.leads[m.Solves] == nil {
+			s.leads[m.Solves] = m.Solves.leads()
+		}
+		offers[i] = worth.Figures{Price: m.Price, Solved: 1 - m.Solves.Fail, Accepted: m.Accepted, Leads: s.leads[m.Solves]}
 	}
 	tokens := offers[chosen].Solved * offers[chosen].Accepted
-	s.hours[hour].Add(HourCost{Cost: worth.Costs(offers, need)[chosen] * tokens, Tokens: tokens})
+	s.result.Hours[hour].Add(HourCost{Cost: worth.Costs(offers, need)[chosen] * tokens, Tokens: tokens})
 }
 
 // leads returns the distribution of the lead times.
 func (p *Solves) leads() *worth.Leads {
-	const n = 50
-	leads := make([]time.Duration, n)
+	const quantiles = 200
+	leads := make([]time.Duration, quantiles)
 	for i := range leads {
-		z := math.Sqrt2 * math.Erfinv(2*(float64(i)+0.5)/n-1)
+		z := math.Sqrt2 * math.Erfinv(2*(float64(i)+0.5)/quantiles-1)
 		leads[i] = inSeconds(min(max(p.Median.Seconds()*math.Exp(p.Sigma*z), p.Least.Seconds()), p.Most.Seconds()))
 	}
 	return worth.LeadsOf(leads)

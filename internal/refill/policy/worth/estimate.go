@@ -35,6 +35,9 @@ func Compare(estimates []*Estimate, prices []float64) []Figures {
 	return list
 }
 
+// forgotten is the weight of a caller's own reports below which the caller is forgotten.
+const forgotten = 0.5
+
 // leastOthers is the least weight of the reports of all other callers for which a caller's reports may
 // be left out.
 const leastOthers = 10
@@ -45,23 +48,32 @@ const leastOthers = 10
 // no report.
 type Reports struct {
 	all     Share
-	without map[string]*Share // by caller: the reports of all other callers
+	callers map[string]*reporter
+}
+
+// reporter is a caller that reports on its tokens.
+type reporter struct {
+	weight float64 // of its reports
+	others Share   // the reports of all other callers
 }
 
 // Add adds a caller's report.
 func (r *Reports) Add(caller string, accepted bool) (changed bool) {
-	if r.without == nil {
-		r.without = map[string]*Share{}
+	if r.callers == nil {
+		r.callers = map[string]*reporter{}
 	}
-	if own := r.without[caller]; own == nil {
-		others := r.all
-		r.without[caller] = &others
+	if r.callers[caller] == nil {
+		r.callers[caller] = &reporter{others: r.all}
 	}
-	for name, others := range r.without {
+	for name, c := range r.callers {
+		c.weight *= keep
 		if name == caller {
-			others.fade()
-		} else {
-			others.Add(accepted)
+			c.weight++
+			c.others.fade()
+			continue
+		}
+		if c.others.Add(accepted); c.weight < forgotten {
+			delete(r.callers, name)
 		}
 	}
 	return r.all.Add(accepted)
@@ -70,9 +82,9 @@ func (r *Reports) Add(caller string, accepted bool) (changed bool) {
 // share returns the share without the caller that lowers it most.
 func (r *Reports) share() *Share {
 	best := &r.all
-	for _, others := range r.without {
-		if others.outcomes >= leastOthers && others.Mean() > best.Mean() {
-			best = others
+	for _, c := range r.callers {
+		if c.others.outcomes >= leastOthers && c.others.Mean() > best.Mean() {
+			best = &c.others
 		}
 	}
 	return best

@@ -73,12 +73,12 @@ func (t *trend) add(deviation, change float64) bool {
 }
 
 func (l *Leads) add(bin int) {
-	keep := math.Exp(-1.0 / leadMemory)
+	fade := math.Exp(-1.0 / leadMemory)
 	for i := range l.weight {
-		l.weight[i] *= keep
+		l.weight[i] *= fade
 	}
 	x := math.Log(middles[bin])
-	l.total, l.logs, l.squares = l.total*keep+1, l.logs*keep+x, l.squares*keep+x*x
+	l.total, l.logs, l.squares = l.total*fade+1, l.logs*fade+x, l.squares*fade+x*x
 	l.weight[bin]++
 }
 

@@ -33,8 +33,8 @@ type change struct {
 // since the change count.
 func (s *Share) Add(success bool) (changed bool) {
 	before := min(max(s.Mean(), leastShare), mostShare)
-	keep := math.Exp(-1.0 / memory)
-	s.outcomes, s.successes = s.outcomes*keep+1, s.successes*keep
+	s.fade()
+	s.outcomes++
 	if success {
 		s.successes++
 	}
@@ -66,12 +66,15 @@ func (c *change) add(from, to float64, success bool) float64 {
 
 // restart keeps only the outcomes since the change.
 func (s *Share) restart(c change) {
-	*s = Share{outcomes: c.outcomes, successes: c.successes}
+	n := min(c.outcomes, memory)
+	*s = Share{outcomes: n, successes: n * c.successes / c.outcomes}
 }
+
+// keep is the factor by which an outcome reduces the weight of the outcomes before it.
+var keep = math.Exp(-1.0 / memory)
 
 // fade reduces the weight of the known outcomes as if another outcome had been added.
 func (s *Share) fade() {
-	keep := math.Exp(-1.0 / memory)
 	s.outcomes, s.successes = s.outcomes*keep, s.successes*keep
 }
 

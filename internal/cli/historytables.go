@@ -53,7 +53,7 @@ func solveTable(r *historyapi.Solve) string {
 	t := &table{}
 	for _, line := range [][2]any{
 		{"order", r.ID}, {"target", r.Target}, {"owner", r.Owner}, {"type", r.Type}, {"sitekey", r.Sitekey}, {"pageurl", r.Pageurl},
-		{"provider", r.Provider}, {"task", r.Task}, {"status", r.Status}, {"how", r.How}, {"code", r.Code}, {"placed", r.PlacedAt},
+		{"provider", r.Provider}, {"choice", r.Choice}, {"task", r.Task}, {"status", r.Status}, {"how", r.How}, {"code", r.Code}, {"placed", r.PlacedAt},
 		{"submitted", r.SubmittedAt}, {"solved", r.SolvedAt}, {"ended", r.EndedAt}, {"seconds", seconds(r.ElapsedMS)}, {"polls", r.Polls},
 		{"by", r.By}, {"price", price(r.Currency, r.Price)},
 	} {

@@ -7,8 +7,8 @@ type Column struct {
 	Field any
 }
 
-// Columns lists the stored fields. Package redisstore stores the columns after "ended" without names, so their order is
-// part of its format.
+// Columns lists the stored fields. Package redisstore stores the columns from "identity" to "price" without names, so
+// their order is part of its format.
 func (r *Record) Columns() []Column {
 	return []Column{
 		{"id", &r.ID}, {"ended", &r.Ended},
@@ -16,7 +16,7 @@ func (r *Record) Columns() []Column {
 		{"sitekey", &r.Sitekey}, {"pageurl", &r.Pageurl}, {"provider", &r.Provider}, {"task", &r.Task},
 		{"how", (*string)(&r.How)}, {"code", &r.Code},
 		{"placed", &r.Placed}, {"submitted", &r.Submitted}, {"solved", &r.Solved},
-		{"polls", &r.Polls}, {"callback", &r.Callback}, {"price", &r.Price},
+		{"polls", &r.Polls}, {"callback", &r.Callback}, {"price", &r.Price}, {"choice", &r.Choice},
 	}
 }
 

@@ -17,6 +17,7 @@ type Record struct {
 	Sitekey  string // "" = the type has no site key; for example, pictures have none
 	Pageurl  string // "" = the type has no page
 	Provider string // the last provider of the order
+	Choice   string // how the provider was chosen, see purchase.Choice; "" = unknown
 	Task     string // the provider's task id; "" = unknown
 	How      How
 	Code     string // the provider's error code; "" = none

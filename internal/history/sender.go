@@ -240,7 +240,7 @@ func recordOf(o pool.EndedOrder) Record {
 	r := Record{
 		ID: o.String(), Identity: o.Identity, Target: o.Facts.Target, Owner: o.Facts.Owner,
 		Type: wanted.Type, Sitekey: wanted.Site(), Pageurl: wanted.Pageurl,
-		Provider: cmp.Or(o.Provider, o.Facts.Provider), Task: o.Task, How: How(o.How), Code: o.Code,
+		Provider: cmp.Or(o.Provider, o.Facts.Provider), Choice: o.Facts.Choice, Task: o.Task, How: How(o.How), Code: o.Code,
 		Placed: o.Placed, Submitted: o.Submitted, Solved: o.Solved, Ended: o.Ended,
 		Polls: o.Polls, Callback: o.Callback, Price: o.Price,
 	}

@@ -25,7 +25,9 @@ type Facts struct {
 	Called     bool  `json:"called,omitempty"` // whether the submit had a callback address
 	DelayMS    int64 `json:"callback_delay_ms"`
 	TimeoutMS  int64 `json:"timeout_ms"`
-	Unpriced   bool  `json:"unpriced,omitempty"` // stored form only: whether the price is PriceUnknown
+	// Choice says how the provider was chosen (see purchase.Choice). Older versions of poold omit it.
+	Choice   string `json:"choice,omitempty"`
+	Unpriced bool   `json:"unpriced,omitempty"` // stored form only: whether the price is PriceUnknown
 }
 
 // encode returns the stored form of an order's facts. If the argument price is PriceUnknown, the

@@ -36,6 +36,7 @@ type Order struct {
 	account     *account      // account at which to submit and poll
 	provider    string        // name of the provider when the order was placed; the permit is under this name
 	accountID   string        // id of the account when the order was placed
+	choice      Choice        // how the provider was chosen
 	timeout     time.Duration // time-out of the provider when the order was placed
 	booked      []pool.Budget // shared budgets in which the order may have a reservation
 	refusals    int           // consecutive submits that the provider had refused when the order was placed
@@ -83,7 +84,7 @@ func readOrder(r pool.Record) (*Order, error) {
 	}
 	f, submitted := r.Facts, r.Placed.Add(r.Unsolved)
 	return &Order{
-		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
+		Ref: r.Ref, provider: f.Provider, accountID: f.Account, choice: Choice(f.Choice),
 		timeout: milliseconds(f.TimeoutMS), hasCallback: f.Called, delay: milliseconds(f.DelayMS), price: r.Price,
 		spec: Spec{
 			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.Identity,
@@ -105,6 +106,6 @@ func (o *Order) facts() pool.Facts {
 	return pool.Facts{
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,
 		LifetimeMS: o.spec.Lifetime.Milliseconds(), MarginMS: o.spec.Margin.Milliseconds(),
-		Called: o.hasCallback, DelayMS: o.delay.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
+		Called: o.hasCallback, DelayMS: o.delay.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(), Choice: string(o.choice),
 	}
 }

@@ -153,7 +153,7 @@ func billionths(price float64) int64 {
 func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
-		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), accountID: terms.id,
+		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), accountID: terms.id, choice: slot.choice,
 		timeout: slot.account.Timeout(), deadline: time.Now().Add(longestFlight(slot.account)),
 		delay: terms.callbacks.Delay, price: billionths(terms.price(spec.Identity.Type)),
 	}

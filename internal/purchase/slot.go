@@ -47,14 +47,14 @@ func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.slotsUsed++
-	return &Slot{accounts: as, account: a}
+	return &Slot{accounts: as, account: a, choice: Ordered}
 }
 
 // Slot is the right to have one order in flight at a provider. Freeing the zero value is a no-op.
 type Slot struct {
 	accounts *accounts
 	account  *account
-	choice   Choice
+	choice   Choice // how the account was chosen
 	used     func() // called when the order gets its permit; may be nil
 	placed   func() // called when the order was placed; may be nil
 	freed    bool   // guarded by accounts.mu

@@ -42,7 +42,7 @@ func siteKey(sitekey string) string { return prefixedKey(sitePrefix, sitekey, mo
 type item map[string]types.AttributeValue
 
 // endAttributes lists the attributes of a record that an order in flight does not have.
-var endAttributes = []string{"ended_at", "solved_at", "how", "code", "polls", "callback", "price"}
+var endAttributes = []string{"ended_at", "solved_at", "how", "code", "polls", "callback", "price", "choice"}
 
 // activeItem returns the item of an order in flight, without its key.
 func activeItem(r history.Record) item {

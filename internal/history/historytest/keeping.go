@@ -42,6 +42,7 @@ func testRecordsComeBackWhole(t *testing.T, open Open) {
 	}))
 	w.write(t, record(at, func(r *history.Record) {
 		r.Pageurl, r.Code = "https://example.com/"+strings.Repeat("ä%2F?&", 600), strings.Repeat("ERROR_", 600)
+		r.Choice = "best"
 		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float64 has in the default format
 		r.Placed, r.Submitted, r.Solved = at.Add(-24*time.Hour), at.Add(-time.Hour), at.Add(-time.Millisecond)
 	}))

@@ -3,10 +3,12 @@ package redisstore
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/history"
 )
 
@@ -35,6 +37,32 @@ func add(counts []history.Count, name string, n int64) {
 			*c.N += n
 		}
 	}
+}
+
+// recordColumns returns the columns of a record in Redis. Older versions of poold accept only this number
+// of columns, so the column of the identity also contains the choice, after a space. Older versions read
+// the identity from the record's ID, so they never use this column. The argument first is the field of this column.
+func recordColumns(r *history.Record, first *string) []history.Column {
+	columns := slices.DeleteFunc(r.Columns()[2:], func(c history.Column) bool { return c.Name == "choice" })
+	columns[0].Field = first
+	return columns
+}
+
+// encodeRecord returns a record as text, without its ID and the time of its end.
+func encodeRecord(r history.Record) string {
+	first := string(r.Identity)
+	if r.Choice != "" {
+		first += " " + r.Choice
+	}
+	return encode(recordColumns(&r, &first))
+}
+
+func decodeRecord(l line) (history.Record, error) {
+	r, first := history.Record{ID: l.id, Ended: l.at}, ""
+	err := decode(l.text, recordColumns(&r, &first))
+	identity, choice, _ := strings.Cut(first, " ")
+	r.Identity, r.Choice = captcha.ID(identity), choice
+	return r, err
 }
 
 // encode returns the columns of a record or of an entry as text. Times are in Unix ms, 0 for the zero time.

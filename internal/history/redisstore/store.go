@@ -64,7 +64,7 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 			task, alias = r.Task, r.ID
 		}
 		keys = append(keys, k.mark+r.ID, k.site+site, k.status+string(r.Status()), k.day+dateOf(r.Ended), k.alias+hashed(task))
-		args = append(args, ended, r.ID+"|"+encode(r.Columns()[2:]), site+"|"+ended, alias)
+		args = append(args, ended, r.ID+"|"+encodeRecord(r), site+"|"+ended, alias)
 		f := r.Figures()
 		args = appendFigures(args, f.Counts(), []string{"type", string(r.Type)}, []string{"target", r.Target, r.Owner})
 	}
@@ -93,12 +93,6 @@ func (s *Store) page(ctx context.Context, key string, q history.Query) (history.
 	}
 	records, more, err := selectItems(lines, q, decodeRecord, func(r history.Record) string { return r.Target })
 	return history.Page{Records: records, More: more}, err
-}
-
-func decodeRecord(l line) (history.Record, error) {
-	r := history.Record{ID: l.id, Ended: l.at}
-	err := decode(l.text, r.Columns()[2:])
-	return r, err
 }
 
 // laterStart returns the later of two times. The first is the argument `from`. The second is the

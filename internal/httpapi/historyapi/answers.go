@@ -65,6 +65,8 @@ type Record struct {
 	Polls       int          `json:"polls"`      // polls by the replica that ended the order
 	By          string       `json:"by"`         // poll | callback: the event that ended the order; "" = neither
 	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
+	// Choice says how the provider was chosen, see purchase.Choice; absent = unknown.
+	Choice string `json:"choice,omitempty"`
 }
 
 // Solve is the response of GET /history/solve.
@@ -179,7 +181,7 @@ func historyRecord(r *history.Record) Record {
 		},
 		How: string(r.How), Code: r.Code, PlacedAt: kernel.Stamp(r.Placed), SubmittedAt: kernel.Stamp(r.Submitted),
 		SolvedAt: kernel.Stamp(r.Solved), EndedAt: kernel.Stamp(r.Ended), ElapsedMS: r.Elapsed().Milliseconds(), Polls: r.Polls, By: by,
-		Price: costOf(r),
+		Price: costOf(r), Choice: r.Choice,
 	}
 }
 
@@ -274,7 +276,8 @@ func columns(record reflect.Type) (names []string) {
 		if field := record.Field(i); field.Anonymous {
 			names = append(names, columns(field.Type)...)
 		} else {
-			names = append(names, field.Tag.Get("json"))
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			names = append(names, name)
 		}
 	}
 	return names

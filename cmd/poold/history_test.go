@@ -21,7 +21,7 @@ import (
 // text from the provider.
 const someRecords = `{"records":[
  {"id":"O1.0123","target":"login","owner":"qa","type":"turnstile","sitekey":"k","pageurl":"https://example.com/","provider":"service","task":"t1","status":"solved","how":"solved","code":"",
-  "placed_at":"2026-01-02T03:04:05.000Z","submitted_at":"2026-01-02T03:04:05.100Z","solved_at":"2026-01-02T03:04:20.000Z","ended_at":"2026-01-02T03:04:23.350Z","elapsed_ms":18250,"polls":3,"by":"poll","price":0.00299},
+  "placed_at":"2026-01-02T03:04:05.000Z","submitted_at":"2026-01-02T03:04:05.100Z","solved_at":"2026-01-02T03:04:20.000Z","ended_at":"2026-01-02T03:04:23.350Z","elapsed_ms":18250,"polls":3,"by":"poll","price":0.00299,"choice":"explore"},
  {"id":"O2.0123","target":"/solve","type":"image","provider":"service","task":"","status":"error","how":"refused","code":"ERROR_\u001b[2J","ended_at":"2026-01-02T03:04:06.000Z"}],
  "next":"CUR"}`
 
@@ -71,7 +71,7 @@ func TestHistoryCommand(t *testing.T) {
 		}, ""},
 		{"day", 200, `{"date":"2026-01-03","types":null,"targets":[]}`, 0, "/history/day/" + today, []string{"no known order ended on 2026-01-03 (UTC)\n"}, "TARGET"},
 		{"solve O1.0123", 200, strings.TrimSuffix(strings.SplitN(someRecords, "[\n ", 2)[1], ",\n {"+strings.SplitN(someRecords, ",\n {", 2)[1]), 0, "/history/solve/O1.0123", []string{
-			"order      O1.0123\n", "sitekey    k\n", "code       -\n", "ended      2026-01-02T03:04:23.350Z\n", "seconds    18.2\n", "price      0.00299\n",
+			"order      O1.0123\n", "sitekey    k\n", "choice     explore\n", "code       -\n", "ended      2026-01-02T03:04:23.350Z\n", "seconds    18.2\n", "price      0.00299\n",
 		}, ""},
 		{"usage --by owner --since 7d --per-day", 200, usage, 0, "/history/usage?by=owner&from=" + weekAgo + "&per=day", []string{
 			"DATE        TARGET  OWNER   ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT  HANDED OUT  EXPIRED\n",

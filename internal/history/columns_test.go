@@ -42,7 +42,7 @@ func TestColumnsStay(t *testing.T) {
 	for what, c := range map[string]struct{ columns, want []string }{
 		"a record": {names(new(history.Record).Columns()), []string{
 			"id", "ended", "identity", "target", "owner", "type", "sitekey", "pageurl", "provider", "task", "how", "code",
-			"placed", "submitted", "solved", "polls", "callback", "price",
+			"placed", "submitted", "solved", "polls", "callback", "price", "choice",
 		}},
 		"an entry": {names(new(history.Entry).Columns()), []string{"id", "at", "key", "action", "target", "token", "source", "image", "price"}},
 	} {

@@ -18,13 +18,13 @@ func TestRecordHasFactsAndEnd(t *testing.T) {
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 	end := pool.EndedOrder{
 		Ref: pool.Ref{Identity: identity.ID(), Order: "order"}, How: pool.EndSolved, Code: "CODE", Provider: "second", Task: "task",
-		Polls: 3, Callback: true, Price: 7, Facts: pool.Facts{Target: "login", Owner: "qa", Provider: "first", Identity: identity},
+		Polls: 3, Callback: true, Price: 7, Facts: pool.Facts{Target: "login", Owner: "qa", Provider: "first", Choice: "best", Identity: identity},
 		Placed: placed, Submitted: placed.Add(1 * time.Second), Solved: placed.Add(2 * time.Second), Ended: placed.Add(4 * time.Second),
 	}
 	record := history.Record{
 		ID: "order." + string(identity.ID()), Identity: identity.ID(), Target: "login", Owner: "qa",
 		Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/",
-		Provider: "second", Task: "task", How: history.Solved, Code: "CODE",
+		Provider: "second", Choice: "best", Task: "task", How: history.Solved, Code: "CODE",
 		Placed: placed, Submitted: placed.Add(1 * time.Second), Solved: placed.Add(2 * time.Second), Ended: placed.Add(4 * time.Second),
 		Polls: 3, Callback: true, Price: 7,
 	}
@@ -34,6 +34,7 @@ func TestRecordHasFactsAndEnd(t *testing.T) {
 	}{
 		"solved":                   {func(*pool.EndedOrder) {}, func(*history.Record) {}},
 		"no other provider":        {func(o *pool.EndedOrder) { o.Provider = "" }, func(r *history.Record) { r.Provider = "first" }},
+		"no choice":                {func(o *pool.EndedOrder) { o.Facts.Choice = "" }, func(r *history.Record) { r.Choice = "" }},
 		"discarded":                {func(o *pool.EndedOrder) { o.How = pool.EndDiscarded }, func(r *history.Record) { r.How = history.Discarded }},
 		"lost":                     {func(o *pool.EndedOrder) { o.How = pool.EndLost }, func(r *history.Record) { r.How = history.Lost }},
 		"lost without a code":      {func(o *pool.EndedOrder) { o.How, o.Code = pool.EndLost, "" }, func(r *history.Record) { r.How, r.Code = history.Lost, "TIMEOUT" }},

@@ -166,7 +166,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, NearMisses: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
-		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events,
+		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events, Outcomes: noOutcomes{},
 	})
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup

@@ -37,7 +37,7 @@ func solvedRecord(n int, target string, later time.Duration) history.Record {
 		ID: ofOrder(n).String(), Identity: ofOrder(n).Identity, Target: target, Owner: "qa@example.com", Type: captcha.RecaptchaV2,
 		Sitekey: "6Le", Pageurl: "https://" + target + ".example.com/", Provider: "solver", Task: fmt.Sprint("t-", n), How: history.Solved,
 		Placed: ended.Add(-20 * time.Second), Submitted: ended.Add(-18250 * time.Millisecond), Ended: ended, Solved: ended.Add(-5 * time.Second),
-		Polls: 3, Price: 2_990_000,
+		Polls: 3, Price: 2_990_000, Choice: "cheapest",
 	}
 }
 
@@ -81,19 +81,20 @@ func TestSolveShowsEachEnd(t *testing.T) {
 	called.ID, called.Callback, called.Polls = ofOrder(2).String(), true, 0
 	refused.ID, refused.How, refused.Code, refused.Task, refused.Polls = ofOrder(3).String(), history.Refused, "ERROR_WRONG_SITEKEY", "", 0
 	lost.ID, lost.How, lost.Task, lost.Polls, lost.Submitted, lost.Solved = ofOrder(4).String(), history.Lost, "", 0, time.Time{}, time.Time{}
+	lost.Choice = "" // an older version placed the order
 	failed.ID, failed.How, failed.Code, failed.Solved = ofOrder(5).String(), history.Failed, "ERROR_CAPTCHA_UNSOLVABLE", time.Time{}
 	d.writeRecords(t, solved, called, refused, lost, failed)
 
 	const about = `"target":"checkout","owner":"qa@example.com","type":"recaptcha_v2","sitekey":"6Le","pageurl":"https://checkout.example.com/","provider":"solver",`
 	const times = `"placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"2026-01-02T03:03:47.428Z","solved_at":"2026-01-02T03:04:00.678Z","ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":18250,`
 	for n, want := range []string{
-		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":3,"by":"poll","price":0.00299}`,
-		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":0,"by":"callback","price":0.00299}`,
-		about + `"task":"","status":"error","how":"refused","code":"ERROR_WRONG_SITEKEY",` + times + `"polls":0,"by":"","price":0}`,
+		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":3,"by":"poll","price":0.00299,"choice":"cheapest"}`,
+		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":0,"by":"callback","price":0.00299,"choice":"cheapest"}`,
+		about + `"task":"","status":"error","how":"refused","code":"ERROR_WRONG_SITEKEY",` + times + `"polls":0,"by":"","price":0,"choice":"cheapest"}`,
 		about + `"task":"","status":"error","how":"lost","code":"","placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"","solved_at":"",` +
 			`"ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":0,"polls":0,"by":"","price":0.00299}`,
 		about + `"task":"t-1","status":"error","how":"failed","code":"ERROR_CAPTCHA_UNSOLVABLE",` +
-			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0}`,
+			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0,"choice":"cheapest"}`,
 	} {
 		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n+1).String())
 		if got := `{"id":"` + ofOrder(n+1).String() + `",` + want + "\n"; a.status != 200 || a.body != got {
@@ -392,8 +393,8 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	d.buyer.underWay = []purchase.OrderInFlight{{Order: ofOrder(7), Identity: captcha.Identity{Sitekey: "-k"}, State: pool.Bought, Placed: day}}
 	_, rows := d.csvRows(t, "/history/solve/"+r.ID)
 	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
-		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299"}; len(rows) != 2 ||
-		!slices.Equal(rows[0], keysOf(t, historyapi.Record{})) || !slices.Equal(rows[1], want) {
+		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299", "cheapest"}; len(rows) != 2 ||
+		!slices.Equal(rows[0], keysOf(t, historyapi.Record{Choice: "cheapest"})) || !slices.Equal(rows[1], want) {
 		t.Errorf("%q", rows)
 	}
 	_, rows = d.csvRows(t, "/history/site/"+url.PathEscape(formula.Sitekey))

@@ -206,7 +206,7 @@ func TestEveryMethodIsCalled(t *testing.T) {
 	for _, part := range []any{s.Tokens, s.Orders, s.Controls, s.Guests, s.Replicas, s.Endings} {
 		of := reflect.TypeOf(part)
 		for i := range of.NumMethod() {
-			if name := of.Elem().Name() + "." + of.Method(i).Name; calls[name] == nil && name != "Tokens.Return" {
+			if name := of.Elem().Name() + "." + of.Method(i).Name; calls[name] == nil && name != "Tokens.Return" && name != "Tokens.Patience" { // neither calls Redis
 				t.Errorf("calls lacks %s", name)
 			}
 		}

@@ -54,6 +54,8 @@ func TestStoredFacts(t *testing.T) {
 		Target: "login", Owner: "qa@example.com", Provider: "one", Account: "abc", Identity: wanted,
 		LifetimeMS: 120000, MarginMS: 40000, Called: true, DelayMS: 10000, TimeoutMS: 180000,
 	}
+	chosen := full
+	chosen.Choice = "cheapest"
 	for _, c := range []struct {
 		facts Facts
 		price int64
@@ -62,6 +64,10 @@ func TestStoredFacts(t *testing.T) {
 		{full, 7, `{"target":"login","owner":"qa@example.com","provider":"one","account":"abc",` +
 			`"identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,` +
 			`"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`},
+		{chosen, PriceUnknown, `{"target":"login","owner":"qa@example.com","provider":"one","account":"abc",` +
+			`"identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,` +
+			`"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000,` +
+			`"choice":"cheapest","unpriced":true}`},
 		{Facts{Provider: "one", Identity: captcha.Identity{Type: captcha.Turnstile}}, PriceUnknown, `{"target":"","provider":"one",` +
 			`"type":"turnstile","lifetime_ms":0,"margin_ms":0,"callback_delay_ms":0,"timeout_ms":0,"unpriced":true}`},
 	} {

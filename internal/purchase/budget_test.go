@@ -231,7 +231,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 			if placed.Price != want || placed.PerHour != 11 || placed.PerDay != 222 {
 				t.Errorf("price %g: placed %+v, want %d", price, placed, want)
 			}
-			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`
+			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000,"choice":"ordered"}`
 			facts := text
 			if price < 0 { // a negative price is unknown
 				facts = strings.TrimSuffix(text, "}") + `,"unpriced":true}`
@@ -240,7 +240,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 				t.Errorf("facts %s, want %s", stored, facts)
 			}
 			again, err := readOrder(s.stock.record(o.Ref))
-			if err != nil || again.price != want {
+			if err != nil || again.price != want || again.choice != Ordered {
 				t.Errorf("price %g: read again as %+v, %v", price, again, err)
 			}
 		}

@@ -220,7 +220,7 @@ func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 		Target: "login", ID: r.Identity, Identity: captcha.Identity{Type: captcha.Turnstile, Enterprise: true},
 		Margin: 40 * time.Second, Lifetime: 300 * time.Second,
 	}
-	if !reflect.DeepEqual(o.spec, want) || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.hasCallback || o.delay != 10*time.Second || o.price != 7 {
+	if !reflect.DeepEqual(o.spec, want) || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.hasCallback || o.delay != 10*time.Second || o.price != 7 || o.choice != "" {
 		t.Errorf("read as %+v of %+v", o.spec, o)
 	}
 	r.State = 'x'

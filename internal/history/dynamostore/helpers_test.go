@@ -92,7 +92,7 @@ func record(ended time.Time, n int, changes ...func(*history.Record)) history.Re
 	r := history.Record{
 		Identity: captcha.ID(fmt.Sprintf("%032x", n)), Target: fmt.Sprint("target-", n%40), Owner: "qa@example.com",
 		Type: captcha.Types()[n%4], Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://staging.example.com/login",
-		Provider: "captchaai", Task: fmt.Sprint(74327409378 + n), How: hows[n%len(hows)],
+		Provider: "captchaai", Choice: "cheapest", Task: fmt.Sprint(74327409378 + n), How: hows[n%len(hows)],
 		Placed: ended.Add(-20345 * time.Millisecond), Submitted: ended.Add(-20123 * time.Millisecond), Ended: ended,
 		Solved: ended.Add(-5 * time.Second), Polls: 3, Price: 2_990_000,
 	}

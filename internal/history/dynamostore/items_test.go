@@ -88,7 +88,7 @@ func TestAttributes(t *testing.T) {
 		"PK": "SOLVE#" + r.ID, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": r.Ended.Format(timestamp) + "#" + r.ID,
 		"captcha_type": "recaptcha_v2", "sitekey": r.Sitekey, "pageurl": r.Pageurl, "status": "solved", "how": "solved",
 		"submitted_at": r.Submitted.Format(timestamp), "solved_at": r.Solved.Format(timestamp), "ended_at": r.Ended.Format(timestamp),
-		"project": r.Owner, "target": r.Target, "provider": r.Provider, "task": r.Task,
+		"project": r.Owner, "target": r.Target, "provider": r.Provider, "task": r.Task, "choice": "cheapest",
 	} {
 		if got.text(name) != want {
 			t.Errorf("%s is %q, want %q", name, got.text(name), want)
@@ -115,7 +115,7 @@ func TestAttributes(t *testing.T) {
 	}
 	delete(of[0], "PK")
 	delete(of[0], "SK")
-	if !slices.Equal(slices.Sorted(maps.Keys(of[0])), slices.Sorted(maps.Keys(copied))) || of[0]["GSI1PK"] != nil || len(of[0]) != 18 {
+	if !slices.Equal(slices.Sorted(maps.Keys(of[0])), slices.Sorted(maps.Keys(copied))) || of[0]["GSI1PK"] != nil || len(of[0]) != 19 {
 		t.Errorf("the item of the site: %v", of[0])
 	}
 	if got := solve(t, s, refused.ID); got["task"] != nil || got["sitekey"] != nil || got["submitted_at"] != nil || got.number("elapsed_ms") != 0 ||
@@ -284,7 +284,7 @@ func TestActiveOrders(t *testing.T) {
 	if len(found) != 60 {
 		t.Fatalf("%d are active, want 60", len(found))
 	}
-	if i := found[0]; i.number("ttl") != submitted.Add(10*time.Minute).Unix() || i["elapsed_ms"] != nil || i["how"] != nil || i.text("target") == "" {
+	if i := found[0]; i.number("ttl") != submitted.Add(10*time.Minute).Unix() || i["elapsed_ms"] != nil || i["how"] != nil || i["choice"] != nil || i.text("target") == "" {
 		t.Errorf("an active order: %v", i)
 	}
 	if err := s.RemoveActive(t.Context(), append(ids[:59:59], "never there")); err != nil {

@@ -170,6 +170,7 @@ func (s *drawn) record(order string, age time.Duration) history.Record {
 	return record(s.drawPast(age), withEnd(pick(s, hows...)), withID(order), func(r *history.Record) {
 		r.Sitekey, r.Target, r.Owner = pick(s, storySites...), pick(s, storyTargets...), pick(s, "a@example.com", "b@example.com")
 		r.Type, r.Task = pick(s, captcha.RecaptchaV2, captcha.Turnstile), "task of "+order
+		r.Choice = pick(s, "", "ordered", "cheapest", "best", "explore", "probe")
 		if r.Costs() {
 			r.Price = s.random.Int64N(1<<40) - 1
 		}

@@ -37,18 +37,17 @@ func testRecordsComeBackWhole(t *testing.T, open Open) {
 		w.write(t, record(at, withEnd(how)))
 	}
 	w.write(t, record(at, func(r *history.Record) {
-		r.Type, r.Sitekey, r.Pageurl, r.Task, r.Code, r.Provider, r.Owner = captcha.Image, "", "", "", "", "", ""
+		r.Type, r.Sitekey, r.Pageurl, r.Task, r.Code, r.Provider, r.Owner, r.Choice = captcha.Image, "", "", "", "", "", "", ""
 		r.Submitted, r.Solved, r.Polls, r.Price = time.Time{}, time.Time{}, 0, 0
 	}))
 	w.write(t, record(at, func(r *history.Record) {
-		r.Pageurl, r.Code = "https://example.com/"+strings.Repeat("ä%2F?&", 600), strings.Repeat("ERROR_", 600)
-		r.Choice = "best"
+		r.Pageurl, r.Code, r.Choice = "https://example.com/"+strings.Repeat("ä%2F?&", 600), strings.Repeat("ERROR_", 600), strings.Repeat("choice ", 600)
 		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float64 has in the default format
 		r.Placed, r.Submitted, r.Solved = at.Add(-24*time.Hour), at.Add(-time.Hour), at.Add(-time.Millisecond)
 	}))
 	for _, text := range hostile {
 		w.write(t, record(at, func(r *history.Record) {
-			r.Sitekey, r.Pageurl, r.Owner, r.Task, r.Code, r.Provider = text, text, text, text, text, text
+			r.Sitekey, r.Pageurl, r.Owner, r.Task, r.Code, r.Provider, r.Choice = text, text, text, text, text, text, text
 		}))
 	}
 	w.compareAll(t)

@@ -21,7 +21,7 @@ func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	r := history.Record{
 		Target: "target-" + strings.ToLower(rand.Text()), Owner: "owner@example.com",
 		Type: captcha.RecaptchaV2, Sitekey: rand.Text(), Pageurl: "https://staging.example.com/login",
-		Provider: "provider", Task: "74327409378", How: history.Solved,
+		Provider: "provider", Choice: "ordered", Task: "74327409378", How: history.Solved,
 		Placed: ended.Add(-20_345 * time.Millisecond), Submitted: ended.Add(-20_123 * time.Millisecond), Ended: ended,
 		Solved: ended.Add(-5 * time.Second), Polls: 3, Price: 2_990_000,
 	}

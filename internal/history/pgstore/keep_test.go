@@ -18,7 +18,7 @@ func record(id string, ended time.Time) history.Record {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site"}.ID()
 	return history.Record{
 		ID: id + "." + string(identity), Identity: identity, Target: "target", Owner: "owner@example.com", Type: captcha.Turnstile,
-		Sitekey: "site", Pageurl: "https://example.com", Provider: "provider", Task: "task", How: history.Solved,
+		Sitekey: "site", Pageurl: "https://example.com", Provider: "provider", Choice: "cheapest", Task: "task", How: history.Solved,
 		Placed: ended.Add(-30 * time.Second), Submitted: ended.Add(-20 * time.Second), Ended: ended, Polls: 2, Price: 1000,
 	}
 }
@@ -216,7 +216,7 @@ func testInvalidTexts(t *testing.T, server *postgrestest.Server) {
 	for _, text := range []string{"\x00", "a\x00b", "\xff", "\xc3", "\xff\xfe", long, long + "é", "ä" + long} {
 		bad := record("bad"+text, time.Now())
 		bad.Identity, bad.Target, bad.Owner, bad.Type = captcha.ID(text), text, text, captcha.Type(text)
-		bad.Sitekey, bad.Pageurl, bad.Provider, bad.Task, bad.How, bad.Code = text, text, text, text, history.How(text), text
+		bad.Sitekey, bad.Pageurl, bad.Provider, bad.Task, bad.How, bad.Code, bad.Choice = text, text, text, text, history.How(text), text, text
 		again := bad
 		again.ID, again.Owner = "again"+bad.ID, text+"\xff"
 		mustWrite(t, s, bad, good, again)

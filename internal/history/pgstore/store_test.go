@@ -151,6 +151,7 @@ func TestOnAServer(t *testing.T) {
 		"AnotherLanguage": testAnotherLanguage,
 		"Indexes":         testIndexes,
 		"ExpiredRecords":  testExpiredRecords,
+		"OlderVersions":   testRecordsOfOlderVersions,
 		"ExpiredEntries":  testExpiredEntries,
 		"Connections":     testBrokenConnections,
 		"Outages":         testOutages,

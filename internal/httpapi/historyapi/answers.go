@@ -65,8 +65,7 @@ type Record struct {
 	Polls       int          `json:"polls"`      // polls by the replica that ended the order
 	By          string       `json:"by"`         // poll | callback: the event that ended the order; "" = neither
 	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
-	// Choice says how the provider was chosen, see purchase.Choice; absent = unknown.
-	Choice string `json:"choice,omitempty"`
+	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Choice; "" = unknown
 }
 
 // Solve is the response of GET /history/solve.
@@ -276,8 +275,7 @@ func columns(record reflect.Type) (names []string) {
 		if field := record.Field(i); field.Anonymous {
 			names = append(names, columns(field.Type)...)
 		} else {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			names = append(names, name)
+			names = append(names, field.Tag.Get("json"))
 		}
 	}
 	return names

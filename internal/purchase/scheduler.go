@@ -244,11 +244,11 @@ func (q *scheduler) nextLocked() (g grant) {
 	if q.granted%fairTurn == fairTurn-1 {
 		by = bySince
 	}
-	tried := 0
+	tried, r := 0, (*Request)(nil)
 	defer func() {
 		if cause := recover(); cause != nil {
 			panics.Log(q.accounts.log, "panic in a provider", cause)
-			g = grant{request: q.firstLocked(by), err: panics.ErrFault}
+			g = grant{request: cmp.Or(r, q.firstLocked(by)), err: panics.ErrFault}
 		}
 	}()
 	at := time.Now()
@@ -259,7 +259,7 @@ func (q *scheduler) nextLocked() (g grant) {
 	g = grant{wait: recheckEvery, changed: changed}
 	full := false // no provider is free for the policy worth.Ordered
 	for e := range q.waiting.Sorted(by) {
-		r := e.Value
+		r = e.Value
 		ordered := q.chooser == nil || r.bid.Policy != worth.Cheapest && r.bid.Policy != worth.Best
 		if tried++; tried > lookAhead {
 			return g

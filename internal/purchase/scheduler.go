@@ -106,10 +106,7 @@ func (r *Request) Withdraw() bool {
 	}
 	q.waiting.Remove(&r.entry)
 	if q.waiting.Len() == 0 {
-		select {
-		case q.emptied <- struct{}{}:
-		default:
-		}
+		q.wakeLocked()
 	}
 	return true
 }
@@ -125,7 +122,7 @@ const (
 type scheduler struct {
 	accounts *accounts
 	chooser  Chooser       // nil = every order goes to the first provider that is up
-	emptied  chan struct{} // wakes the goroutine of the scheduler after the last request was withdrawn
+	wake     chan struct{} // wakes the goroutine of the scheduler
 
 	mu      sync.Mutex
 	running bool // the goroutine of the scheduler is running
@@ -138,7 +135,7 @@ type scheduler struct {
 
 func newScheduler(as *accounts) *scheduler {
 	return &scheduler{
-		accounts: as, emptied: make(chan struct{}, 1), served: map[string]time.Time{},
+		accounts: as, wake: make(chan struct{}, 1), served: map[string]time.Time{},
 		waiting: queue.New(
 			func(a, b *Request) bool { return a.before(b, false) },
 			func(a, b *Request) bool { return a.before(b, true) },
@@ -157,8 +154,17 @@ func (q *scheduler) request(bid Bid, onSlot func(*Slot, error)) *Request {
 	if !q.running {
 		q.running = true
 		go q.run()
+	} else if q.chooser != nil { // the pending requests may wait for another provider than this one
+		q.wakeLocked()
 	}
 	return r
+}
+
+func (q *scheduler) wakeLocked() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // a wake-up is already pending
+	}
 }
 
 // admit waits for a slot, see Buyer.Admit.
@@ -195,7 +201,7 @@ func (q *scheduler) run() {
 		timer := time.NewTimer(wait)
 		select {
 		case <-changed:
-		case <-q.emptied:
+		case <-q.wake:
 		case <-timer.C:
 		}
 		timer.Stop()

@@ -19,6 +19,9 @@ const (
 	shift       = 2.0
 	// newest is the number of lead times that a change can keep.
 	newest = 12
+	// leastLeads is the weight of the lead times from which the test runs. The mean of fewer lead times is
+	// too uncertain: the test would take an unusual first lead time for a change.
+	leastLeads = 5
 )
 
 // Leads estimates the distribution of lead times. The zero value knows no lead time.
@@ -44,7 +47,7 @@ func (l *Leads) Add(lead time.Duration) (changed bool) {
 	copy(l.last[:], l.last[1:])
 	l.last[newest-1] = bin
 	x := math.Log(middles[bin])
-	if l.total > 0 {
+	if l.total >= leastLeads {
 		mean := l.logs / l.total
 		spread := max(leastSpread, math.Sqrt(max(0, l.squares/l.total-mean*mean)))
 		slow, fast := l.slower.add((x-mean)/spread, math.Log(shift)/spread), l.faster.add((mean-x)/spread, math.Log(shift)/spread)

@@ -114,13 +114,18 @@ func (l *Leads) Known() bool { return l.total > 0 }
 
 // Quantile returns the quantile f of the lead times; 0 if no lead time is known.
 func (l *Leads) Quantile(f float64) time.Duration {
-	left := f * l.total
+	left, last := f*l.total, 0.0
 	for i, w := range l.weight {
-		if left -= w; w > 0 && left <= 0 {
-			return time.Duration(middles[i] * float64(time.Second))
+		if w == 0 {
+			continue
+		}
+		last = middles[i]
+		if left -= w; left <= 0 {
+			break
 		}
 	}
-	return 0
+	// If f is 1, rounding can leave a small rest after the last bin.
+	return time.Duration(last * float64(time.Second))
 }
 
 // Mean returns the mean lead time in seconds; 0 if no lead time is known.

@@ -1,6 +1,9 @@
 package worth
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Estimate is what is known about one provider and one type of CAPTCHA. The zero value knows nothing.
 type Estimate struct {
@@ -39,7 +42,7 @@ func Compare(estimates []*Estimate, prices []float64) []Figures {
 const forgotten = 0.5
 
 // leastOthers is the least weight of the reports of all other callers for which a caller's reports may
-// be left out.
+// be left out. So a caller decides alone if it sends 7 of 8 reports, or 165 in a row.
 const leastOthers = 10
 
 // Reports estimates the share of accepted tokens from the reports of callers. With several callers, the
@@ -79,11 +82,15 @@ func (r *Reports) Add(caller string, accepted bool) (changed bool) {
 	return r.all.Add(accepted)
 }
 
-// share returns the share without the caller that lowers it most.
+// share returns the share without the caller that lowers it most. Of equal shares, the one with more
+// reports counts, so the result does not depend on the order of the map.
 func (r *Reports) share() *Share {
 	best := &r.all
 	for _, c := range r.callers {
-		if c.others.outcomes >= leastOthers && c.others.Mean() > best.Mean() {
+		if c.others.outcomes < leastOthers {
+			continue
+		}
+		if order := cmp.Compare(c.others.Mean(), best.Mean()); order > 0 || order == 0 && c.others.outcomes > best.outcomes {
 			best = &c.others
 		}
 	}

@@ -56,14 +56,15 @@ func (e *Explorer) May(callers, hasTime bool) bool {
 func (e *Explorer) Next(names []string, offers []Figures, best int, need Need) (next int, loss float64) {
 	costs := Costs(offers, need)
 	next = -1
+	var oldest *explored
 	for i, f := range offers {
 		p := e.provider(names[i])
 		if i == best || priceOf(offers, i) > costs[best]*(1-leastGain) {
 			continue
 		}
 		lost := min(mostLoss, f.Solved*f.Accepted*max(0, costs[i]/costs[best]-1))
-		if lost <= p.allowed && (next < 0 || p.last < e.provider(names[next]).last) {
-			next, loss = i, lost
+		if lost <= p.allowed && (oldest == nil || p.last < oldest.last) {
+			next, loss, oldest = i, lost, p
 		}
 	}
 	return next, loss

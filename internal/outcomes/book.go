@@ -3,6 +3,7 @@ package outcomes
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,7 +38,8 @@ type Book struct {
 	providers []Provider
 	pending   []entry // to be written
 	types     map[captcha.Type]*market
-	read      map[pair]string // id of the last entry that was read
+	refused   map[refusal]time.Time // last refusal of an identity by a provider
+	read      map[pair]string       // id of the last entry that was read
 }
 
 // pair is a provider and a type of CAPTCHA.
@@ -50,7 +52,7 @@ type pair struct {
 // cost for a type, Run calls onNewBest once a second, so that targets whose orders failed order again.
 func New(db *redisdb.DB, onNewBest func(captcha.Type), log *slog.Logger) *Book {
 	db.Declare(map[string]string{"outcomes": "stream"})
-	return &Book{db: db, log: log, onNewBest: onNewBest, types: map[captcha.Type]*market{}, read: map[pair]string{}}
+	return &Book{db: db, log: log, onNewBest: onNewBest, types: map[captcha.Type]*market{}, refused: map[refusal]time.Time{}, read: map[pair]string{}}
 }
 
 // SetProviders replaces the providers.
@@ -60,14 +62,34 @@ func (b *Book) SetProviders(providers []Provider) {
 	b.providers = providers
 }
 
-// Ended adds the end of an order, unless the provider could not take the order.
+// refusal is a provider that rejects the parameters of an identity.
+type refusal struct {
+	identity, provider string
+}
+
+// avoidFor is how long the orders of an identity avoid a provider after a refusal.
+const avoidFor = 10 * time.Minute
+
+// Ended adds the end of an order, unless the provider could not take the order. A refusal says more
+// about the identity than about the provider, so it does not count for the provider: only the orders of
+// the identity avoid the provider for a while.
 func (b *Book) Ended(e purchase.Event) {
 	switch e.Outcome {
+	case purchase.Refused:
+		b.avoid(refusal{string(e.Order.Identity), e.Provider})
 	case purchase.Solved:
 		b.add(entry{pair: pair{e.Provider, e.Identity.Type}, good: true, lead: e.Solved.Sub(e.Submitted)})
-	case purchase.Failed, purchase.Lost, purchase.Refused:
+	case purchase.Failed, purchase.Lost:
 		b.add(entry{pair: pair{e.Provider, e.Identity.Type}})
 	}
+}
+
+func (b *Book) avoid(r refusal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := time.Now()
+	maps.DeleteFunc(b.refused, func(_ refusal, last time.Time) bool { return at.Sub(last) > avoidFor })
+	b.refused[r] = at
 }
 
 // Reported adds a caller's report on a token of a provider.

@@ -16,6 +16,22 @@ const slowQuantile = 0.9
 func (b *Book) Choose(bid purchase.Bid, offers []purchase.Offer) (index int, how purchase.Choice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// The offers that did not refuse the identity, and their indexes. If all refused it, all are left.
+	rest, indexes := offers[:0:0], []int(nil)
+	for i, o := range offers {
+		if time.Since(b.refused[refusal{bid.For, o.Provider}]) > avoidFor {
+			rest, indexes = append(rest, o), append(indexes, i)
+		}
+	}
+	if len(rest) == 0 {
+		return b.chooseLocked(bid, offers)
+	}
+	index, how = b.chooseLocked(bid, rest)
+	return indexes[index], how
+}
+
+// chooseLocked chooses among the given offers.
+func (b *Book) chooseLocked(bid purchase.Bid, offers []purchase.Offer) (index int, how purchase.Choice) {
 	m := b.marketLocked(bid.Type)
 	estimates, prices, names := make([]*worth.Estimate, len(offers)), make([]float64, len(offers)), make([]string, len(offers))
 	for i, o := range offers {

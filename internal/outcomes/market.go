@@ -21,7 +21,7 @@ const (
 	newsFor = time.Minute
 )
 
-// market contains what is known about one type of CAPTCHA.
+// market contains the estimates and the orders of one type of CAPTCHA.
 type market struct {
 	estimates map[string]*worth.Estimate // by provider
 	orders    map[string]*count          // by provider: the ended orders

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
@@ -119,6 +120,37 @@ func TestReplicasShareTheirOutcomes(t *testing.T) {
 		}
 		if !strings.Contains(rs[0].logged.String(), "another provider gets the most orders") || late.logged.Len() > 0 {
 			t.Errorf("logged %q and, by a replica that started later, %q", rs[0].logged.String(), late.logged.String())
+		}
+	})
+}
+
+// The orders of an identity avoid a provider that refused its parameters. Other identities do not.
+func TestARefusalConcernsItsIdentity(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *redistest.Bubble, rs []*replica) {
+		r := rs[0]
+		chooses := func(identity string) int {
+			bid := purchase.Bid{Type: captcha.HCaptcha, Policy: worth.Cheapest, For: identity}
+			i, _ := r.Choose(bid, []purchase.Offer{{Provider: "a", Price: 1}, {Provider: "b", Price: 2}})
+			return i
+		}
+		refuse := func(provider string) {
+			r.Ended(purchase.Event{Order: pool.Ref{Identity: "wrong"}, Identity: captcha.Identity{Type: captcha.HCaptcha}, Provider: provider, Outcome: purchase.Refused})
+		}
+		refuse("a")
+		if chooses("wrong") != 1 || chooses("right") != 0 {
+			t.Errorf("the refused identity chooses %d, another one %d", chooses("wrong"), chooses("right"))
+		}
+		refuse("b")
+		if chooses("wrong") != 0 {
+			t.Error("after the refusals of all providers the policy does not decide")
+		}
+		time.Sleep(avoidFor + time.Second)
+		refuse("b")
+		if chooses("wrong") != 0 {
+			t.Error("the refusal counts for ever")
+		}
+		if rows := r.Rows(time.Now()); len(rows) != 0 {
+			t.Errorf("refusals count in %+v", rows)
 		}
 	})
 }

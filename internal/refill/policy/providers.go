@@ -87,7 +87,7 @@ type providerRun struct {
 	names     []string
 	estimates []*worth.Estimate
 	explorer  worth.Explorer
-	due       []notice // what the daemon has not noticed yet, ascending
+	due       []notice // notices that are not yet due, ascending
 	leads     map[Solves]*worth.Leads
 	result    ProviderResult
 }

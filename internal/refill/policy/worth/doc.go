@@ -4,7 +4,7 @@
 //
 //	Share      the share of successes in a series of outcomes (share.go)
 //	Leads      the distribution of lead times (leads.go)
-//	Estimate   what is known about one provider and one type: share solved, share accepted, lead
+//	Estimate   the estimates of one provider for one type: share solved, share accepted, lead
 //	           times (estimate.go)
 //	Choose     the provider of an order (choose.go)
 //	Explorer   which orders try another provider (explore.go)

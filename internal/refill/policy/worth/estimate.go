@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Estimate is what is known about one provider and one type of CAPTCHA. The zero value knows nothing.
+// Estimate contains the estimates of one provider for one type of CAPTCHA. The zero value has no data.
 type Estimate struct {
 	Solved   Share
 	Accepted Reports

@@ -158,7 +158,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	})
 	metrics := NewMetrics("1.2.3", "abcdef0")
 	collector := status.NewCollector(status.Sources{
-		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
+		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,
 		Guests: d.guests, Savings: d.savings, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
@@ -166,7 +166,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, NearMisses: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
-		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events, Outcomes: noOutcomes{},
+		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events, Outcomes: someOutcomes{},
 	})
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
+	"poold/internal/outcomes"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
 	"poold/internal/redisdb"
@@ -307,7 +308,18 @@ func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (sto
 	return stock
 }
 
-// noOutcomes drops the reports that it receives.
-type noOutcomes struct{}
+// someOutcomes compares two providers, and drops the reports that it receives.
+type someOutcomes struct{}
 
-func (noOutcomes) Reported(string, captcha.Type, string, bool) {}
+func (someOutcomes) Reported(string, captcha.Type, string, bool) {}
+
+func (someOutcomes) Rows(time.Time) []outcomes.Row {
+	return []outcomes.Row{
+		{Provider: "solver", Type: captcha.HCaptcha, Share: 0.25, Cost: 0.0012, Solved: 0.9, Accepted: 0.8, Ended: 60, Reports: 40, LeadP50: 18 * time.Second, LeadP90: 30 * time.Second},
+		{Provider: "solver", Type: captcha.Turnstile, Share: 0.5, Cost: -1, Solved: 0.95, Ended: 9},
+	}
+}
+
+func (someOutcomes) Changes() []outcomes.Change {
+	return []outcomes.Change{{Type: captcha.HCaptcha, From: "other", To: "solver", At: day, Reason: "other: 31 % of hcaptcha rejected in the last 60"}}
+}

@@ -92,7 +92,7 @@ func TestSolveShowsEachEnd(t *testing.T) {
 		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":0,"by":"callback","price":0.00299,"choice":"cheapest"}`,
 		about + `"task":"","status":"error","how":"refused","code":"ERROR_WRONG_SITEKEY",` + times + `"polls":0,"by":"","price":0,"choice":"cheapest"}`,
 		about + `"task":"","status":"error","how":"lost","code":"","placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"","solved_at":"",` +
-			`"ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":0,"polls":0,"by":"","price":0.00299}`,
+			`"ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":0,"polls":0,"by":"","price":0.00299,"choice":""}`,
 		about + `"task":"t-1","status":"error","how":"failed","code":"ERROR_CAPTCHA_UNSOLVABLE",` +
 			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0,"choice":"cheapest"}`,
 	} {

@@ -102,6 +102,10 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_provider_requests_total{action="submit",outcome="ok",provider="solver"} 3`,
 		`poold_provider_up{provider="solver"} 1`, // a busy provider counts as up
 		`poold_provider_balance{provider="solver"} 12.5`,
+		`poold_provider_order_share{provider="solver",type="hcaptcha"} 0.25`,
+		`poold_provider_token_cost{provider="solver",type="hcaptcha"} 0.0012`,
+		`poold_provider_solved_ratio{provider="solver",type="turnstile"} 0.95`,
+		`poold_provider_accepted_ratio{provider="solver",type="hcaptcha"} 0.8`,
 		`poold_target_info{owner="qa@example.com",target="staging-login",type="recaptcha_v2"} 1`,
 		`poold_target_info{owner="ops@example.com",target="/solve",type=""} 1`,
 		`poold_target_state{state="starved",target="staging-login"} 1`,

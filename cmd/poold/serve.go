@@ -193,7 +193,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.outcomes = outcomes.New(d.store.DB, func(t captcha.Type) { d.manager.Retry(context.Background(), t) }, d.log)
+	d.outcomes = outcomes.New(d.store.DB, func(t captcha.Type) { d.manager.Retry(t) }, d.log)
 	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{metrics, d.outcomes, d.history.sender}, d.log)
 	d.buyer.SetChooser(d.outcomes)
 	d.history.addMirror(set.History, d.buyer, d.log)

@@ -255,10 +255,10 @@ func (m *Manager) retry(ctx context.Context, w *worker) {
 
 // Retry lets the targets of a type whose orders fail place their next orders immediately, unless they
 // buy from the first provider that is up.
-func (m *Manager) Retry(ctx context.Context, t captcha.Type) {
+func (m *Manager) Retry(t captcha.Type) {
 	for _, w := range m.workers.Load().byID {
 		if w.target.Identity.Type == t && w.target.ProvidersPolicy != targets.ProvidersOrdered {
-			m.retry(ctx, w)
+			m.retry(w.ctx, w)
 			m.Wake(w.target.ID)
 		}
 	}

@@ -23,6 +23,8 @@ import (
 // service fails most of its tasks, all replicas buy from the other one and say why. After the cheaper
 // service has recovered, exploration finds it again.
 func TestReplicasLeaveAProviderThatTurnsBad(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
 	options := simulated.Options{Median: 200 * time.Millisecond, Sigma: 0.2, LedgerHTTP: true, Ledger: true}
 	cheap, dear := startProvider(t, options), startProvider(t, options)
 	config := filepath.Join(t.TempDir(), "pools.yaml")

@@ -84,7 +84,9 @@ var mayImport = map[string][]string{
 		"internal/ondemand/dedup", "internal/ondemand/pgclaims", "internal/ondemand/redisclaims", "internal/outcomes", "internal/permits", "internal/pool", "internal/postgres", "internal/provider",
 		"internal/provider/simulated", "internal/purchase", "internal/purchase/signature", "internal/redisdb",
 		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/targets", "internal/targets/reload"},
-	"bench/baselines": {},
+	"bench/baselines":     {},
+	"internal/daemontest": {"internal/provider/simulated", "internal/testkit"},
+	"scripts/provider":    {"internal/provider/simulated"},
 }
 
 // livesIn lists the packages that may import an external library.

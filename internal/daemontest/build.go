@@ -1,0 +1,108 @@
+package daemontest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"poold/internal/provider/simulated"
+)
+
+// builds is the folder of the built programs. It exists until all tests have ended.
+var builds string
+
+// Main runs the tests and returns their exit code. It removes the programs that Binary and Provider
+// built.
+func Main(m *testing.M) int {
+	var err error
+	if builds, err = os.MkdirTemp("", "poold-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(builds) }()
+	return m.Run()
+}
+
+var (
+	poold    = sync.OnceValues(func() (string, error) { return build("cmd/poold") })
+	provider = sync.OnceValues(func() (string, error) { return build("scripts/provider") })
+)
+
+// build compiles a program of this module and returns its path.
+func build(program string) (string, error) {
+	path := filepath.Join(builds, filepath.Base(program))
+	output, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/"+program).CombinedOutput() //nolint:gosec,noctx // G204: a program of this module
+	if err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", program, err, output)
+	}
+	return path, nil
+}
+
+// Binary returns the path of the poold binary. The first call builds it.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := poold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Provider runs the simulated service as a process until the test ends, and returns its URL. With
+// Options.LedgerHTTP, GET /ledger returns its books, and /faults sets its faults.
+func Provider(t testing.TB, o simulated.Options) string {
+	t.Helper()
+	path, err := provider()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(path, "--options", string(options)) //nolint:gosec,noctx // G204: the program was built from this module
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+	})
+	line := make([]byte, 64)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatalf("the provider did not start: %v", err)
+	}
+	return "http://" + strings.TrimSpace(string(line[:n]))
+}
+
+// Ledger returns the books of a service that Provider started with Options.LedgerHTTP.
+func Ledger(t testing.TB, url string) (books simulated.Ledger) {
+	t.Helper()
+	response, err := http.Get(url + "/ledger") //nolint:noctx // a request to a process of this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &books)
+	}
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v\n%s", response.Status, err, body)
+	}
+	return books
+}

@@ -1,0 +1,174 @@
+package daemontest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/testkit"
+)
+
+// Options says how Start runs poold.
+type Options struct {
+	Config  string   // the text of pools.yaml; Start writes it to a temporary folder
+	File    string   // the path of an existing pools.yaml instead of Config
+	Key     string   // the key that requests send; "" = none
+	Env     []string // additional variables of the environment, which otherwise has only PATH
+	Args    []string // additional arguments of `poold serve`
+	Client  *http.Client
+	Wrap    []string // a program with arguments that runs poold, such as setpriv
+	TLS     bool     // whether poold serves https
+	NoReady bool     // Start does not wait for readiness
+	Listen  string   // host:port; "" = a free port of 127.0.0.1
+}
+
+// Process is a running poold.
+type Process struct {
+	URL    string
+	Config string // path of pools.yaml
+	Output *testkit.Log
+	Ended  <-chan error // receives the error of the process when it has ended
+
+	t       testing.TB
+	command *exec.Cmd
+	key     string
+	client  *http.Client
+}
+
+// Start runs poold as a process until the test ends, and returns when /readyz answers 200.
+func Start(t testing.TB, o Options) *Process {
+	t.Helper()
+	if o.Listen == "" {
+		o.Listen = fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
+	}
+	if o.File == "" {
+		o.File = filepath.Join(t.TempDir(), "pools.yaml")
+		if err := os.WriteFile(o.File, []byte(o.Config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.Client == nil {
+		o.Client = http.DefaultClient
+	}
+	line := append(append(o.Wrap, Binary(t), "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
+	ended := make(chan error, 1)
+	p := &Process{
+		URL: "http://" + o.Listen, Config: o.File, Output: new(testkit.Log), Ended: ended,
+		t: t, command: exec.Command(line[0], line[1:]...), key: o.Key, client: o.Client, //nolint:gosec,noctx // G204: the tests choose the program
+	}
+	if o.TLS {
+		p.URL = "https://" + o.Listen
+	}
+	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, o.Env...)
+	p.command.Dir = t.TempDir()
+	p.command.Stdout, p.command.Stderr = p.Output, p.Output
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- p.command.Wait() }()
+	t.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		if t.Failed() {
+			text := p.Output.String()
+			t.Logf("poold printed:\n%s", text[max(0, len(text)-8000):])
+		}
+	})
+	if !o.NoReady {
+		p.waitUntilReady()
+	}
+	return p
+}
+
+func (p *Process) waitUntilReady() {
+	p.t.Helper()
+	testkit.Within(p.t, 20*time.Second, "poold to be ready", func() bool {
+		select {
+		case err := <-p.Ended:
+			p.t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
+		default:
+		}
+		response, err := p.client.Get(p.URL + "/readyz") //nolint:noctx // a request to a process of this test
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// Signal sends a signal to poold.
+func (p *Process) Signal(which syscall.Signal) {
+	p.t.Helper()
+	if err := p.command.Process.Signal(which); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Stop sends SIGTERM, waits for the end of the process, and returns its error.
+func (p *Process) Stop() error {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	select {
+	case err := <-p.Ended:
+		return err
+	case <-time.After(20 * time.Second):
+		p.t.Fatal("poold did not end within 20 s of SIGTERM")
+		return nil
+	}
+}
+
+// PID returns the id of the process.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Write replaces pools.yaml in one step.
+func (p *Process) Write(text string) {
+	p.t.Helper()
+	ReplaceFile(p.t, p.Config, text)
+}
+
+// ReplaceFile replaces a file in one step, by a rename.
+func ReplaceFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Call sends a request with the key of the Options and returns the status code and the body of the
+// response. It fails the test only if poold does not answer.
+func (p *Process) Call(method, path, body string) (status int, answer string) {
+	p.t.Helper()
+	status, answer, err := p.Try(method, path, body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return status, answer
+}
+
+// Try does the same as Call, but returns an error if poold does not answer.
+func (p *Process) Try(method, path, body string) (status int, answer string, err error) {
+	request, err := http.NewRequest(method, p.URL+path, strings.NewReader(body)) //nolint:noctx // a request to a process of this test
+	if err != nil {
+		return 0, "", err
+	}
+	if p.key != "" {
+		request.Header.Set("Authorization", "Bearer "+p.key)
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	read, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(read), err
+}

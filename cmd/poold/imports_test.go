@@ -78,12 +78,13 @@ var mayImport = map[string][]string{
 	"internal/cli":                 {"internal/captcha", "internal/httpapi", "internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},
 	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/redisdb",
 		"internal/provider", "internal/refill/policy", "internal/status", "internal/targets", "internal/targets/reload"},
+	"internal/systemd":  {},
 	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi/historyapi", "internal/refill", "internal/refill/policy", "internal/refill/policy/worth", "internal/targets", "internal/targets/reload"},
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/cli", "internal/compat", "internal/events", "internal/events/conditions", "internal/history",
 		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi", "internal/httpapi/delivery", "internal/httpapi/historyapi", "internal/httpapi/session", "internal/ondemand",
 		"internal/ondemand/dedup", "internal/ondemand/pgclaims", "internal/ondemand/redisclaims", "internal/outcomes", "internal/permits", "internal/pool", "internal/postgres", "internal/provider",
 		"internal/provider/simulated", "internal/purchase", "internal/purchase/signature", "internal/redisdb",
-		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/targets", "internal/targets/reload"},
+		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
 	"bench/baselines":     {},
 	"internal/daemontest": {"internal/provider/simulated", "internal/testkit"},
 	"scripts/provider":    {"internal/provider/simulated"},
@@ -103,6 +104,7 @@ var livesIn = map[string][]string{
 	"github.com/prometheus/common":        {"internal/httpapi"}, // text format of the metrics of client_golang
 	"github.com/spf13/cobra":              {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},
 	"github.com/spf13/pflag":              {"internal/cli"}, // cobra's flags
+	"golang.org/x/sys":                    {"internal/systemd"},
 	"golang.org/x/term":                   {"internal/cli"},
 	"golang.org/x/text":                   {"internal/cli"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/redisdb/redistest"},

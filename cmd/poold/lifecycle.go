@@ -36,9 +36,11 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	buying := d.startBuying(lasting, failed, hangups)
 	serving := d.startServing(lasting, failed)
 	d.greet(d.file.Current())
+	d.systemd.Ready()
 
 	<-working.Done()
 	d.log.Info("stopping")
+	d.systemd.Stopping()
 	d.noteReplica(events.ReplicaStopped, "stops")
 	buying.end() // no new orders; a call to a provider that is in flight continues, at most until its timeout
 	d.turnAway()
@@ -64,7 +66,7 @@ func (d *daemon) configure(ctx context.Context) {
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
 // of the database of claims, the status and its stream, the watch for events, the buyer's
 // background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
-// and the simulated provider.
+// the simulated provider, and the messages to systemd.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {
@@ -73,6 +75,7 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	if d.claims.run != nil {
 		parts = append(parts, d.claims.run)
 	}
+	parts = append(parts, d.systemd.Part(d.manager.LastTurn, d.status.Brief))
 	return start(ctx, failed, slices.Concat(parts, d.history.runs, d.eventParts)...)
 }
 

@@ -65,7 +65,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) e
 			return nil
 		case <-hangups:
 			d.log.Info("reloading on SIGHUP")
-			_ = d.file.Reload(ctx, bySignal) // Reload logs the problems itself
+			d.systemd.Reload(func() { _ = d.file.Reload(ctx, bySignal) }) // File.Reload logs the problems itself
 		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"poold/internal/refill"
 	"poold/internal/replicas"
 	"poold/internal/status"
+	"poold/internal/systemd"
 	"poold/internal/targets"
 	"poold/internal/targets/reload"
 )
@@ -97,6 +98,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 	if err != nil {
 		return err
 	}
+	d.systemd = systemd.New(c.Lookup, log)
 	return d.run(ctx, hangups)
 }
 
@@ -123,6 +125,7 @@ type daemon struct {
 	roster    *replicas.Roster
 	server    *httpapi.Server
 	http      *http.Server
+	systemd   *systemd.Notifier // nil if systemd did not start the daemon
 
 	eventParts []part // the parts that detect changes of state and add events
 }

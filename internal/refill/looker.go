@@ -80,10 +80,18 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
+// lastTurn returns when the loop of looker.run began its last iteration; zero = it has not begun.
+func (l *looker) lastTurn() time.Time {
+	if at := l.lastPass.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
 // hangs reports whether unfinished exchanges with Redis have blocked the loop of
 // looker.run for the time hangsAfter.
 func (l *looker) hangs() bool {
-	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
+	return time.Since(l.lastTurn()) > hangsAfter
 }
 
 // divide replaces the division. It schedules an early look at each identity that this replica did

@@ -211,3 +211,28 @@ func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
 		}
 	})
 }
+
+// The loop that looks at the targets turns while the stock fails or hangs, so that a watchdog does not
+// restart the process for an outage of Redis.
+func TestTheLoopTurnsWithoutTheStock(t *testing.T) {
+	s := newFaultyStock()
+	fault := errors.New("redis is away")
+	s.lookAll = func(int) error { return fault }
+	withFaults(t, s, target("t", 1), func(t *testing.T, m *Manager, _ *counter, _ *testkit.Log) {
+		turned := func(what string) {
+			t.Helper()
+			for range 20 {
+				time.Sleep(time.Second)
+				if idle := time.Since(m.LastTurn()); idle > hangsAfter {
+					t.Fatalf("%s, and the loop did not turn for %v", what, idle)
+				}
+			}
+		}
+		turned("the stock fails")
+		s.change(func() { s.lookAll = func(int) error { time.Sleep(3 * time.Second); return fault } })
+		turned("the stock answers after 3 s")
+	})
+	if m := NewManager(s, alone{}, &counter{}, noOthers, new(testkit.Log).Logger()); !m.LastTurn().IsZero() {
+		t.Error("a manager that does not run has a turn")
+	}
+}

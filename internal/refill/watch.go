@@ -123,6 +123,11 @@ func (m *Manager) Live() []string {
 	return d.live
 }
 
+// LastTurn returns when the loop that looks at the targets began its last iteration; the result is
+// zero before the first one. The loop turns several times a second, also without Redis. If it does
+// not, the process hangs, and only a restart helps. LastTurn does not block.
+func (m *Manager) LastTurn() time.Time { return m.looker.lastTurn() }
+
 // If this replica watches a target, share publishes the target's status for the other replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()

@@ -177,6 +177,11 @@ func (c *Collector) Stopping() {
 // snapshot is at most 15 s old, if a survey takes at most 5 s.
 func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	c.asked.Store(time.Now().UnixNano())
+	return c.snapshot(ctx)
+}
+
+// snapshot is Snapshot, but does not make Run renew the snapshots.
+func (c *Collector) snapshot(ctx context.Context) *Snapshot {
 	set := c.File.Current()
 	of, life := c.terms(set)
 	return c.snapshots.get(of, life, func() *Snapshot {

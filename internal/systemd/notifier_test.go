@@ -1,0 +1,232 @@
+package systemd_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"poold/internal/systemd"
+	"poold/internal/testkit"
+)
+
+// listen opens a socket for the messages. The name of an abstract socket begins with "@".
+func listen(t *testing.T, name string) *net.UnixConn {
+	t.Helper()
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	return socket
+}
+
+// next returns the next message, or "" if none comes within the given time.
+func next(t *testing.T, socket *net.UnixConn, within time.Duration) string {
+	t.Helper()
+	if err := socket.SetReadDeadline(time.Now().Add(within)); err != nil {
+		t.Fatal(err)
+	}
+	message := make([]byte, 4096)
+	n, err := socket.Read(message)
+	if err != nil {
+		return ""
+	}
+	return string(message[:n])
+}
+
+// want reads messages until one has the given assignment, and returns the message.
+func want(t *testing.T, socket *net.UnixConn, assignment string) string {
+	t.Helper()
+	var seen []string
+	for range 1000 {
+		message := next(t, socket, 5*time.Second)
+		if message == "" {
+			break
+		}
+		for line := range strings.Lines(message) {
+			if strings.TrimSpace(line) == assignment {
+				return message
+			}
+		}
+		seen = append(seen, message)
+	}
+	t.Fatalf("no message has %q; the messages were %q", assignment, seen)
+	return ""
+}
+
+// environment returns a lookup like os.LookupEnv for the given variables.
+func environment(variables ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for _, v := range variables {
+			if key, value, _ := strings.Cut(v, "="); key == name {
+				return value, true
+			}
+		}
+		return "", false
+	}
+}
+
+// run runs the part of a Notifier until the test ends.
+func run(t *testing.T, n *systemd.Notifier, lastTurn func() time.Time, status func(context.Context) string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Part(lastTurn, status)(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func fixed(text string) func(context.Context) string {
+	return func(context.Context) string { return text }
+}
+
+// A start, a reload and a stop send the states in this order, over a socket with a path and over an
+// abstract one.
+func TestStates(t *testing.T) {
+	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), fmt.Sprintf("@poold-test-%d", os.Getpid())} {
+		var log testkit.Log
+		socket := listen(t, name)
+		n := systemd.New(environment("NOTIFY_SOCKET="+name), log.Logger())
+		run(t, n, time.Now, fixed("serving 2 targets\nREADY=0"))
+		n.Ready()
+		want(t, socket, "READY=1")
+		want(t, socket, "STATUS=serving 2 targets READY=0") // a line break would begin an assignment
+
+		before := clock(t)
+		n.Reload(func() { want(t, socket, "RELOADING=1") })
+		want(t, socket, "READY=1")
+		want(t, socket, "STATUS=serving 2 targets READY=0")
+		n.Reload(func() {
+			_, usec, _ := strings.Cut(want(t, socket, "RELOADING=1"), "MONOTONIC_USEC=")
+			usec, _, _ = strings.Cut(usec, "\n")
+			if at, err := strconv.ParseInt(usec, 10, 64); err != nil || at < before || at > clock(t) {
+				t.Errorf("MONOTONIC_USEC=%q, the clock went from %d to %d", usec, before, clock(t))
+			}
+		})
+		want(t, socket, "READY=1")
+		n.Stopping()
+		want(t, socket, "STOPPING=1")
+		n.Reload(func() {})
+		if late := next(t, socket, 20*time.Millisecond); late != "" {
+			t.Errorf("%q after STOPPING", late)
+		}
+		if text := log.String(); text != "" {
+			t.Errorf("logged %s", text)
+		}
+	}
+}
+
+// clock returns CLOCK_MONOTONIC in microseconds.
+func clock(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano() / 1000
+}
+
+// The keep-alive comes twice per interval while the main loop turns, stops when the loop hangs, and
+// continues during a stop, in which the loop has ended.
+func TestWatchdog(t *testing.T) {
+	const interval = 200 * time.Millisecond
+	name := filepath.Join(t.TempDir(), "notify")
+	socket := listen(t, name)
+	var log testkit.Log
+	n := systemd.New(environment("NOTIFY_SOCKET="+name, "WATCHDOG_USEC=200000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid())), log.Logger())
+	var hungSince atomic.Int64 // Unix ns; 0 = the loop turns
+	run(t, n, func() time.Time {
+		if at := hungSince.Load(); at != 0 {
+			return time.Unix(0, at)
+		}
+		return time.Now()
+	}, fixed(""))
+	want(t, socket, "WATCHDOG=1")
+	began := time.Now()
+	for range 4 {
+		want(t, socket, "WATCHDOG=1")
+	}
+	if took := time.Since(began); took > 3*interval {
+		t.Errorf("four keep-alives took %v of an interval of %v", took, interval)
+	}
+	hungSince.Store(time.Now().UnixNano())
+	for end := time.Now().Add(2 * interval); time.Now().Before(end); {
+		next(t, socket, time.Until(end)) // the loop turned a moment ago
+	}
+	if message := next(t, socket, 2*interval); message != "" {
+		t.Errorf("the loop hangs, and systemd gets %q", message)
+	}
+	n.Stopping()
+	want(t, socket, "STOPPING=1")
+	want(t, socket, "WATCHDOG=1")
+}
+
+// Without NOTIFY_SOCKET nothing happens, and no keep-alive is sent for a watchdog that is off or that
+// watches another process.
+func TestNoWatchdog(t *testing.T) {
+	var log testkit.Log
+	none := systemd.New(environment("WATCHDOG_USEC=1000"), log.Logger())
+	reloaded := false
+	none.Ready()
+	none.Reload(func() { reloaded = true })
+	none.Stopping()
+	if err := none.Part(nil, nil)(t.Context()); err != nil || !reloaded {
+		t.Errorf("%v, reloaded: %t", err, reloaded)
+	}
+	for _, variables := range [][]string{nil, {"WATCHDOG_USEC=1000", "WATCHDOG_PID=1"}, {"WATCHDOG_USEC=x"}, {"WATCHDOG_USEC=-1"}, {"WATCHDOG_USEC=99999999999999999"}} {
+		name := filepath.Join(t.TempDir(), "notify")
+		socket := listen(t, name)
+		run(t, systemd.New(environment(append(variables, "NOTIFY_SOCKET="+name)...), log.Logger()), time.Now, fixed(""))
+		if message := next(t, socket, 20*time.Millisecond); message != "" {
+			t.Errorf("%q: systemd gets %q", variables, message)
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 3 || log.Count("WATCHDOG_USEC is not a number of microseconds") != 3 {
+		t.Errorf("logged %s", log.String())
+	}
+}
+
+// If the socket vanishes, the daemon logs one line, and another one when messages arrive again.
+func TestVanishedSocket(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	var log testkit.Log
+	n := systemd.New(environment("NOTIFY_SOCKET="+name), log.Logger())
+	for range 3 {
+		n.Ready()
+	}
+	if log.Count("level=WARN", "systemd does not receive the state of the daemon", name, "no such file") != 1 || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("logged %s", log.String())
+	}
+	socket := listen(t, name)
+	n.Ready()
+	n.Ready()
+	want(t, socket, "READY=1")
+	if log.Count("level=INFO", "receives the state of the daemon again") != 1 || strings.Count(log.String(), "\n") != 2 {
+		t.Errorf("logged %s", log.String())
+	}
+}
+
+// A full queue of systemd's socket does not block the daemon for long.
+func TestFullSocket(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	listen(t, name) // never read
+	var log testkit.Log
+	n := systemd.New(environment("NOTIFY_SOCKET="+name), log.Logger())
+	testkit.Within(t, 10*time.Second, "a line about the full socket", func() bool {
+		n.Ready()
+		return log.Count("level=WARN", "timeout") == 1
+	})
+}

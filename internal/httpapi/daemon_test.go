@@ -79,7 +79,7 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 		}
 	}
 	login := target("staging-login")
-	login.Refill = targets.RefillAdaptive
+	login.Refill, login.HitRate = targets.RefillAdaptive, 0.97
 	login.Budget = targets.Budget{PerHour: 10, PerDay: 500}
 	signup := target("staging-signup")
 	signup.Budget = targets.Budget{PerDay: 20}

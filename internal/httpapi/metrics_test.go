@@ -106,6 +106,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_provider_token_cost{provider="solver",type="hcaptcha"} 0.0012`,
 		`poold_provider_solved_ratio{provider="solver",type="turnstile"} 0.95`,
 		`poold_provider_accepted_ratio{provider="solver",type="hcaptcha"} 0.8`,
+		`poold_target_wanted_hit_rate{target="staging-login"} 0.97`,
 		`poold_target_info{owner="qa@example.com",target="staging-login",type="recaptcha_v2"} 1`,
 		`poold_target_info{owner="ops@example.com",target="/solve",type=""} 1`,
 		`poold_target_state{state="starved",target="staging-login"} 1`,
@@ -121,7 +122,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		t.Errorf("%d states of three targets", n)
 	}
 	a.check(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds")
-	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
+	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_target_wanted_hit_rate{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
 			t.Errorf("shows %s: a token, a key, or what a target does not have", part)
 		}

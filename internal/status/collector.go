@@ -284,17 +284,8 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	document.Budget, read = c.overallBudget(ctx, err == nil)
 	why, _, _ := purchase.Outage(providers)
 	for i := range seen {
-		target := &document.Targets[i]
-		*target = targetStatus(&set.Targets[i], statuses[i], &seen[i])
-		if lacksPrice(set, set.Targets[i].Identity.Type) {
-			target.unprice()
-		}
-		target.NearMisses = nearMisses(c.NearMisses.Of(set.Targets[i].ID))
-		cause := CauseOf(&set.Targets[i], statuses[i], &seen[i].Stock, why)
-		target.State, target.Reason = cause.State, cause.Reason
-		if cause.State == refill.Refused {
-			target.RetryAt = stamp(statuses[i].Until)
-		}
+		document.Targets[i] = c.completeTarget(set, &set.Targets[i], statuses[i], &seen[i], why)
+		seen[i].hitRate = set.Targets[i].HitRate
 	}
 	guests := onDemand.fill(&document)
 	if s := document.Solve; s != nil && s.Solved+s.Lost > 0 && lacksPrice(set, captcha.SolvableTypes()...) {
@@ -309,6 +300,22 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	}
 	document.shared = len(shared)
 	return newSnapshot(&document, seen, read, guests)
+}
+
+// completeTarget returns the status of a target with all its fields. The argument why is the reason
+// why no provider can be used; "" = one can.
+func (c *Collector) completeTarget(set *targets.Set, t *targets.Target, refilling refill.Status, seen *observation, why string) Target {
+	target := targetStatus(t, refilling, seen)
+	if lacksPrice(set, t.Identity.Type) {
+		target.unprice()
+	}
+	target.NearMisses = nearMisses(c.NearMisses.Of(t.ID))
+	cause := CauseOf(t, refilling, &seen.Stock, why)
+	target.State, target.Reason = cause.State, cause.Reason
+	if cause.State == refill.Refused {
+		target.RetryAt = stamp(refilling.Until)
+	}
+	return target
 }
 
 // statuses returns the refill status of each target, and the query for the stock of each target.

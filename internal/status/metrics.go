@@ -53,6 +53,7 @@ var (
 
 	// These two metrics are made for joins in PromQL.
 	descInfo  = describe("target_info", "Owner and type of a target; always 1. /solve is the sum of all guests: identities of POST /solve without a target.", "target", "owner", "type")
+	descAim   = describe("target_wanted_hit_rate", "Share of requests that should find a token at once: hit_rate of the file; absent with a fixed depth.", "target")
 	descState = describe("target_state", "1 for the state that a target is in now: ok, idle, paused, starved, budget, refused.", "target", "state")
 
 	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the overall budget.", "window")
@@ -136,20 +137,25 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		collectBudget(ch, &d.Solve.Budget, purchase.GuestTarget)
 	}
 	for i := range d.Targets {
-		t := &d.Targets[i]
-		gauge(ch, descInfo, 1, t.Name, t.Owner, t.Type)
-		gauge(ch, descState, 1, t.Name, t.State)
-		gauge(ch, descWant, float64(t.Want), t.Name)
-		gauge(ch, descForecast, t.Forecast, t.Name)
-		gauge(ch, descWarm, float64(t.Warm), t.Name)
-		if t.Refill == string(targets.RefillAdaptive) {
-			gauge(ch, descCredit, t.Credit, t.Name)
-		}
-		if s.seen[i].Err == nil {
-			collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &s.seen[i].Figures)
-			gauge(ch, descUnknown, float64(t.Unknown), t.Name)
-			collectBudget(ch, t.Budget, t.Name)
-		}
+		collectTarget(ch, &d.Targets[i], &s.seen[i])
+	}
+}
+
+// collectTarget sends the metrics of a target.
+func collectTarget(ch chan<- prometheus.Metric, t *Target, seen *observation) {
+	gauge(ch, descInfo, 1, t.Name, t.Owner, t.Type)
+	gauge(ch, descState, 1, t.Name, t.State)
+	gauge(ch, descWant, float64(t.Want), t.Name)
+	gauge(ch, descForecast, t.Forecast, t.Name)
+	gauge(ch, descWarm, float64(t.Warm), t.Name)
+	if t.Refill == string(targets.RefillAdaptive) {
+		gauge(ch, descCredit, t.Credit, t.Name)
+		gauge(ch, descAim, seen.hitRate, t.Name)
+	}
+	if seen.Err == nil {
+		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Figures)
+		gauge(ch, descUnknown, float64(t.Unknown), t.Name)
+		collectBudget(ch, t.Budget, t.Name)
 	}
 }
 

@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 		"internal/provider/simulated", "internal/purchase", "internal/purchase/signature", "internal/redisdb",
 		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
 	"bench/baselines":     {},
+	"deploy":              {},
 	"internal/daemontest": {"internal/provider/simulated", "internal/testkit"},
 	"scripts/provider":    {"internal/provider/simulated"},
 }

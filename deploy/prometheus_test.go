@@ -1,0 +1,181 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// rule is a recording or an alert rule of prometheus/rules.yaml.
+type rule struct {
+	Record, Alert, Expr string
+	For                 time.Duration
+	Labels, Annotations map[string]string
+}
+
+// rules returns the recording rules and the alerts of prometheus/rules.yaml.
+func rules(t *testing.T) (records, alerts []rule) {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []rule } }
+	parse(t, "prometheus/rules.yaml", &file)
+	for _, group := range file.Groups {
+		for _, r := range group.Rules {
+			if r.Alert == "" {
+				records = append(records, r)
+			} else {
+				alerts = append(alerts, r)
+			}
+		}
+	}
+	return records, alerts
+}
+
+func parse(t *testing.T, path string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, path)), into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// promtool runs promtool, and fails the test if promtool fails.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	output, err := exec.Command("promtool", args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("promtool %s (Debian: apt-get install prometheus): %v\n%s", strings.Join(args, " "), err, output)
+	}
+}
+
+// localConfig writes a copy of prometheus/prometheus.yaml and its rules into a new folder, and returns
+// its path. The copy has another key file, and the text replacements old, new, ….
+func localConfig(t *testing.T, key string, replacements ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), read(t, "prometheus/rules.yaml"))
+	text := read(t, "prometheus/prometheus.yaml")
+	replacements = append(replacements, "/etc/prometheus/poold.key", write(t, filepath.Join(dir, "poold.key"), key))
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(text, replacements[i]) {
+			t.Fatalf("prometheus.yaml lacks %q", replacements[i])
+		}
+		text = strings.ReplaceAll(text, replacements[i], replacements[i+1])
+	}
+	return write(t, filepath.Join(dir, "prometheus.yaml"), text)
+}
+
+func TestPromtoolAcceptsTheRules(t *testing.T) {
+	t.Parallel()
+	promtool(t, "check", "rules", "prometheus/rules.yaml")
+	promtool(t, "check", "config", localConfig(t, "a key"))
+}
+
+func TestStoriesOfTheAlertsHold(t *testing.T) {
+	t.Parallel()
+	promtool(t, "test", "rules", "prometheus/rules_test.yaml")
+}
+
+// TestEachAlertHasStories: a new alert needs a story in which it fires and one in which it is silent
+// although its metrics exist.
+func TestEachAlertHasStories(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Tests []struct {
+			Name   string
+			Series []struct{ Series string } `yaml:"input_series"`
+			Alerts []struct {
+				Name string `yaml:"alertname"`
+				At   string `yaml:"eval_time"`
+				Exp  []struct {
+					Annotations map[string]string `yaml:"exp_annotations"`
+				} `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	parse(t, "prometheus/rules_test.yaml", &file)
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, story := range file.Tests {
+		for _, alert := range story.Alerts {
+			if len(story.Series) == 0 {
+				t.Errorf("the story %q has no series", story.Name)
+			}
+			if len(alert.Exp) == 0 {
+				silent[alert.Name] = true
+			} else {
+				fires[alert.Name] = true
+			}
+		}
+	}
+	_, alerts := rules(t)
+	for _, alert := range alerts {
+		if !fires[alert.Alert] || !silent[alert.Alert] {
+			t.Errorf("%s fires in a story: %v, is silent in one: %v", alert.Alert, fires[alert.Alert], silent[alert.Alert])
+		}
+	}
+}
+
+// TestAlertsAreDocumented: each alert has a summary, one sentence on what to do, a link to its section
+// in docs/operating.md, and a row in docs/metrics.md, in the same order.
+func TestAlertsAreDocumented(t *testing.T) {
+	t.Parallel()
+	_, alerts := rules(t)
+	var names []string
+	for _, alert := range alerts {
+		names = append(names, alert.Alert)
+		if link := "docs/operating.md#" + strings.ToLower(alert.Alert); alert.Annotations["runbook_url"] != link {
+			t.Errorf("%s links to %q, want %s", alert.Alert, alert.Annotations["runbook_url"], link)
+		}
+		action := alert.Annotations["description"]
+		if !strings.HasSuffix(action, ".") || strings.Count(action+" ", ". ") != 1 {
+			t.Errorf("%s: what to do is not one sentence: %q", alert.Alert, action)
+		}
+		if alert.Annotations["summary"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, alert.Labels["severity"]) {
+			t.Errorf("%s has no summary or an unknown severity %q", alert.Alert, alert.Labels["severity"])
+		}
+	}
+	section := regexp.MustCompile(`(?s)\n## Alerts\n.*?\n## `)
+	sections := found(`(?m)^### (Poold\w+)$`, section.FindString(read(t, "../docs/operating.md")))
+	if !slices.Equal(sections, names) {
+		t.Errorf("docs/operating.md has the sections %q\nrules.yaml the alerts %q", sections, names)
+	}
+	rows := found("(?m)^\\| \\[`(Poold\\w+)`\\]\\(operating.md#", section.FindString(read(t, "../docs/metrics.md")))
+	if !slices.Equal(rows, names) {
+		t.Errorf("docs/metrics.md has the rows %q\nrules.yaml the alerts %q", rows, names)
+	}
+	for _, row := range found("(?m)^\\| \\[`(Poold\\w+`\\]\\(operating.md#\\w+)\\)", read(t, "../docs/metrics.md")) {
+		if name, anchor, _ := strings.Cut(row, "`](operating.md#"); strings.ToLower(name) != anchor {
+			t.Errorf("the row of %s links to %s", name, anchor)
+		}
+	}
+}
+
+// found returns the first group of each match.
+func found(pattern, text string) (all []string) {
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		all = append(all, match[1])
+	}
+	return all
+}

@@ -36,10 +36,14 @@ type Notifier struct {
 }
 
 // New returns the Notifier for the environment that the argument lookup reads, or nil if the variable
-// NOTIFY_SOCKET is missing. New logs a value of WATCHDOG_USEC that is not a number.
+// NOTIFY_SOCKET is missing. New logs if it is missing in a process that systemd started, and if
+// WATCHDOG_USEC is not a number.
 func New(lookup func(string) (string, bool), log *slog.Logger) *Notifier {
 	socket, _ := lookup("NOTIFY_SOCKET")
 	if socket == "" {
+		if pid, _ := lookup("SYSTEMD_EXEC_PID"); pid == strconv.Itoa(os.Getpid()) {
+			log.Warn("the unit has no NOTIFY_SOCKET, so systemd does not see the state of the daemon: write Type=notify")
+		}
 		return nil
 	}
 	return &Notifier{

@@ -177,7 +177,7 @@ func TestWatchdog(t *testing.T) {
 // Without NOTIFY_SOCKET nothing happens, and no keep-alive is sent for a watchdog that is off or that
 // watches another process.
 func TestNoWatchdog(t *testing.T) {
-	var log testkit.Log
+	log := new(testkit.Log)
 	none := systemd.New(environment("WATCHDOG_USEC=1000"), log.Logger())
 	reloaded := false
 	none.Ready()
@@ -186,6 +186,16 @@ func TestNoWatchdog(t *testing.T) {
 	if err := none.Part(nil, nil)(t.Context()); err != nil || !reloaded {
 		t.Errorf("%v, reloaded: %t", err, reloaded)
 	}
+	if text := log.String(); text != "" {
+		t.Errorf("without systemd: %s", text)
+	}
+	for _, pid := range []int{os.Getpid(), os.Getppid()} { // systemd started this process, and the shell of this process
+		systemd.New(environment("SYSTEMD_EXEC_PID="+strconv.Itoa(pid)), log.Logger())
+	}
+	if strings.Count(log.String(), "\n") != 1 || log.Count("level=WARN", "the unit has no NOTIFY_SOCKET") != 1 {
+		t.Errorf("a unit without the socket: %s", log.String())
+	}
+	log = new(testkit.Log)
 	for _, variables := range [][]string{nil, {"WATCHDOG_USEC=1000", "WATCHDOG_PID=1"}, {"WATCHDOG_USEC=x"}, {"WATCHDOG_USEC=-1"}, {"WATCHDOG_USEC=99999999999999999"}} {
 		name := filepath.Join(t.TempDir(), "notify")
 		socket := listen(t, name)

@@ -1,0 +1,204 @@
+//go:build !race
+
+package deploy_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/daemontest"
+	"poold/internal/testkit"
+)
+
+const unitFile = "systemd/poold.service"
+
+// unit returns the values of each key of the section Service.
+func unit(t *testing.T) map[string][]string {
+	t.Helper()
+	values, section := map[string][]string{}, ""
+	for line := range strings.Lines(read(t, unitFile)) {
+		line = strings.TrimSpace(line)
+		key, value, is := strings.Cut(line, "=")
+		switch {
+		case strings.HasPrefix(line, "["):
+			section = line
+		case section == "[Service]" && is && !strings.HasPrefix(line, "#"):
+			values[key] = append(values[key], value)
+		}
+	}
+	return values
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// systemd accepts the unit, and rates its exposure at 1.5 or better. A mistake in the unit is found.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	// systemd-analyze verify looks for the program, which is not installed here.
+	text := strings.ReplaceAll(read(t, unitFile), "/usr/bin/poold", daemontest.Binary(t))
+	verify := func(text string) (string, error) {
+		path := filepath.Join(t.TempDir(), "poold.service")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		output, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
+		return string(output), err
+	}
+	if output, err := verify(text); err != nil || output != "" {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, output)
+	}
+	if output, err := verify(strings.Replace(text, "ProtectHome=", "ProtectHouse=", 1)); err == nil && output == "" {
+		t.Error("systemd-analyze verify accepts ProtectHouse=")
+	}
+	output, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold=15", unitFile).CombinedOutput()
+	if err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, output)
+	}
+	if !bytes.Contains(output, []byte("Overall exposure level")) {
+		t.Errorf("systemd-analyze security prints no level:\n%s", output)
+	}
+}
+
+// The unit starts the daemon with flags that it has, gives it the time that a stop takes, and passes
+// the credentials that pools.yaml reads.
+func TestUnitFitsTheDaemon(t *testing.T) {
+	t.Parallel()
+	u := unit(t)
+	one := func(key string) string {
+		t.Helper()
+		if len(u[key]) != 1 {
+			t.Fatalf("%s=%q", key, u[key])
+		}
+		return u[key][0]
+	}
+	if one("Type") != "notify" || one("Restart") != "on-failure" || one("ExecReload") != "/bin/kill -HUP $MAINPID" {
+		t.Errorf("Type=%s, Restart=%s, ExecReload=%s", one("Type"), one("Restart"), one("ExecReload"))
+	}
+	command := strings.Fields(one("ExecStart"))
+	checkFlags(t, command[1:])
+	if i := slices.Index(command, "--config"); i < 0 || command[i+1] != "/etc/poold/pools.yaml" {
+		t.Errorf("ExecStart=%s", command)
+	}
+	if limit := seconds(t, one("TimeoutStopSec")); limit < longestStop(t) {
+		t.Errorf("TimeoutStopSec=%v, and a stop takes up to %v", limit, longestStop(t))
+	}
+	if one("WorkingDirectory") != "%S/"+one("StateDirectory") {
+		t.Errorf("the dead letters are in %s, and the daemon may write to %s", one("WorkingDirectory"), one("StateDirectory"))
+	}
+	const folder = "/run/credentials/poold.service/"
+	var names []string
+	for _, path := range secretFiles(read(t, "systemd/pools.yaml")) {
+		name, is := strings.CutPrefix(path, folder)
+		if !is {
+			t.Errorf("systemd/pools.yaml reads %s, which is no credential of poold.service", path)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	// Without a path, a missing credential is no error, so that the unit also starts with the demo
+	// file. systemd searches the file in /etc/credstore.
+	if passed := u["LoadCredential"]; !slices.Equal(passed, names) {
+		t.Errorf("LoadCredential=%q, and systemd/pools.yaml reads %q", passed, names)
+	}
+}
+
+// secretFiles returns the paths of the secrets that a pools.yaml reads, in the order of the text.
+func secretFiles(text string) (paths []string) {
+	for _, match := range regexp.MustCompile(`\$\{file:([^}]+)\}`).FindAllStringSubmatch(text, -1) {
+		paths = append(paths, match[1])
+	}
+	return paths
+}
+
+// checkFlags reports a command or a flag that `poold` does not have.
+func checkFlags(t *testing.T, args []string) {
+	t.Helper()
+	help, err := exec.Command(daemontest.Binary(t), args[0], "--help").CombinedOutput()
+	if err != nil {
+		t.Errorf("poold %s --help: %v\n%s", args[0], err, help)
+	}
+	for _, arg := range args[1:] {
+		if strings.HasPrefix(arg, "-") && !regexp.MustCompile(`(?m)^ .*`+regexp.QuoteMeta(arg)+`\b`).Match(help) {
+			t.Errorf("poold %s has no flag %s", args[0], arg)
+		}
+	}
+}
+
+func seconds(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// longestStop returns how long a stop takes at most: the stages of cmd/poold, during which a call to a
+// provider may still be in flight, and some seconds for the last writes.
+func longestStop(t *testing.T) time.Duration {
+	t.Helper()
+	stages := constant(t, "../cmd/poold/lifecycle.go", "stopGrace") + constant(t, "../cmd/poold/lifecycle.go", "drainLimit")
+	return stages + constant(t, "../internal/provider/client.go", "callLimit") + 5*time.Second
+}
+
+// constant returns the duration of a constant `N * time.Second` or `time.Second` in a Go file.
+func constant(t *testing.T, path, name string) (d time.Duration) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if !is || spec.Names[0].Name != name || len(spec.Values) != 1 {
+			return true
+		}
+		d = time.Second
+		if product, is := spec.Values[0].(*ast.BinaryExpr); is {
+			factor, err := strconv.Atoi(product.X.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d *= time.Duration(factor)
+		}
+		return false
+	})
+	if d == 0 {
+		t.Fatalf("%s has no constant %s", path, name)
+	}
+	return d
+}
+
+// The unit starts with the demo file of this repository, without any secret and any variable.
+func TestUnitStartsWithTheDemoFile(t *testing.T) {
+	t.Parallel()
+	n := listenForNotifications(t)
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(path, []byte(read(t, "../pools.yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := daemontest.Start(t, daemontest.Options{File: path, Env: []string{"NOTIFY_SOCKET=" + n.path}})
+	n.wait(t, 1, "READY=1")
+	testkit.Within(t, 15*time.Second, "a token", func() bool {
+		status, _ := p.Call("POST", "/pool/staging-login/token", "")
+		return status == 200
+	})
+}

@@ -40,15 +40,6 @@ func unit(t *testing.T) map[string][]string {
 	return values
 }
 
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // systemd accepts the unit, and rates its exposure at 1.5 or better. A mistake in the unit is found.
 func TestUnit(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/browsertest": {},
 	"internal/testkit":             {},
 	"scripts/branches":             {},
+	"scripts/licenses":             {},
 	"scripts/page":                 {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
 	"internal/backend":             {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/targets"},
 	"internal/cli":                 {"internal/captcha", "internal/httpapi", "internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},

@@ -144,8 +144,8 @@ func ReplaceFile(t testing.TB, path, text string) {
 	}
 }
 
-// Call sends a request with the key of the Options and returns the status code and the body of the
-// response. It fails the test only if poold does not answer.
+// Call sends a request with the key of the Options, and returns the status code and the body of the
+// response. A body is sent as JSON. Call fails the test only if poold does not answer.
 func (p *Process) Call(method, path, body string) (status int, answer string) {
 	p.t.Helper()
 	status, answer, err := p.Try(method, path, body)
@@ -160,6 +160,9 @@ func (p *Process) Try(method, path, body string) (status int, answer string, err
 	request, err := http.NewRequest(method, p.URL+path, strings.NewReader(body)) //nolint:noctx // a request to a process of this test
 	if err != nil {
 		return 0, "", err
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	if p.key != "" {
 		request.Header.Set("Authorization", "Bearer "+p.key)

@@ -64,7 +64,7 @@ func (s *Service) result(f legacyForm, c wire.LegacyCall, at time.Time) answer {
 	case c.Action == Poll && !c.Many:
 		return s.getOne(f, c.IDs[0], at)
 	case c.Action == Balance:
-		return answerOf(f.Bare(strconv.Itoa(balance)))
+		return answerOf(f.Bare(strconv.FormatFloat(s.opts.Balance, 'f', -1, 64)))
 	case c.Action == Report:
 		if code := s.books.report(c.IDs[0], c.Verdict, at); code != "" {
 			return f.fail(code)

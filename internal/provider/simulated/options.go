@@ -41,6 +41,7 @@ type Options struct {
 	Median, Min, Max time.Duration
 	Sigma            float64
 
+	Balance   float64 // balance of every account, which no sale changes; 0 = 600
 	Threads   int     // maximum number of tasks in flight; 0 = no limit, and threadsinfo is not offered
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
@@ -67,6 +68,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Median == 0 && o.Sigma == 0 && o.Min == 0 && o.Max == 0 {
 		o.Median, o.Sigma, o.Min, o.Max = DefaultMedian, DefaultSigma, DefaultMin, DefaultMax
+	}
+	if o.Balance == 0 {
+		o.Balance = defaultBalance
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -13,8 +13,8 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// balance is the constant balance of every account.
-const balance = 600
+// defaultBalance is the default of Options.Balance.
+const defaultBalance = 600
 
 // Service is a simulated solving service with one account. All methods are safe for concurrent use.
 type Service struct {

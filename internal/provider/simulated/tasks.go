@@ -55,8 +55,7 @@ func (s *Service) runTasks(c wire.TasksCall, at time.Time) answer {
 		n, _ := wire.TaskNumber(c.ID)
 		return answerOf(wire.JSON(tasksResult(s.books.poll(n, at), s.opts)))
 	case Balance:
-		left := float64(balance)
-		return answerOf(wire.JSON(wire.TasksAnswer{Balance: &left}))
+		return answerOf(wire.JSON(wire.TasksAnswer{Balance: &s.opts.Balance}))
 	}
 	if code := s.books.report(c.ID, c.Verdict, at); code != "" {
 		return tasksFail(code)

@@ -1,0 +1,281 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/daemontest"
+	"poold/internal/postgres/postgrestest"
+	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+// TestFaultsFireTheirAlerts injects each fault that has an alert into a running poold. The alerts are
+// evaluated on scrapes of this poold before and during the fault.
+func TestFaultsFireTheirAlerts(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	fired := map[string]bool{}
+	t.Run("daemons", func(t *testing.T) {
+		for name, inject := range map[string]func(*testing.T) *watched{
+			"stores": storeFaults, "services": serviceFaults, "demand": demandFaults,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				names := inject(t).check()
+				mu.Lock()
+				defer mu.Unlock()
+				for _, one := range names {
+					fired[one] = true
+				}
+			})
+		}
+	})
+	_, alerts := rules(t)
+	for _, alert := range alerts {
+		if !fired[alert.Alert] && !t.Failed() {
+			t.Errorf("no fault fires %s", alert.Alert)
+		}
+	}
+}
+
+const (
+	// faultConfig has the parts of pools.yaml that all tests of faults have. It needs the address of
+	// Redis, and the URL and further keys of the provider.
+	faultConfig = `
+server: {keys: [{name: tests, key: ` + key + `, scopes: [token, solve, status, admin]}]}
+redis: {url: "redis://%s"}
+providers: [{name: main, url: "%s", key: a-key, price_per_1000: 1, first_poll: 200ms, poll_interval: 1s, %s}]
+defaults: {owner: qa@example.com}
+targets:
+`
+	// page has the keys of each target, for the name of its page.
+	page = `type: recaptcha_v2, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, pageurl: https://staging.example.com/`
+	// login is the target of the first two tests.
+	login    = "  login: {" + page + "login, depth: 2}\n"
+	tokensOf = `poold_pool_tokens{target="login"} `
+)
+
+// service runs the simulated service as a process that solves each task after lead.
+func service(t *testing.T, lead time.Duration) string {
+	t.Helper()
+	return daemontest.Provider(t, simulated.Options{Median: lead, LedgerHTTP: true})
+}
+
+// setFaults replaces the faults of a simulated service.
+func setFaults(t *testing.T, url string, faults ...simulated.Fault) {
+	t.Helper()
+	body, err := json.Marshal(append([]simulated.Fault{}, faults...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequest(http.MethodPut, url+"/faults", strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusNoContent {
+		t.Fatalf("setting the faults: %s", response.Status)
+	}
+}
+
+// call sends a request to poold and fails the test unless the status is the expected one.
+func (w *watched) call(want int, method, path, body string) string {
+	w.Helper()
+	status, answer := w.Call(method, path, body)
+	if status != want {
+		w.Fatalf("%s %s: %d, want %d: %s", method, path, status, want, answer)
+	}
+	return answer
+}
+
+// take takes a token and returns its id.
+func (w *watched) take(target string) string {
+	w.Helper()
+	var token struct{ ID string }
+	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "POST", "/pool/"+target+"/token?wait=20s", "")), &token); err != nil {
+		w.Fatal(err)
+	}
+	return token.ID
+}
+
+// overwrite replaces the values of the matching keys of Redis by texts.
+func overwrite(t *testing.T, redis, pattern string) {
+	t.Helper()
+	keys := strings.Fields(strings.Trim(redistest.Do(t, redis, "KEYS", pattern), "[]"))
+	if len(keys) == 0 {
+		t.Fatalf("Redis has no key %s", pattern)
+	}
+	for _, key := range keys {
+		redistest.Do(t, redis, "SET", key, "a text of another program")
+	}
+}
+
+// share sends n requests to POST /solve that share one solve.
+func (w *watched) share(n int) {
+	w.Helper()
+	body := `{"type": "recaptcha_v2", "sitekey": "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "pageurl": "https://staging.example.com/shared", "dedup": "identity"}`
+	var all sync.WaitGroup
+	const callers = 8
+	for range callers {
+		all.Go(func() {
+			for range n / callers {
+				if status, answer, err := w.Try("POST", "/solve", body); err != nil || status != http.StatusOK {
+					w.Errorf("POST /solve: %d %v %s", status, err, answer)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// storeFaults injects faults of the file, of reports, of polls and of PostgreSQL, and kills the process.
+func storeFaults(t *testing.T) *watched {
+	database := postgrestest.Start(t)
+	address := database.Database(t)
+	redis, url := redistest.Server(t), service(t, 100*time.Millisecond)
+	file := func(depth int) string {
+		return fmt.Sprintf(faultConfig, redis, url, "concurrency: 2000, timeout: 3s") +
+			fmt.Sprintf("  login: {%slogin, depth: %d}\n", page, depth) +
+			"  other: {" + page + "other, depth: 1}\n" +
+			"solve: {pages: ['https://staging.example.com/*'], budget: {per_day: 10}}\n" +
+			"history: {backend: postgres, url: '" + address + "'}\n"
+	}
+	config := file(2)
+	w := watch(t, daemontest.Options{Config: config})
+
+	w.calm(tokensOf+"2", "poold_history_up 1")
+	w.Write(config + "colour: blue\n")
+	w.fault("an unknown key in the file", []string{"PooldReloadFailed"}, "poold_config_last_reload_successful 0")
+	w.Write(config)
+
+	w.calm("poold_config_last_reload_successful 1")
+	for range 6 {
+		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login")+"/report", `{"outcome": "rejected"}`)
+	}
+	w.fault("a site rejects tokens", []string{"PooldTokensRejected"}, `poold_reports_total{outcome="rejected",target="login"} 6`, tokensOf+"2")
+
+	w.calm()
+	setFaults(t, url, simulated.Fault{On: simulated.Poll, Kind: simulated.Drop})
+	w.take("login")
+	w.fault("no poll of an order is answered", []string{"PooldOrdersLost"}, `poold_orders_lost_total{target="login"} >0`)
+	setFaults(t, url)
+
+	w.calm(tokensOf + "2")
+	database.Stop(t)
+	w.take("login")
+	w.fault("PostgreSQL is away", []string{"PooldHistoryDown"}, "poold_history_up 0")
+
+	// Redis keeps 1,000 ended orders of an identity, and poold 10,000 audit entries.
+	w.Write(file(1100))
+	w.share(10_100)
+	w.fault("PostgreSQL is away for long", []string{"PooldAuditGaps", "PooldHistoryDown", "PooldHistoryGaps"},
+		`poold_history_unrecorded_total{target="login"} >0`, "poold_audit_dropped_total >0")
+	w.Write(config)
+
+	database.Up(t)
+	w.calm("poold_history_up 1")
+	database.Stop(t)
+	w.call(http.StatusNoContent, "DELETE", "/pool/login/tokens", "")
+	w.scrapeWith(tokensOf+"2", "poold_history_up 0")
+	overwrite(t, redis, "captcha:ended:*") // the orders that wait for PostgreSQL
+	database.Up(t)
+	w.fault("another program writes to Redis", []string{"PooldHistoryBehind", "PooldHistoryDown", "PooldTargetStarved"},
+		"poold_history_unread_identities >0", `poold_target_state{state="starved",target="login"} 1`)
+
+	w.Signal(syscall.SIGKILL)
+	if err := <-w.Ended; err == nil {
+		t.Fatal("a killed poold ends without an error")
+	}
+	if _, _, err := w.Try("GET", "/metrics", ""); err == nil {
+		t.Fatal("a killed poold answers")
+	}
+	w.stories = append(w.stories, story{"poold is killed", []string{"PooldDown", "PooldReplicaDown"}, w.before, []scrape{unreachable}})
+	return w
+}
+
+// serviceFaults injects faults of the service, and kills Redis while a callback comes.
+func serviceFaults(t *testing.T) *watched {
+	redis, process := redistest.Process(t)
+	url := service(t, time.Second)
+	listen := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
+	config := fmt.Sprintf(faultConfig, redis, url, "balance: true, callback_url: 'http://"+listen+"', fallback_after: 5s, callback_delay: 0s") +
+		login
+	w := watch(t, daemontest.Options{Config: config, Listen: listen})
+	up := `poold_provider_up{provider="main"} `
+
+	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
+	setFaults(t, url, simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_USER_KEY"})
+	w.take("login")
+	w.fault("the service refuses the key", []string{"PooldProviderDown", "PooldTargetStarved"}, up+"0", `poold_target_state{state="starved",target="login"} 1`)
+
+	setFaults(t, url)
+	w.call(http.StatusOK, "POST", "/providers/main/probe", "")
+	w.calm(tokensOf+"2", up+"1")
+	// Another account at the same service, with less money.
+	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulated.Options{Median: time.Second, Balance: 3.5}), 1))
+	w.fault("the money runs out", []string{"PooldBalanceLow"}, `poold_provider_balance{provider="main"} 3.5`)
+	w.Write(config)
+
+	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
+	setFaults(t, url, simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_GOOGLEKEY"})
+	w.take("login")
+	w.fault("the service refuses the sitekey", []string{"PooldTargetRefused"}, `poold_target_state{state="refused",target="login"} 1`)
+
+	setFaults(t, url)
+	w.call(http.StatusNoContent, "POST", "/pool/login/resume", "")
+	w.calm(tokensOf+"2", `poold_target_state{state="ok",target="login"} 1`)
+	w.take("login")
+	w.scrapeWith(`poold_bought_in_flight{target="login"} 1`)
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.fault("Redis is killed before a callback", []string{"PooldDeadLetters", "PooldRedisDown", "PooldTargetStarved"}, "poold_redis_up 0", "poold_dead_letters 1")
+	return w
+}
+
+// demandFaults uses up a budget, and sends more requests than poold has tokens.
+func demandFaults(t *testing.T) *watched {
+	redis, url := redistest.Server(t), service(t, 2*time.Second)
+	file := func(depth int) string {
+		return fmt.Sprintf(faultConfig, redis, url, "concurrency: 50") +
+			fmt.Sprintf("  tight: {%stight, depth: %d, budget: {per_hour: 10}}\n", page, depth) +
+			"  burst: {" + page + "burst, depth: 20, refill: adaptive}\n"
+	}
+	w := watch(t, daemontest.Options{Config: file(7)})
+	used := `poold_budget_used{target="tight",window="hour"} `
+
+	full := `poold_pool_tokens{target="tight"} `
+	w.calm(full+"7", used+"7")
+	// A burst that poold has not learned: four rounds of 20 requests at once.
+	burst := story{Name: "an unknown burst", alerts: []string{"PooldCallersMiss", "PooldHitRateLow"}, before: w.before}
+	missed := 0
+	for range 4 {
+		for end := missed + 20; missed < end; {
+			if status, _ := w.Call("POST", "/pool/burst/token?wait=0s", ""); status == http.StatusServiceUnavailable {
+				missed++
+			}
+		}
+		burst.during = append(burst.during, w.scrapeWith(fmt.Sprintf(`poold_token_requests_total{outcome="miss",target="burst"} %d`, missed)))
+	}
+	w.stories = append(w.stories, burst)
+
+	w.calm()
+	w.Write(file(8))
+	w.fault("a budget is used to 80 %", []string{"PooldBudgetNear"}, used+"8", full+"8")
+	w.Write(file(11))
+	w.fault("a budget is used up", []string{"PooldBudgetUsedUp"}, used+"10", `poold_target_state{state="budget",target="tight"} 1`)
+	return w
+}

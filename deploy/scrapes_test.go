@@ -1,0 +1,211 @@
+package deploy_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"poold/internal/daemontest"
+	"poold/internal/testkit"
+)
+
+// key is the key of the callers in the tests.
+const key = "key-of-the-tests"
+
+// scrape is what Prometheus stores of one scrape: values by series.
+type scrape map[string]float64
+
+// unreachable is the scrape of a replica that does not answer.
+var unreachable = scrape{`up{job="poold",instance="a"}`: 0}
+
+// sample matches a line of /metrics that is a sample of poold: name, labels, value.
+var sample = regexp.MustCompile(`(?m)^(poold_\w+)(?:\{(.*)\})? (\S+)$`)
+
+// scraped returns the metrics of a running poold, with the labels that Prometheus adds. It omits the
+// buckets of histograms, which no alert uses.
+func scraped(t *testing.T, text string) scrape {
+	t.Helper()
+	all := scrape{`up{job="poold",instance="a"}`: 1}
+	for _, line := range sample.FindAllStringSubmatch(text, -1) {
+		if strings.HasSuffix(line[1], "_bucket") {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[3], 64)
+		if err != nil || math.IsNaN(value) {
+			t.Fatalf("the sample %q: %v", line[0], err)
+		}
+		all[line[1]+strings.TrimSuffix(`{job="poold",instance="a",`+line[2], ",")+"}"] = value
+	}
+	return all
+}
+
+// watched is a poold whose metrics are scraped before and during faults.
+type watched struct {
+	*testing.T
+	*daemontest.Process
+	before  scrape
+	stories []story
+}
+
+// story is a fault with the scrapes before and during it.
+type story struct {
+	Name   string
+	alerts []string
+	before scrape
+	during []scrape
+}
+
+func watch(t *testing.T, o daemontest.Options) *watched {
+	t.Helper()
+	o.Key = key
+	return &watched{T: t, Process: daemontest.Start(t, o)}
+}
+
+// scrapeWith waits until /metrics contains all the given lines, and returns this scrape. A line that
+// ends in >0 stands for a sample with any value above 0.
+func (w *watched) scrapeWith(lines ...string) (found scrape) {
+	w.Helper()
+	var last string
+	defer func() {
+		if found == nil {
+			w.Logf("the last scrape: %v", scraped(w.T, last))
+		}
+	}()
+	testkit.Within(w.T, 30*time.Second, strings.Join(lines, " and "), func() bool {
+		status, body := w.Call("GET", "/metrics", "")
+		last = body
+		if status != http.StatusOK {
+			return false
+		}
+		for _, line := range lines {
+			pattern := regexp.QuoteMeta(line)
+			if series, positive := strings.CutSuffix(line, ">0"); positive {
+				pattern = regexp.QuoteMeta(series) + "[1-9]"
+			}
+			if !regexp.MustCompile("(?m)^" + pattern).MatchString(body) {
+				return false
+			}
+		}
+		found = scraped(w.T, body)
+		return true
+	})
+	return found
+}
+
+// calm waits until /metrics contains all the given lines. The scrape is then the one before the next
+// faults.
+func (w *watched) calm(lines ...string) {
+	w.Helper()
+	w.before = w.scrapeWith(lines...)
+}
+
+// fault scrapes poold as soon as /metrics shows the lines of a fault. The alerts are all those that
+// must fire.
+func (w *watched) fault(name string, alerts []string, lines ...string) {
+	w.Helper()
+	w.stories = append(w.stories, story{name, alerts, w.before, []scrape{w.scrapeWith(lines...)}})
+}
+
+// The times of a story in minutes. A fault has lasted in the test for some seconds when it is scraped,
+// but an alert waits up to 30 minutes. So each scrape is repeated: the one before the fault
+// from 0 to faultAt, those during the fault for roundTime, and the last of these until storyEnd.
+const (
+	faultAt   = 40
+	roundTime = 5
+	storyEnd  = 95
+)
+
+// check lets promtool evaluate the rules on the scrapes: before a fault no alert fires, and during the
+// fault exactly the expected alerts fire. It returns the names of the alerts that fired.
+func (w *watched) check() (fired []string) {
+	w.Helper()
+	type series struct{ Series, Values string }
+	type expected struct {
+		Labels string
+		Value  float64
+	}
+	type query struct {
+		Expr string
+		At   string     `yaml:"eval_time"`
+		Exp  []expected `yaml:"exp_samples"`
+	}
+	type group struct {
+		Name, Interval string
+		Series         []series `yaml:"input_series"`
+		Queries        []query  `yaml:"promql_expr_test"`
+	}
+	rules, err := filepath.Abs("prometheus/rules.yaml")
+	if err != nil {
+		w.Fatal(err)
+	}
+	var groups []group
+	for _, s := range w.stories {
+		g := group{Name: s.Name, Interval: "1m"}
+		for _, name := range s.names() {
+			g.Series = append(g.Series, series{name, s.values(name)})
+		}
+		during := query{Expr: firing(storyEnd - faultAt), At: fmt.Sprintf("%dm", storyEnd)}
+		for _, alert := range s.alerts {
+			during.Exp = append(during.Exp, expected{fmt.Sprintf("{alertname=%q}", alert), 1})
+			fired = append(fired, alert)
+		}
+		g.Queries = []query{{Expr: firing(faultAt - 1), At: fmt.Sprintf("%dm", faultAt-1)}, during}
+		groups = append(groups, g)
+	}
+	text, err := yaml.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": groups})
+	if err != nil {
+		w.Fatal(err)
+	}
+	promtool(w.T, "test", "rules", write(w.T, filepath.Join(w.TempDir(), "faults.yaml"), string(text)))
+	return fired
+}
+
+// firing is a query for the names of the alerts that fired in the last minutes.
+func firing(minutes int) string {
+	return fmt.Sprintf(`group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[%dm]))`, minutes)
+}
+
+// names returns the series of all scrapes of a story.
+func (s *story) names() []string {
+	all := maps.Clone(s.before)
+	for _, one := range s.during {
+		maps.Copy(all, one)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// values returns the samples of a series, in the notation of promtool. As Prometheus does, it ends a
+// series that a scrape lacks.
+func (s *story) values(series string) string {
+	var all []string
+	known := false
+	add := func(from scrape, minutes int) {
+		value, has := from[series]
+		switch {
+		case has:
+			all = append(all, fmt.Sprintf("%sx%d", strconv.FormatFloat(value, 'f', -1, 64), minutes-1))
+		case known:
+			all = append(all, "stale", fmt.Sprintf("_x%d", minutes-1))
+		default:
+			all = append(all, fmt.Sprintf("_x%d", minutes))
+		}
+		known = has
+	}
+	add(s.before, faultAt)
+	last := len(s.during) - 1
+	for _, one := range s.during[:last] {
+		add(one, roundTime)
+	}
+	add(s.during[last], storyEnd-faultAt-last*roundTime)
+	return strings.Join(all, " ")
+}

@@ -23,26 +23,36 @@ func TestFaultsFireTheirAlerts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	fired := map[string]bool{}
+	var scrapes []scrape
 	t.Run("daemons", func(t *testing.T) {
 		for name, inject := range map[string]func(*testing.T) *watched{
 			"stores": storeFaults, "services": serviceFaults, "demand": demandFaults,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				names := inject(t).check()
+				w := inject(t)
+				w.check()
 				mu.Lock()
 				defer mu.Unlock()
-				for _, one := range names {
-					fired[one] = true
+				for _, s := range w.stories {
+					for _, alert := range s.alerts {
+						fired[alert] = true
+					}
+					scrapes = append(append(scrapes, s.before), s.during...)
 				}
 			})
 		}
 	})
-	_, alerts := rules(t)
+	if t.Failed() {
+		return
+	}
+	records, alerts := rules(t)
+	labels := labelsOf(scrapes...)
 	for _, alert := range alerts {
-		if !fired[alert.Alert] && !t.Failed() {
+		if !fired[alert.Alert] {
 			t.Errorf("no fault fires %s", alert.Alert)
 		}
+		checkLabels(t, alert.Alert, alert.Expr, labels, records)
 	}
 }
 

@@ -126,8 +126,8 @@ const (
 )
 
 // check lets promtool evaluate the rules on the scrapes: before a fault no alert fires, and during the
-// fault exactly the expected alerts fire. It returns the names of the alerts that fired.
-func (w *watched) check() (fired []string) {
+// fault exactly the expected alerts fire.
+func (w *watched) check() {
 	w.Helper()
 	type series struct{ Series, Values string }
 	type expected struct {
@@ -157,7 +157,6 @@ func (w *watched) check() (fired []string) {
 		during := query{Expr: firing(storyEnd - faultAt), At: fmt.Sprintf("%dm", storyEnd)}
 		for _, alert := range s.alerts {
 			during.Exp = append(during.Exp, expected{fmt.Sprintf("{alertname=%q}", alert), 1})
-			fired = append(fired, alert)
 		}
 		g.Queries = []query{{Expr: firing(faultAt - 1), At: fmt.Sprintf("%dm", faultAt-1)}, during}
 		groups = append(groups, g)
@@ -167,7 +166,6 @@ func (w *watched) check() (fired []string) {
 		w.Fatal(err)
 	}
 	promtool(w.T, "test", "rules", write(w.T, filepath.Join(w.TempDir(), "faults.yaml"), string(text)))
-	return fired
 }
 
 // firing is a query for the names of the alerts that fired in the last minutes.

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"poold/internal/daemontest"
+	"poold/internal/redisdb/redistest"
 )
 
 // rule is a recording or an alert rule of prometheus/rules.yaml.
@@ -169,6 +173,34 @@ func TestAlertsAreDocumented(t *testing.T) {
 		if name, anchor, _ := strings.Cut(row, "`](operating.md#"); strings.ToLower(name) != anchor {
 			t.Errorf("the row of %s links to %s", name, anchor)
 		}
+	}
+}
+
+// TestCommandsOfTheAlertsWork runs each command that an alert or its section of docs/operating.md
+// names.
+func TestCommandsOfTheAlertsWork(t *testing.T) {
+	t.Parallel()
+	section := regexp.MustCompile(`(?s)\n## Alerts\n.*?\n## `).FindString(read(t, "../docs/operating.md"))
+	commands := found("`(poold [^`]+)`", section)
+	_, alerts := rules(t)
+	for _, alert := range alerts {
+		commands = append(commands, found(`"(poold [^"]+)"`, alert.Annotations["description"])...)
+	}
+	w := watch(t, daemontest.Options{Config: fmt.Sprintf(faultConfig, redistest.Server(t), service(t, 100*time.Millisecond), "") + login})
+	w.calm(tokensOf + "2")
+	values := strings.NewReplacer("TARGET", "login", "{{ $labels.target }}", "login", "NAME", "main", "{{ $labels.provider }}", "main")
+	slices.Sort(commands)
+	for _, command := range slices.Compact(commands) {
+		arguments := strings.Fields(values.Replace(command))
+		run := exec.Command(daemontest.Binary(t), arguments[1:]...)
+		run.Dir = filepath.Dir(w.Config)
+		run.Env = []string{"POOLD_URL=" + w.URL, "POOLD_KEY=" + key}
+		if output, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", command, err, output)
+		}
+	}
+	if len(commands) < 10 {
+		t.Errorf("only %d commands: %q", len(commands), commands)
 	}
 }
 

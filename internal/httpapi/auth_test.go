@@ -140,7 +140,7 @@ func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 // TestScopeOpensOnlyItsRoutes: each scope opens the routes listed here and no other route. A new
 // route also needs an entry here.
 func TestScopeOpensOnlyItsRoutes(t *testing.T) {
-	open := []string{"/", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
+	open := []string{"/", "/openapi.yaml", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},

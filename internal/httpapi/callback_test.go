@@ -153,7 +153,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
 		t.Errorf("none: %d %s", a.status, a.body)
 	}
-	d.buyer.letters = []purchase.DeadLetter{{Order: "o-1", Provider: "solver"}, {Order: "o-2", Provider: "solver"}}
+	d.buyer.letters = []purchase.DeadLetter{{Order: "o-1", Provider: "solver", Kind: "token"}, {Order: "o-2", Provider: "solver", Kind: "error"}}
 	a := d.ask(t, "GET", "/dead-letters", bearer(keyAll))
 	if want := asJSON(t, map[string]any{"letters": d.buyer.letters}); strings.TrimSpace(a.body) != want || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("two: %d %s", a.status, a.body)

@@ -20,6 +20,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/httpapi/session"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -46,6 +47,9 @@ const triesAMinute = 20
 // tokenValue is the prefix of each token in the tests. Only responses with a token may contain this
 // prefix.
 const tokenValue = "canary-token-03AFcWeA"
+
+// described checks all responses to the clients of the tests against openapi.yaml.
+var described openapitest.Watch
 
 // daemon is a Server behind a real listener, with all its dependencies.
 type daemon struct {
@@ -128,7 +132,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
 		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{}, events: &memoryEvents{},
-		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
+		client: &http.Client{Transport: described.Transport(&http.Transport{}), Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &testkit.Log{},
 	}
@@ -189,8 +193,13 @@ func inBubble(t *testing.T, set *targets.Set, tell func(t *testing.T, d *daemon)
 // handle passes a request to the handler, without a network.
 func (d *daemon) handle(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
-	recorder := httptest.NewRecorder()
-	d.Handler().ServeHTTP(recorder, d.request(t, method, path, strings.NewReader(body), headers...))
+	recorder, request := httptest.NewRecorder(), d.request(t, method, path, strings.NewReader(body), headers...)
+	d.Handler().ServeHTTP(recorder, request)
+	response := recorder.Result()
+	response.Request = request
+	if err := openapitest.Check(response, recorder.Body.Bytes()); err != nil {
+		t.Error(err)
+	}
 	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
 }
 
@@ -203,6 +212,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	noError(t, err)
 	d.addr = listener.Addr().String()
+	described.Add(t, "http://"+d.addr)
 	if wrap != nil {
 		listener = wrappedListener{listener, wrap}
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,6 +125,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
+		c.refilling.State = cmp.Or(c.refilling.State, refill.OK)
 		d.refill.statuses["staging-login"] = c.refilling
 		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
 		if c.paused != nil {

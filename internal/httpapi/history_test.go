@@ -291,7 +291,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		failed.ID, failed.How = ofOrder(100+n).String(), history.Failed
 		d.writeRecords(t, r, failed)
 		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
-			Order: ofOrder(n), Target: name, State: pool.Unknown, Placed: r.Placed, Submitted: r.Submitted, Age: 1234567 * time.Microsecond,
+			Order: ofOrder(n), Identity: captcha.Identity{Type: captcha.Turnstile}, Target: name, State: pool.Unknown, Placed: r.Placed, Submitted: r.Submitted, Age: 1234567 * time.Microsecond,
 		})
 	}
 	for path, ids := range map[string][]int{
@@ -390,7 +390,7 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"
 	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
 	d.writeRecords(t, r, formula)
-	d.buyer.underWay = []purchase.OrderInFlight{{Order: ofOrder(7), Identity: captcha.Identity{Sitekey: "-k"}, State: pool.Bought, Placed: day}}
+	d.buyer.underWay = []purchase.OrderInFlight{{Order: ofOrder(7), Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "-k"}, State: pool.Bought, Placed: day}}
 	_, rows := d.csvRows(t, "/history/solve/"+r.ID)
 	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
 		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299", "cheapest"}; len(rows) != 2 ||

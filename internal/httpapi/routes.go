@@ -13,6 +13,7 @@ import (
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/historyapi"
 	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/openapi"
 	"poold/internal/httpapi/page"
 	"poold/internal/targets"
 )
@@ -64,6 +65,7 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/status.svg", Handle: a.pages.Icon},
 		{Methods: reading, Path: "/uplot.css", Handle: page.Asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/uplot.js", Handle: page.Asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
+		{Methods: reading, Path: "/openapi.yaml", Handle: describe},
 		{Methods: reading, Path: "/metrics", Scope: targets.ScopeStatus, Whole: true, Handle: a.scrapes.scrape},
 		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.probe},
 		{Methods: posting, Path: "/-/reload", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.reload},
@@ -134,6 +136,13 @@ func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
 		s.serve(rt, ec.Response().Writer, ec.Request(), ec.ParamValues())
 		return nil
 	}
+}
+
+// describe is GET /openapi.yaml: the description of the API. The description contains no data of the
+// daemon, so the route needs no key.
+func describe(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
+	kernel.Respond(w, "application/yaml", openapi.Document())
+	return nil
 }
 
 // refuseMethod returns the handler for requests with a method that the route lacks. The argument

@@ -25,7 +25,7 @@ func (d *daemon) askRoute(t *testing.T, rt *kernel.Route, method, target string,
 // scope in the table of routes fails the test.
 func TestEachRouteRefusesExactly(t *testing.T) {
 	probes := []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
-	files := []string{"/", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js"}
+	files := []string{"/", "/openapi.yaml", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js"}
 	clients := []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
 	takes := []string{"/pool/:target/token", "/pool/:target/token/:id/report", "/solve", "/solve/:id/report", "/pool/:target/warm"}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -22,7 +23,8 @@ import (
 	"poold/internal/targets"
 )
 
-// fakeSolver is a Solver whose results are its fields. fakeSolver also records the requests.
+// fakeSolver is a Solver whose results are its fields. A token without a value or a source gets one.
+// fakeSolver also records the requests.
 type fakeSolver struct {
 	mu     sync.Mutex
 	asked  []ondemand.Request
@@ -51,7 +53,9 @@ func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token,
 		case <-waiting.Done():
 		}
 	}
-	return f.token, f.err
+	token := f.token
+	token.Value, token.Source = cmp.Or(token.Value, "canary-token"), cmp.Or(token.Source, ondemand.FromSolve)
+	return token, f.err
 }
 
 func (f *fakeSolver) last() ondemand.Request {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"poold/internal/httpapi/openapi/openapitest"
 )
 
 // TestDocsNameEveryCode: programs rely on the codes. docs/api.md therefore lists exactly these
@@ -33,5 +36,23 @@ func TestDocsNameEveryCode(t *testing.T) {
 		if !slices.Contains(named, c) {
 			t.Errorf("docs/api.md does not name %s", c)
 		}
+	}
+}
+
+// TestDescriptionHasEveryCode: openapi.yaml has exactly these codes, each with its status.
+func TestDescriptionHasEveryCode(t *testing.T) {
+	described, err := openapitest.Poold().Codes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defined := map[int][]string{}
+	for code, m := range meanings {
+		defined[m.status] = append(defined[m.status], string(code))
+	}
+	for _, codes := range defined {
+		slices.Sort(codes)
+	}
+	if !maps.EqualFunc(described, defined, slices.Equal) {
+		t.Errorf("openapi.yaml has the codes\n%v, want\n%v", described, defined)
 	}
 }

@@ -1,0 +1,14 @@
+// Package openapitest checks HTTP responses of poold against the description in package openapi.
+//
+//	load.go       reads the description and compiles its schemas
+//	check.go      checks one exchange
+//	transport.go  checks the exchanges of a client while a test runs
+//	stream.go     checks server-sent events
+//
+// # Invariants
+//
+//   - Only servers that a test has named are checked, because tests also call other services.
+//   - A check reads no byte that the test does not read. A body is checked if the test reads it to
+//     its end; status, headers and media type are always checked.
+//   - An exchange is never reported to a test that has ended.
+package openapitest

@@ -19,6 +19,7 @@ import (
 // and the picture letters.png. The words after a fence select how the block runs:
 //
 //	sh           commands of bash; the first one that fails fails the test
+//	sh install   commands that scripts/firsttoken runs on a clean machine
 //	console      commands behind "$ ", and their output: the test compares the names of the
 //	             fields of JSON, and the first line of a text
 //	python, js   a program. If its first line is a comment with a file's name, it is kept under
@@ -117,7 +118,7 @@ func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 func (b block) runs() bool {
 	switch b.words[0] {
 	case "sh":
-		return strings.TrimSpace(b.script()) != ""
+		return len(b.words) == 1 && strings.TrimSpace(b.script()) != ""
 	case "console", "python", "js":
 		return true
 	}
@@ -183,7 +184,7 @@ func examples(t *testing.T) map[string][]block {
 			t.Fatal(err)
 		}
 		for _, b := range blocksOf(filepath.ToSlash(page), string(text)) {
-			if !slices.Contains([]string{"sh", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
+			if !slices.Contains([]string{"sh", "sh install", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
 				t.Fatalf("%s: the test does not know how to run a block of %q", b, b.words)
 			}
 			pages[b.page] = append(pages[b.page], b)

@@ -187,7 +187,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	start := time.Now()
 	for i := range customers {
 		customers[i] = customerOf(i)
-		demand.Go(func() { customers[i].sendAll(t, p, &http.Client{Transport: transport}, start) })
+		demand.Go(func() { customers[i].sendAll(t, p, &http.Client{Transport: checking(transport)}, start) })
 	}
 	demand.Wait()
 	last := time.Now()

@@ -39,7 +39,7 @@ func TestReplicasLeaveAProviderThatTurnsBad(t *testing.T) {
 	defer func() { stop(); callers.Wait() }()
 	for _, p := range replicas {
 		callers.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+			client := &http.Client{Transport: checking(&http.Transport{}), Timeout: 10 * time.Second}
 			defer client.CloseIdleConnections()
 			for ctx.Err() == nil {
 				_, _, _ = p.take(ctx, client, "login", "?wait=5s")

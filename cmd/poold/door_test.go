@@ -98,7 +98,7 @@ func (c callback) send(base string) (status int, err error) {
 	if c.contentType != "" {
 		request.Header.Set("Content-Type", c.contentType)
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: checking(&http.Transport{DisableKeepAlives: true})}
 	response, err := client.Do(request)
 	if err != nil {
 		return 0, err

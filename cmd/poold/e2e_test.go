@@ -180,7 +180,7 @@ func TestEndToEnd(t *testing.T) {
 // takeMany takes n tokens for several concurrent callers and checks each token.
 func takeMany(t *testing.T, p *process, n, callers int) []string {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}, Timeout: 70 * time.Second}
+	client := &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: callers}), Timeout: 70 * time.Second}
 	defer client.CloseIdleConnections()
 	margins := map[string]int64{"login": 20_000, "checkout": 20_000, "short": 2_000}
 	names := []string{"login", "checkout", "short", "login", "checkout"}

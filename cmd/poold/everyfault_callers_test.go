@@ -33,7 +33,7 @@ type storyCallers struct {
 
 func startStoryCallers(s *everyFault) *storyCallers {
 	c := &storyCallers{
-		s: s, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}, over: make(chan struct{}),
+		s: s, client: &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: 50})}, over: make(chan struct{}),
 		bought: map[string]int{}, shared: map[string]int{}, codes: map[string]int{},
 	}
 	c.end = sync.OnceFunc(func() {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"poold/internal/crash"
+	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/provider/simulated"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -80,6 +81,12 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// described checks the responses of all poolds of the tests against openapi.yaml.
+var described openapitest.Watch
+
+// checking returns a transport that checks the responses of poolds.
+func checking(t *http.Transport) http.RoundTripper { return described.Transport(t) }
+
 // builds is the folder of the built binaries. It exists until all tests have ended.
 var builds string
 
@@ -107,6 +114,7 @@ func runIn(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(builds) }()
+	http.DefaultTransport = described.Transport(http.DefaultTransport)
 	return m.Run()
 }
 
@@ -202,6 +210,7 @@ func startAt(t testing.TB, address string, poold program, config, key string, en
 	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	p.url = "http://" + address
+	described.Add(t, p.url)
 	p.command = poold(t, "serve", "--config", config, "--listen", address, "--log-level", "debug")
 	p.command.Env = append(p.command.Env, env...)
 	p.command.Stdout, p.command.Stderr = &p.output, &p.output

@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
 	"bench/baselines":     {},
 	"deploy":              {},
-	"internal/daemontest": {"internal/provider/simulated", "internal/testkit"},
+	"internal/daemontest": {"internal/httpapi/openapi/openapitest", "internal/provider/simulated", "internal/testkit"},
 	"scripts/provider":    {"internal/provider/simulated"},
 }
 

@@ -126,7 +126,7 @@ type load struct {
 func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 	for range callers {
 		l.workers.Go(func() {
-			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
+			client := &http.Client{Timeout: 10 * time.Second, Transport: checking(&http.Transport{})}
 			defer client.CloseIdleConnections()
 			for ctx.Err() == nil {
 				list := l.replicas()

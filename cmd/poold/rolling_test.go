@@ -100,7 +100,7 @@ type rollingLoad struct {
 
 // call takes tokens until ctx ends. Every fourth request solves a CAPTCHA of a new page instead.
 func (l *rollingLoad) call(ctx context.Context, caller int) {
-	client := &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
+	client := &http.Client{Transport: checking(&http.Transport{}), Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
 	for n := 0; ctx.Err() == nil; n++ {
 		began := time.Now()

@@ -63,7 +63,7 @@ type solvers struct {
 func ask(t *testing.T, replicas []*process, n int, body func(i int) string, headers func(i int) []string) *solvers {
 	t.Helper()
 	c := &solvers{sources: map[string]int{}, tokens: map[string]int{}}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	client := &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: n})}
 	defer client.CloseIdleConnections()
 	var callers sync.WaitGroup
 	for i := range n {

@@ -111,7 +111,7 @@ func (s *side) waitForRecords(t testing.TB) (recorded, unrecorded int) {
 // ask runs concurrent callers that each request one token after another, with pauses. It returns when
 // ctx ends or the maximum number of tokens was handed out.
 func (s *side) ask(ctx context.Context, callers int, pause time.Duration, maximum int) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	client := &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: callers})}
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for range callers {

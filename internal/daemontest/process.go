@@ -12,21 +12,25 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/testkit"
 )
 
+// described checks the responses of all poolds to their default clients against openapi.yaml.
+var described openapitest.Watch
+
 // Options says how Start runs poold.
 type Options struct {
-	Config  string   // the text of pools.yaml; Start writes it to a temporary folder
-	File    string   // the path of an existing pools.yaml instead of Config
-	Key     string   // the key that requests send; "" = none
-	Env     []string // additional variables of the environment, which otherwise has only PATH
-	Args    []string // additional arguments of `poold serve`
-	Client  *http.Client
-	Wrap    []string // a program with arguments that runs poold, such as setpriv
-	TLS     bool     // whether poold serves https
-	NoReady bool     // Start does not wait for readiness
-	Listen  string   // host:port; "" = a free port of 127.0.0.1
+	Config  string       // the text of pools.yaml; Start writes it to a temporary folder
+	File    string       // the path of an existing pools.yaml instead of Config
+	Key     string       // the key that requests send; "" = none
+	Env     []string     // additional variables of the environment, which otherwise has only PATH
+	Args    []string     // additional arguments of `poold serve`
+	Client  *http.Client // nil = a client that checks the responses against openapi.yaml
+	Wrap    []string     // a program with arguments that runs poold, such as setpriv
+	TLS     bool         // whether poold serves https
+	NoReady bool         // Start does not wait for readiness
+	Listen  string       // host:port; "" = a free port of 127.0.0.1
 }
 
 // Process is a running poold.
@@ -55,7 +59,7 @@ func Start(t testing.TB, o Options) *Process {
 		}
 	}
 	if o.Client == nil {
-		o.Client = http.DefaultClient
+		o.Client = &http.Client{Transport: described.Transport(http.DefaultTransport)}
 	}
 	line := append(append(o.Wrap, Binary(t), "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
 	ended := make(chan error, 1)
@@ -66,6 +70,7 @@ func Start(t testing.TB, o Options) *Process {
 	if o.TLS {
 		p.URL = "https://" + o.Listen
 	}
+	described.Add(t, p.URL)
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, o.Env...)
 	p.command.Dir = t.TempDir()
 	p.command.Stdout, p.command.Stderr = p.Output, p.Output

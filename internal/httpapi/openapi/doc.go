@@ -3,7 +3,7 @@
 // /openapi.yaml.
 //
 // The description is written by hand. Package openapitest checks the responses that the tests of
-// packages httpapi and main get. A response that the description lacks fails its test:
+// packages httpapi and main, and the processes of package daemontest, get. A response that the description lacks fails its test:
 //
 //   - Each path and method of the table of routes has an operation, and the reverse.
 //   - Each status of an operation has a response, which lists the media types and the codes.

@@ -2,8 +2,9 @@
 // status of its responses, and every code of a problem. poold serves the description at
 // /openapi.yaml.
 //
-// The description is written by hand. Package openapitest checks the responses that the tests of
-// packages httpapi and main, and the processes of package daemontest, get. A response that the description lacks fails its test:
+// The description is written by hand. Package openapitest checks the responses of the servers that
+// the tests of packages httpapi and main and package daemontest start. A response that the
+// description lacks fails its test:
 //
 //   - Each path and method of the table of routes has an operation, and the reverse.
 //   - Each status of an operation has a response, which lists the media types and the codes.

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -190,7 +192,40 @@ func (x *Exchange) End(body []byte) error {
 	return nil
 }
 
+// seen remembers the results of checks, because many readers of a stream get the same events.
+var seen = struct {
+	sync.Mutex
+	seed    maphash.Seed
+	results map[seenJSON]func() error // each function checks once and then returns the result
+}{seed: maphash.MakeSeed(), results: map[seenJSON]func() error{}}
+
+// mostSeen limits the memory for the results.
+const mostSeen = 100_000
+
+// seenJSON identifies a check of a JSON text by the hash and the length of the text.
+type seenJSON struct {
+	schema *jsonschema.Schema
+	hash   uint64
+	length int
+}
+
+// checkJSON checks a JSON text. It checks equal texts once.
 func checkJSON(schema *jsonschema.Schema, body []byte) error {
+	id := seenJSON{schema, maphash.Bytes(seen.seed, body), len(body)}
+	seen.Lock()
+	if len(seen.results) >= mostSeen {
+		clear(seen.results)
+	}
+	result := seen.results[id]
+	if result == nil {
+		result = sync.OnceValue(func() error { return validate(schema, body) })
+		seen.results[id] = result
+	}
+	seen.Unlock()
+	return result()
+}
+
+func validate(schema *jsonschema.Schema, body []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%w: %.200s", err, body)

@@ -178,7 +178,7 @@ func storeFaults(t *testing.T) *watched {
 	w.fault("a site rejects tokens", []string{"PooldTokensRejected"}, `poold_reports_total{outcome="rejected",target="login"} 6`, tokensOf+"2")
 
 	w.calm()
-	setFaults(t, url, simulated.Fault{On: simulated.Poll, Kind: simulated.Drop})
+	setFaults(t, url, simulated.Fault{On: simulated.Poll, Kind: simulated.Drop, Times: 4})
 	w.take("login")
 	w.fault("no poll of an order is answered", []string{"PooldOrdersLost"}, `poold_orders_lost_total{target="login"} >0`)
 	setFaults(t, url)

@@ -21,9 +21,10 @@ type claims struct {
 	ondemand.Claims
 	savings
 
-	look  *firstLook // nil if the start does not check this store
-	run   part       // nil if the store has no background work
-	close func()     // closes the store
+	db    *postgres.DB // nil if the claims are in Redis
+	look  *firstLook   // nil if the start does not check this store
+	run   part         // nil if the store has no background work
+	close func()       // closes the store
 }
 
 // savings counts the requests that got a token from a shared solve, and returns the counts of each
@@ -45,7 +46,7 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 		return claims{}, err
 	}
 	kept := pgclaims.New(db, pgclaims.Options{Prefix: prefix, Wake: wake})
-	return claims{Claims: kept, savings: kept, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
+	return claims{Claims: kept, savings: kept, db: db, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
 }
 
 // openPostgres opens the PostgreSQL database with the address in the argument url. The argument key

@@ -22,7 +22,7 @@ func TestCheckDiff(t *testing.T) {
 	}
 	const redis, history = "redis: {url: 'redis://:canary@h:6379'}\nproviders: [{name: s, api: simulated}]\n", "history: {backend: postgres, url: 'postgres://u:canary@db/h?password=canary'}\n"
 	old := redis + history + "targets:\n" + target("stays", "a") + target("moves", "b") + target("goes", "c") + target("was", "d")
-	set, err := targets.Parse("pools.yaml", []byte(old), nil)
+	set, err := targets.Parse("pools.yaml", []byte(old), targets.References{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestAStartWithSilentStores(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				d, err := newDaemon(t.Context(), file, set, log)
+				d, err := newDaemon(t.Context(), file, set, false, log)
 				if err != nil {
 					t.Fatal(err)
 				}

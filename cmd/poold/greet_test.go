@@ -38,7 +38,7 @@ func TestGreeting(t *testing.T) {
 			"level=INFO msg=\"limit of the purchases\" limit=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought: paused in the configuration file\" assumes=\"all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought\"\n" +
 			"level=WARN msg=\"no budget limits what these targets buy\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
 	} {
-		set, err := targets.Parse("pools.yaml", []byte(c.file), nil)
+		set, err := targets.Parse("pools.yaml", []byte(c.file), targets.References{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestGreetingOfManyTargets(t *testing.T) {
 	for i := range 60 {
 		file += fmt.Sprintf("  t%02d: {type: turnstile, sitekey: t%02d, pageurl: 'https://e.com/', depth: %d}\n", i, i, 1000+i)
 	}
-	set, err := targets.Parse("pools.yaml", []byte(file), nil)
+	set, err := targets.Parse("pools.yaml", []byte(file), targets.References{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"poold/internal/httpapi/historyapi"
 	"poold/internal/outcomes"
 	"poold/internal/pool"
+	"poold/internal/postgres"
 	"poold/internal/purchase"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -40,7 +41,8 @@ func endings(wanted targets.History) int {
 // configuration file is nil.
 type keeper struct {
 	store    store
-	look     *firstLook // nil if the start does not check this store
+	db       *postgres.DB // nil if the store is another one
+	look     *firstLook   // nil if the start does not check this store
 	sender   *history.Sender
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
@@ -68,7 +70,7 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 			return k, err
 		}
 		kept := pgstore.New(db, pgstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
-		k.store, k.look, k.close, k.runs = kept, look, func() { look.end(); db.Close() }, append(k.runs, kept.Run)
+		k.store, k.db, k.look, k.close, k.runs = kept, db, look, func() { look.end(); db.Close() }, append(k.runs, kept.Run)
 	case targets.HistoryDynamoDB:
 		table, look, err := openTable(ctx, wanted, log)
 		if err != nil {

@@ -28,7 +28,7 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDaemon(t.Context(), file, set, log)
+	d, err := newDaemon(t.Context(), file, set, false, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
-	"syscall"
 
-	"poold/internal/backend"
+	"poold/internal/captcha"
 	"poold/internal/cli"
 	"poold/internal/httpapi/delivery"
+	"poold/internal/listener"
+	"poold/internal/postgres"
 	"poold/internal/targets"
 )
 
@@ -30,27 +29,35 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// bind opens the port. It uses TLS if the file configures a certificate.
-func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {
-	var config net.ListenConfig
-	network := "tcp"
-	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
-		network = "tcp4" // with "tcp", 0.0.0.0 would include IPv6
+// bind opens the port.
+func (d *daemon) bind(ctx context.Context, server targets.Server) (err error) {
+	if d.port, err = listener.Listen(ctx, server.Listen, listener.Limits{All: server.Connections, PerAddress: server.PerAddress}, d.log); err != nil {
+		return err
 	}
-	listener, err := config.Listen(ctx, network, address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listening: %w by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)", err)
+	d.listener = delivery.CountListener(d.port)
+	if server.TLS.Certificate != nil {
+		d.listener = d.port.TLS(d.listener)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
+	return nil
+}
+
+// setServer applies the parts of the section server that concern the port.
+func (d *daemon) setServer(server targets.Server) {
+	d.port.SetLimits(listener.Limits{All: server.Connections, PerAddress: server.PerAddress})
+	if server.TLS.Certificate != nil {
+		d.port.SetCertificate(server.TLS.Certificate)
 	}
-	listener = delivery.CountListener(listener)
-	if files.Cert == "" {
-		return listener, nil
+}
+
+// setPasswords applies the passwords in the addresses of Redis and of the databases.
+func (d *daemon) setPasswords(set *targets.Set) {
+	d.store.DB.SetPassword(targets.Password(set.Redis.URL).Reveal())
+	for _, at := range []struct {
+		db  *postgres.DB // nil if the section uses no PostgreSQL
+		url captcha.Secret
+	}{{d.claims.db, set.Dedup.URL}, {d.history.db, set.History.URL}} {
+		if at.db != nil {
+			at.db.SetPassword(targets.Password(at.url).Reveal())
+		}
 	}
-	pair, err := backend.LoadCertificate(files)
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}), nil
 }

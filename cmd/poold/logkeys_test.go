@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 )
 
 // logMethods are the methods of a logger, with the number of arguments before the attributes. The
@@ -166,15 +164,5 @@ func f() {
 	}
 	if err != nil || !slices.Equal(faults, want) {
 		t.Errorf("%v: %q", err, faults)
-	}
-}
-
-// The log omits unknown times.
-func TestLogOmitsUnknownTimes(t *testing.T) {
-	var text strings.Builder
-	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: readable}))
-	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took", 90*time.Second)
-	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") {
-		t.Error(text.String())
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 // apply passes a new Set to all parts of the daemon that use a Set.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
+	d.setServer(set.Server)
+	d.setPasswords(set)
 	entries := d.providers.entries(ctx, set)
 	d.buyer.SetProviders(entries)
 	d.outcomes.SetProviders(known(entries))

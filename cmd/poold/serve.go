@@ -20,6 +20,7 @@ import (
 	"poold/internal/events"
 	"poold/internal/httpapi"
 	"poold/internal/httpapi/session"
+	"poold/internal/listener"
 	"poold/internal/ondemand"
 	"poold/internal/outcomes"
 	"poold/internal/permits"
@@ -64,7 +65,8 @@ func newServe(c *cli.Console) *cobra.Command {
 	}
 	config := cli.ConfigFlag(command, c)
 	listen := command.Flags().String("listen", c.Env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
-	logger := logFlags(command, c)
+	access := command.Flags().Bool("access-log", false, "log each request at level info")
+	logger := cli.LogFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := checkAddress(*listen); err != nil {
 			return err
@@ -73,13 +75,13 @@ func newServe(c *cli.Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return serve(command.Context(), c, *config, *listen, log)
+		return serve(command.Context(), c, *config, *listen, *access, log)
 	}
 	return command
 }
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
+func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger) error {
 	// This line is logged before any step that can wait for a disk, Redis or a store.
 	log.Info("starting", "version", version, "commit", commit(), "config", config)
 	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
@@ -94,7 +96,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 		return err
 	}
 	tuneGC(false)
-	d, err := newDaemon(ctx, file, set, log)
+	d, err := newDaemon(ctx, file, set, access, log)
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,9 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
-	listener  net.Listener
+	accessLog bool
+	port      *listener.Port
+	listener  net.Listener   // counts the bytes of the connections of port, and serves TLS
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
@@ -145,14 +149,13 @@ type orders struct {
 
 // newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
 // It binds the port first, so that the start fails early if the port is in use.
-func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
-	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
-	if err != nil {
+func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
+	d := &daemon{file: file, log: log, accessLog: access}
+	if err := d.bind(ctx, set.Server); err != nil {
 		return nil, err
 	}
-	d := &daemon{file: file, log: log, listener: listener}
 	if err := d.build(ctx, set); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, errors.Join(err, d.listener.Close())
 	}
 	return d, nil
 }
@@ -229,7 +232,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Feed: d.feed, Events: d.events, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
+		Status: d.status, Feed: d.feed, Events: d.events, Metrics: metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: tuneGC,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

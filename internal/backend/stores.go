@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 
@@ -42,13 +41,4 @@ func (d Database) Open(log *slog.Logger) (*postgres.DB, error) {
 // TableOptions converts the section history to the options of the DynamoDB table.
 func TableOptions(wanted targets.History) dynamostore.Options {
 	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
-}
-
-// LoadCertificate reads the certificate and the key of server.tls.
-func LoadCertificate(files targets.TLS) (tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		return pair, fmt.Errorf("server.tls: %w", err)
-	}
-	return pair, nil
 }

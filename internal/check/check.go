@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"poold/internal/backend"
 	"poold/internal/cli"
 	"poold/internal/targets"
 	"poold/internal/targets/reload"
@@ -56,11 +55,6 @@ func check(ctx context.Context, c *cli.Console, config string, with options) err
 	}
 	if err != nil {
 		return err
-	}
-	if set.Server.TLS.Cert != "" {
-		if _, err := backend.LoadCertificate(set.Server.TLS); err != nil {
-			return err
-		}
 	}
 	var text strings.Builder
 	text.WriteString(classed("warning", set.Warnings))

@@ -46,7 +46,7 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		// this as a fact, not as a problem.
 		"simulated_only": {redis + provider + strings.Replace(target, "paused: true", "simulated_only: true", 1),
 			"note: a: nothing is bought: `simulated_only: true` in the configuration file forbids purchases from a real provider\n", ""},
-		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "", "server.tls: open /none.pem"},
+		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "FILE:1: error: server.tls.cert: the file /none.pem does not exist: create it, or correct the path\n", "problems in "},
 		"simulated": {redis + simulated + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1),
 			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid + "note: a: at most ", ""},
 	} {

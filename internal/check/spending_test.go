@@ -47,7 +47,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 		"callbacks": {redis + strings.Replace(fmt.Sprintf(provider, ", callback_url: 'https://p.example.com'"), "2captcha", "captchaai", 1) + "targets:\n" + target("a", ", depth: 5"), rateless},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set, err := targets.Parse("pools.yaml", []byte(c.file), nil)
+			set, err := targets.Parse("pools.yaml", []byte(c.file), targets.References{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 	}
 	text := func(file string) string {
 		t.Helper()
-		set, err := targets.Parse("pools.yaml", []byte(file), nil)
+		set, err := targets.Parse("pools.yaml", []byte(file), targets.References{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, file)
 		}
@@ -107,7 +107,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 	for i := range 60 {
 		many.WriteString(target(fmt.Sprintf("t%02d", i), fmt.Sprintf(", depth: %d", 1000+i)))
 	}
-	set, err := targets.Parse("pools.yaml", []byte(head+"targets:\n"+many.String()), nil)
+	set, err := targets.Parse("pools.yaml", []byte(head+"targets:\n"+many.String()), targets.References{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ var (
 func build(program string) (string, error) {
 	path := filepath.Join(builds, filepath.Base(program))
 	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/"+program) //nolint:gosec,noctx // G204: a program of this module
-	command.Env = append(os.Environ(), "CGO_ENABLED=0") // a static binary, as in the image and the releases
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")                                                       // a static binary, as in the image and the releases
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", program, err, output)

@@ -48,6 +48,10 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 		{"POST", "/pool/checkout/token/tok1/report", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/pool/checkout/warm", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/pool/staging-none/warm", map[string]int{none: 401, keyAll: 404, keyStaging: 404, keyStatus: 403}},
+		{"GET", "/debug/pprof/", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
+		{"GET", "/debug/pprof/goroutine", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
+		{"GET", "/debug/pprof/symbol", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
+		{"GET", "/debug/pprof/none", map[string]int{none: 401, keyAll: 404, keyStaging: 403, keyStatus: 403}},
 		{"GET", "/dead-letters", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/dead-letters/replay", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
 	} {
@@ -147,7 +151,7 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/status/stream", "/metrics", "/events",
 			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id", "/history/usage", "/history/arrivals/:target"},
 		targets.ScopeAdmin: {
-			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",
+			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile",
 			"/providers/:provider/probe", "/history/key/:name",
 		},
 	}
@@ -207,7 +211,8 @@ func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 		"another name":   {func(k *targets.Key) { k.Name = "renamed" }, keyAll, []int{spent}},
 		"scopes":         {func(k *targets.Key) { k.Scopes = k.Scopes[:3] }, keyAll, []int{spent}},
 		"targets":        {func(k *targets.Key) { k.Targets = []string{"staging-*"} }, keyAll, []int{spent}},
-		"a new secret":   {func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("canary-key-new")) }, "canary-key-new", []int{fresh, fresh, spent}},
+		"a new secret":   {func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("canary-key-new")) }, "canary-key-new", []int{spent}},
+		"another caller": {func(k *targets.Key) { k.Name, k.SHA256 = "new", sha256.Sum256([]byte("canary-key-new")) }, "canary-key-new", []int{fresh, fresh, spent}},
 		"a greater rate": {func(k *targets.Key) { k.Rate.Count = 3 }, keyAll, []int{fresh, fresh, fresh, spent}},
 		"a smaller rate": {func(k *targets.Key) { k.Rate.Count = 1 }, keyAll, []int{fresh, spent}},
 		"by the day":     {func(k *targets.Key) { k.Rate.Per = 24 * time.Hour }, keyAll, []int{fresh, fresh, spent}},

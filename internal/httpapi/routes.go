@@ -86,6 +86,8 @@ func (a *areas) table() []kernel.Route {
 		{Methods: either, Path: "/res.php", Body: true, Handle: a.clients.ServeLegacy},
 		// Callbacks need no key and may have any Host, because solving services know no key and no host name.
 		{Methods: either, Path: "/callback/:provider/:order/:secret", Probe: true, Handle: a.callbacks.receive},
+		{Methods: reading, Path: "/debug/pprof/", Scope: targets.ScopeAdmin, Whole: true, Handle: profile},
+		{Methods: reading, Path: "/debug/pprof/:profile", Scope: targets.ScopeAdmin, Whole: true, Handle: profile},
 		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
 		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
 	}

@@ -13,7 +13,7 @@ import (
 func (d *daemon) askRoute(t *testing.T, rt *kernel.Route, method, target string, headers ...string) answer {
 	t.Helper()
 	path := strings.NewReplacer(":target", target, ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s",
-		":sitekey", "k", ":date", "2026-01-02", ":name", "ci").Replace(rt.Path)
+		":sitekey", "k", ":date", "2026-01-02", ":name", "ci", ":profile", "cmdline").Replace(rt.Path)
 	if path == "/status/stream" { // a stream does not end by itself
 		return d.stream(t, headers...).refusal()
 	}
@@ -31,7 +31,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 	takes := []string{"/pool/:target/token", "/pool/:target/token/:id/report", "/solve", "/solve/:id/report", "/pool/:target/warm"}
 	changes := append([]string{"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume",
 		"/providers/:provider/probe", "/-/reload", "/dead-letters/replay"}, takes...)
-	ofAll := []string{"/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
+	ofAll := []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
 	ofTarget := []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens", "/pool/:target/pause",
 		"/pool/:target/resume", "/pool/:target/warm", "/history/arrivals/:target"}
 	var all []string

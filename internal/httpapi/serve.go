@@ -20,7 +20,8 @@ const statusHungUp = 499
 // serve answers one request to one route. The argument params contains the variable parts of the
 // path; serve does not keep the slice.
 func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request, params []string) {
-	c := &kernel.Call{W: kernel.Writer{ResponseWriter: w, Stopping: s.stopping}, Began: time.Now(), Route: rt, Params: params}
+	c := &kernel.Call{W: kernel.Writer{ResponseWriter: w, Stopping: s.stopping}, ID: kernel.RequestID(r), Began: time.Now(), Route: rt, Params: params}
+	w.Header()["X-Request-Id"] = []string{c.ID}
 	defer s.finish(c, r)
 	err := s.admit(c, r)
 	if err == nil {
@@ -64,12 +65,12 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	}
 	p := s.explain(r.Context(), c, err)
 	if p.Cause != nil {
-		s.log.ErrorContext(r.Context(), "request failed", slog.String("route", c.Route.Path), slog.Any("err", p.Cause))
+		s.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", c.ID), slog.String("route", c.Route.Path), slog.Any("err", p.Cause))
 	}
 	if c.Target != nil {
 		p.Target = c.Target.Name
 	}
-	c.Code = p.Code
+	c.Code, p.Request = p.Code, c.ID
 	if p.Code == kernel.CodeUnauthorized && c.Route.Form && kernel.Prefers(r.Header["Accept"], "text/html") && s.pages.Login(&c.W, http.StatusUnauthorized, "") == nil {
 		return
 	}
@@ -84,11 +85,13 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	broken := recover()
 	if err, _ := broken.(error); broken != nil && !errors.Is(err, http.ErrAbortHandler) {
-		s.log.ErrorContext(r.Context(), "panic in a handler", slog.String("route", c.Route.Path),
+		s.log.ErrorContext(r.Context(), "panic in a handler", slog.String("request_id", c.ID), slog.String("route", c.Route.Path),
 			slog.Any("err", fmt.Errorf("panic: %v", broken)), slog.String("stack", string(debug.Stack())))
 		c.Code = kernel.CodeInternal
 		if c.W.Status == 0 {
-			kernel.WriteProblem(&c.W, kernel.NewProblem(kernel.CodeInternal, "an unexpected error; the daemon's log has the cause"))
+			p := kernel.NewProblem(kernel.CodeInternal, "an unexpected error; the daemon's log has the cause")
+			p.Request = c.ID
+			kernel.WriteProblem(&c.W, p)
 			broken = nil
 		}
 	}
@@ -122,20 +125,37 @@ func (s *Server) countByKey(c *kernel.Call) {
 	s.metrics.countRequest(c.Caller.AuditName(), outcome)
 }
 
-// logRequest logs a request at debug level. The log line contains no text that the client chose
-// freely: no query, no header, no unknown path.
+// logRequest logs a request, at level info if the access log is on, and otherwise at level debug. The
+// log line contains no text that the client chose freely, except a valid request id: no query, no
+// header, no unknown path.
 func (s *Server) logRequest(c *kernel.Call, r *http.Request, status int) {
-	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
+	level := slog.LevelDebug
+	if s.accessLog {
+		level = slog.LevelInfo
+	}
+	if !s.log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 6)
-	attrs = append(attrs, slog.String("route", c.Route.Path), slog.Int("status", status),
-		slog.Duration("took", time.Since(c.Began)))
+	attrs := make([]slog.Attr, 0, 9)
+	attrs = append(attrs, slog.String("request_id", c.ID), slog.String("method", method(r)), slog.String("route", c.Route.Path), slog.Int("status", status),
+		slog.Duration("took", time.Since(c.Began)), slog.Int64("bytes", c.W.Bytes))
+	if c.Code != "" {
+		attrs = append(attrs, slog.String("code", string(c.Code)))
+	}
 	if c.Target != nil {
 		attrs = append(attrs, slog.String("target", c.Target.Name))
 	}
 	if c.Caller != nil && c.Caller.Name != "" {
 		attrs = append(attrs, slog.String("key", c.Caller.Name))
 	}
-	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", attrs...)
+	s.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// method returns the method of a request, or "other" if poold has no route with it.
+func method(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete, http.MethodOptions:
+		return r.Method
+	}
+	return "other"
 }

@@ -68,6 +68,7 @@ type Deps struct {
 	Events     Events
 	Metrics    *Metrics
 	Log        *slog.Logger
+	AccessLog  bool // log each request at level info; otherwise at level debug
 	// ManyBodies is called with true when the large bodies exceed 32 MiB of memory, and with false
 	// when they no longer do. The function must not block.
 	ManyBodies func(many bool)
@@ -76,22 +77,23 @@ type Deps struct {
 // Server admits HTTP requests and passes them to the handlers of their routes. The Server also
 // writes the error responses. A Server is safe for concurrent use.
 type Server struct {
-	gate     *gate
-	refill   delivery.Notes
-	pages    *page.Routes
-	status   *status.Collector
-	metrics  *Metrics
-	log      *slog.Logger
-	handler  http.Handler
-	stopping *atomic.Bool
-	stopped  chan struct{} // closed when stopping is set
+	gate      *gate
+	refill    delivery.Notes
+	pages     *page.Routes
+	status    *status.Collector
+	metrics   *Metrics
+	log       *slog.Logger
+	accessLog bool
+	handler   http.Handler
+	stopping  *atomic.Bool
+	stopped   chan struct{} // closed when stopping is set
 }
 
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
 		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log), sessions: d.Sessions}, pages: page.New(d.Status), refill: d.Refill,
-		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
+		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
 	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}

@@ -91,7 +91,7 @@ func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
 providers: [{name: s, api: simulated}]
 targets: {t: {type: turnstile, sitekey: k, pageurl: "https://t.example.com/", owner: o}}
 solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_hour: 7, per_day: 50}, rate: 3/s}
-`), func(string) (string, bool) { return "", false })
+`), targets.References{})
 	noError(t, err)
 	set := sampleSet(keys...)
 	set.Solve = parsed.Solve

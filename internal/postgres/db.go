@@ -40,6 +40,7 @@ type DB struct {
 	prefix string                    // Options.Prefix
 	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = the schema can be used
 	heard  atomic.Pointer[listening] // the receiver that Run sets; nil before Run
+	secret atomic.Pointer[string]    // the password of new connections; nil = the password of the address
 	state  string                    // the last logged state; "" = the server can be used; only for Run
 }
 
@@ -81,6 +82,12 @@ func (db *DB) tune(config *pgxpool.Config) {
 	config.PingTimeout = db.limit
 	config.ConnConfig.ConnectTimeout = db.limit
 	config.ConnConfig.DialFunc = db.dial
+	config.BeforeConnect = func(_ context.Context, to *pgx.ConnConfig) error {
+		if secret := db.secret.Load(); secret != nil {
+			to.Password = *secret
+		}
+		return nil
+	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		return conn.PgConn().Conn().SetDeadline(time.Time{}) // removes the deadline that dial set
 	}
@@ -94,6 +101,16 @@ func (db *DB) tune(config *pgxpool.Config) {
 			l.heard(n.Payload)
 		}
 	}
+}
+
+// SetPassword sets the password for new connections; "" means the password of the address. Open
+// connections stay in use for at most an hour.
+func (db *DB) SetPassword(text string) {
+	if text == "" {
+		db.secret.Store(nil)
+		return
+	}
+	db.secret.Store(&text)
 }
 
 // Close closes the connections. No call of another method may be running.

@@ -1,11 +1,13 @@
 package redisdb
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +24,15 @@ const (
 	ModeCluster  Mode = "cluster"
 )
 
+// password is the password of new connections. A change of it does not affect open connections.
+type password struct{ atomic.Pointer[string] }
+
+// credentials returns a function that go-redis calls for the user and the password of each new
+// connection.
+func (p *password) credentials(user string) func(context.Context) (string, string, error) {
+	return func(context.Context) (string, string, error) { return user, *p.Load(), nil }
+}
+
 // route describes the addresses of Redis.
 type route struct {
 	mode   Mode
@@ -31,15 +42,16 @@ type route struct {
 
 // clients returns a function that makes one client for all addresses. The addresses
 // are URLs with redis://, rediss:// or unix://. A cluster and sentinels have several addresses,
-// separated by commas. The function clients does no I/O. Its errors do not quote an address,
+// separated by commas. The user and the first password are those of the first address; a change of
+// secret affects new connections. The function clients does no I/O. Its errors do not quote an address,
 // because an address may contain a password.
-func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, err error) {
+func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, secret *password, err error) {
 	var hosts []string
 	var first *redis.Options
 	for i, address := range strings.Split(addresses, ",") {
 		options, err := parseAddress(strings.TrimSpace(address))
 		if err != nil {
-			return nil, route{}, fmt.Errorf("redis address %d: %w", i+1, err)
+			return nil, route{}, nil, fmt.Errorf("redis address %d: %w", i+1, err)
 		}
 		if first == nil {
 			first = options
@@ -47,6 +59,9 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 		hosts = append(hosts, options.Addr)
 	}
 	tune(first)
+	secret = new(password)
+	secret.Store(&first.Password)
+	first.CredentialsProviderContext = secret.credentials(first.Username)
 	if dial == nil {
 		dial = redis.NewDialer(first)
 	}
@@ -55,7 +70,7 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 	case sentinelMaster != "":
 		to.mode, to.where = ModeSentinel, "sentinels "+to.where
 	case len(hosts) > 1 && first.DB != 0:
-		return nil, route{}, errors.New("a cluster has database 0 alone: leave the number out of the address")
+		return nil, route{}, nil, errors.New("a cluster has database 0 alone: leave the number out of the address")
 	case len(hosts) > 1:
 		to.mode = ModeCluster
 	}
@@ -75,7 +90,7 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 		default:
 			return redis.NewClient(&one)
 		}
-	}, to, nil
+	}, to, secret, nil
 }
 
 func parseAddress(address string) (*redis.Options, error) {
@@ -113,7 +128,7 @@ func tune(o *redis.Options) {
 func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: hosts, Dialer: o.Dialer,
-		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+		CredentialsProviderContext: o.CredentialsProviderContext, DB: o.DB, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, DisableIdentity: o.DisableIdentity,
 		MaintNotificationsConfig: o.MaintNotificationsConfig, ContextTimeoutEnabled: o.ContextTimeoutEnabled,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,

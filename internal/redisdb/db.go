@@ -42,6 +42,7 @@ type DB struct {
 	Replica string // random name of this process
 
 	log       *slog.Logger
+	password  *password // of new connections of both clients
 	monitor   *monitor
 	condition atomic.Pointer[condition] // result of the last probe; never nil
 	types     keyTypes
@@ -49,7 +50,7 @@ type DB struct {
 
 // Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.
 func Open(o Options) (*DB, error) {
-	connect, to, err := clients(o.Addresses, o.SentinelMaster, o.Dial)
+	connect, to, secret, err := clients(o.Addresses, o.SentinelMaster, o.Dial)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,16 @@ func Open(o Options) (*DB, error) {
 	slow.AddHook(slowHook{})
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // cannot fail: crypto/rand ends the program instead
-	db := &DB{Hot: hot, Slow: slow, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log}
+	db := &DB{Hot: hot, Slow: slow, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log, password: secret}
 	db.condition.Store(&condition{})
 	db.monitor = &monitor{DB: db, route: to, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)}
 	return db, nil
 }
+
+// SetPassword sets the password for new connections. Open connections stay in use for at most half an
+// hour, so the server must accept the old and the new password for that time, or close the
+// connections.
+func (db *DB) SetPassword(text string) { db.password.Store(&text) }
 
 // Run probes Redis and reviews its settings until ctx ends.
 func (db *DB) Run(ctx context.Context) error {

@@ -14,7 +14,7 @@ func windows(t testing.TB, list string) []targets.Warm {
 	t.Helper()
 	file := `providers: [{name: s, api: simulated}]
 targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/", owner: qa@example.com, warm: ` + list + `}}`
-	set, err := targets.Parse("pools.yaml", []byte(file), func(string) (string, bool) { return "", false })
+	set, err := targets.Parse("pools.yaml", []byte(file), targets.References{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestTargetBudgetOverridesTheDefaultsKeyByKey(t *testing.T) {
 		{"empty", defaults + minimal("budget:"), Budget{10, 100}},
 		{"not that over all targets", "budget: {per_day: 7}\n" + minimal(), Budget{}},
 	} {
-		set := mustParse(t, tc.text, nil)
+		set := mustParse(t, tc.text, References{})
 		if got := set.Targets[0].Budget; got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
@@ -57,7 +57,7 @@ func TestPricesAreKnownFreeOrUnknown(t *testing.T) {
 		{"price_per_1000: {recaptcha_v3: 0, hcaptcha: '${PRICE:-4}'}", Prices{RecaptchaV3: Costs(0), HCaptcha: Costs(4)}},
 		{"price_per_1000: {image: 0.5, geetest: 3, geetest_v4: 0}", Prices{Image: Costs(0.5), GeeTest: Costs(3), GeeTestV4: Costs(0)}},
 	} {
-		if got := mustParse(t, withProviderKeys(tc.keys), nil).Providers[0].Price; got != tc.want {
+		if got := mustParse(t, withProviderKeys(tc.keys), References{}).Providers[0].Price; got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.keys, got, tc.want)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRatePerSecond(t *testing.T) {
 			t.Errorf("%v: %v, want %v", rate, got, want)
 		}
 	}
-	if got := mustParse(t, minimal("rate: 1000000/s"), nil).Targets[0].Rate; got != (Rate{1e6, time.Second}) {
+	if got := mustParse(t, minimal("rate: 1000000/s"), References{}).Targets[0].Rate; got != (Rate{1e6, time.Second}) {
 		t.Errorf("the highest rate: %v", got)
 	}
 }

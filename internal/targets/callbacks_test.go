@@ -35,7 +35,7 @@ func TestCallbackKeysFollowTheirRules(t *testing.T) {
 		{"fallback_after: 1h, timeout: 2h", "", time.Hour, 10 * time.Second, "pools.yaml:2: providers.acme.fallback_after: is not used without callback_url"},
 		{"callback_url: '', callback_delay: 0s", "", 0, 0, "pools.yaml:2: providers.acme.callback_delay: is not used without callback_url"},
 	} {
-		set := mustParse(t, withProviderKeys(tc.keys), nil)
+		set := mustParse(t, withProviderKeys(tc.keys), References{})
 		if p := set.Providers[0]; p.CallbackURL != tc.url || p.FallbackAfter != tc.fallback || p.CallbackDelay != tc.delay {
 			t.Errorf("%s: %+v", tc.keys, p)
 		}
@@ -48,7 +48,7 @@ func TestCallbackKeysFollowTheirRules(t *testing.T) {
 // A simulated provider may have callbacks and prices like a real provider.
 func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 	set := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`,
-		"api: simulated, callback_url: 'http://127.0.0.1:1/', fallback_after: 1s, callback_delay: 2s, price_per_1000: 3", 1), nil)
+		"api: simulated, callback_url: 'http://127.0.0.1:1/', fallback_after: 1s, callback_delay: 2s, price_per_1000: 3", 1), References{})
 	p := set.Providers[0]
 	if p.API != APISimulated || p.CallbackURL != "http://127.0.0.1:1" || p.FallbackAfter != time.Second || p.CallbackDelay != 2*time.Second || p.Price.HCaptcha != Costs(3) {
 		t.Errorf("provider %+v", p)
@@ -57,8 +57,8 @@ func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 		t.Errorf("warnings\n%s", got)
 	}
 	// The built-in provider equals an entry that has only name and api.
-	bare := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`, "api: simulated", 1), nil).Providers[0]
-	built := mustParse(t, strings.Replace(minimal(), "key: k1", "key: ''", 1), nil).Providers[0]
+	bare := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`, "api: simulated", 1), References{}).Providers[0]
+	built := mustParse(t, strings.Replace(minimal(), "key: k1", "key: ''", 1), References{}).Providers[0]
 	if bare.Name, bare.Line, built.Line = built.Name, 0, 0; bare != built {
 		t.Errorf("built in %+v, listed %+v", built, bare)
 	}
@@ -66,7 +66,7 @@ func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 
 // Parse reports all faults of a provider, except faults that follow from a reported fault.
 func TestCallbackRulesReportNoFollowUps(t *testing.T) {
-	_, err := Parse("pools.yaml", []byte(withProviderKeys("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
+	_, err := Parse("pools.yaml", []byte(withProviderKeys("callback_url: nowhere, fallback_after: 1h, timeout: soon")), References{})
 	want := "pools.yaml:2: providers.acme.callback_url: must be an http:// or https:// address with a host\n" +
 		`pools.yaml:2: providers.acme.timeout: must be a duration from 50ms to 24h, such as 90s or 1m30s, not "soon"`
 	if err == nil || err.Error() != want {
@@ -82,7 +82,7 @@ func TestEmptyCallbackSecretsAreLeftOut(t *testing.T) {
 		"[" + newer + ", " + older + "]": {newer, older},
 		"[]":                             nil, "": nil, "['${UNSET:-}']": nil,
 	} {
-		if got := mustParse(t, "server: {callback_secrets: "+secrets+"}\n"+minimal(), nil).Server.CallbackSecrets; !slices.Equal(got, want) {
+		if got := mustParse(t, "server: {callback_secrets: "+secrets+"}\n"+minimal(), References{}).Server.CallbackSecrets; !slices.Equal(got, want) {
 			t.Errorf("%q: %d secrets", secrets, len(got))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // scalar is a single value of the file, in which the references are replaced.
 type scalar struct {
 	text   string
-	names  []string // names of the referenced variables, in order
+	names  []string // the references: names of variables, or file: and a path
 	quoted bool     // whether the value was written in quotes
 	null   bool
 }
@@ -28,7 +28,7 @@ func (e scalar) notText() string {
 
 // expand replaces the references in one value. The problem does not quote the value, because the
 // text around a reference may be a secret.
-func expand(value string, lookup func(string) (string, bool)) (e scalar, problem string) {
+func expand(value string, refs References) (e scalar, problem string) {
 	var out strings.Builder
 	for {
 		before, rest, has := strings.Cut(value, "${")
@@ -45,30 +45,49 @@ func expand(value string, lookup func(string) (string, bool)) (e scalar, problem
 		out.WriteString(before)
 		body, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return e, "a reference is not closed: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"
+			return e, "a reference is not closed: " + referenceForms
 		}
-		name, fallback, hasFallback := strings.Cut(body, ":-")
-		switch {
-		case strings.Contains(fallback, "${"):
-			return e, "references do not nest: the default of one cannot be another"
-		case !isVariable(name):
-			return e, "invalid reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"
+		var text string
+		if path, isFile := strings.CutPrefix(body, "file:"); isFile {
+			text, problem = refs.fileValue(path)
+			body = "file:" + path
+		} else {
+			body, text, problem = refs.variable(body)
 		}
-		e.names = append(e.names, name)
-		found, set := "", false
-		if lookup != nil {
-			found, set = lookup(name)
+		if problem != "" {
+			return e, problem
 		}
-		switch {
-		case found != "":
-			out.WriteString(found)
-		case hasFallback:
-			out.WriteString(fallback)
-		case !set:
-			return e, fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
-		}
+		e.names = append(e.names, body)
+		out.WriteString(text)
 		value = after
 	}
+}
+
+// referenceForms is the remedy for malformed references.
+const referenceForms = "write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"
+
+// variable returns the name of the variable in a reference, and the value of the reference.
+func (refs References) variable(body string) (name, text, problem string) {
+	name, fallback, hasFallback := strings.Cut(body, ":-")
+	switch {
+	case strings.Contains(fallback, "${"):
+		return "", "", "references do not nest: the default of one cannot be another"
+	case !isVariable(name):
+		return "", "", "invalid reference: " + referenceForms
+	}
+	found, set := "", false
+	if refs.Variable != nil {
+		found, set = refs.Variable(name)
+	}
+	switch {
+	case found != "":
+		return name, found, ""
+	case hasFallback:
+		return name, fallback, ""
+	case !set:
+		return "", "", fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+	}
+	return name, "", ""
 }
 
 // isVariable reports whether a text is a valid name of an environment variable and short enough for

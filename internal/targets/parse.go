@@ -9,11 +9,10 @@ import (
 )
 
 // Parse parses the bytes of a configuration file. The argument `file` is the file name for messages.
-// The function `lookup` looks up an environment variable in the same way as os.LookupEnv; nil means
-// an empty environment. The error has the type Problems and contains all problems of the file. If
-// there is an error, the Set is nil.
-func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {
-	r := &reader{file: file, lookup: lookup}
+// Parse calls the functions of refs for the references in the file. The error has the type Problems
+// and contains all problems of the file. If there is an error, the Set is nil.
+func Parse(file string, data []byte, refs References) (*Set, error) {
+	r := &reader{file: file, refs: refs}
 	set := r.readSet(data)
 	if len(r.problems) > 0 {
 		return nil, r.problems.sorted()

@@ -12,16 +12,16 @@ import (
 	"poold/internal/captcha"
 )
 
-// lookupOf returns a lookup function for fixed variables.
-func lookupOf(pairs ...string) func(string) (string, bool) {
-	return func(name string) (string, bool) {
+// lookupOf returns references to fixed variables.
+func lookupOf(pairs ...string) References {
+	return References{Variable: func(name string) (string, bool) {
 		for i := 0; i+1 < len(pairs); i += 2 {
 			if pairs[i] == name {
 				return pairs[i+1], true
 			}
 		}
 		return "", false
-	}
+	}}
 }
 
 // minimal returns the smallest valid file. The extra lines belong to the target.
@@ -41,9 +41,9 @@ targets:
 ` + lines
 }
 
-func mustParse(t *testing.T, text string, lookup func(string) (string, bool)) *Set {
+func mustParse(t *testing.T, text string, refs References) *Set {
 	t.Helper()
-	set, err := Parse("pools.yaml", []byte(text), lookup)
+	set, err := Parse("pools.yaml", []byte(text), refs)
 	if err != nil {
 		t.Fatalf("%v\nin:\n%s", err, text)
 	}
@@ -66,7 +66,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	set := mustParse(t, string(data), environment(data))
 
 	if got, want := set.Server, (Server{
-		Listen: "0.0.0.0:9443", TLS: TLS{"cert.pem", "key.pem"}, BodyBudget: 1 << 30,
+		Listen: "0.0.0.0:9443", TLS: TLS{Cert: "cert.pem", Key: "key.pem"}, Connections: 4096, PerAddress: 1024, BodyBudget: 1 << 30,
 		Keys: []Key{
 			{Name: "ci", SHA256: sha256.Sum256([]byte("bearer-of-ci-0123")), Scopes: []Scope{ScopeToken, ScopeStatus},
 				Targets: []string{"a*", "nothing-*"}, Rate: Rate{50, time.Second}},
@@ -150,8 +150,8 @@ pools.yaml:113: solve.budget.per_day: exceeds the overall budget (30000 of 20000
 
 // Absent keys have the documented defaults.
 func TestParseFillsInDefaults(t *testing.T) {
-	set := mustParse(t, minimal(), nil)
-	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", BodyBudget: 256 << 20}); !reflect.DeepEqual(got, want) {
+	set := mustParse(t, minimal(), References{})
+	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", Connections: 4096, PerAddress: 1024, BodyBudget: 256 << 20}); !reflect.DeepEqual(got, want) {
 		t.Errorf("server %+v", got)
 	}
 	if got, want := set.Redis, (Redis{URL: "embedded", Prefix: "captcha"}); got != want || !got.Embedded() {
@@ -177,7 +177,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 		captcha.HCaptcha: 80 * time.Second, captcha.Turnstile: 250 * time.Second,
 	} {
 		text := strings.Replace(minimal(), "type: recaptcha_v2", "type: "+string(kind), 1)
-		if got := mustParse(t, text, nil).Targets[0].Usable(); got != usable {
+		if got := mustParse(t, text, References{}).Targets[0].Usable(); got != usable {
 			t.Errorf("%s: usable %s, want %s", kind, got, usable)
 		}
 	}
@@ -198,7 +198,7 @@ func TestTargetLifetimeOverridesDefaultsAndTypes(t *testing.T) {
 		{"target", types + defaults + minimal("lifetime: 80s", "margin: 5s"), 80 * time.Second, 5 * time.Second},
 		{"target in part", types + minimal("margin: 0s"), 100 * time.Second, 0},
 	} {
-		got := mustParse(t, tc.text, nil).Targets[0]
+		got := mustParse(t, tc.text, References{}).Targets[0]
 		if got.Lifetime != tc.lifetime || got.Margin != tc.margin {
 			t.Errorf("%s: %s less %s, want %s less %s", tc.name, got.Lifetime, got.Margin, tc.lifetime, tc.margin)
 		}
@@ -226,10 +226,10 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"$$${SET}", "$${SET}", ""},
 		{"$${", "${", ""},
 		{"${UNSET}", "", "the environment variable UNSET is not set: set it, or write ${UNSET:-default}"},
-		{"${SET", "", "a reference is not closed: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"},
-		{"${}", "", "invalid reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"},
-		{"${1A}", "", "invalid reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"},
-		{"${A-b}", "", "invalid reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"},
+		{"${SET", "", "a reference is not closed: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
+		{"${}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
+		{"${1A}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
+		{"${A-b}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
 		{"${A:-${B}}", "", "references do not nest: the default of one cannot be another"},
 	} {
 		got, problem := expand(tc.text, lookup)
@@ -243,11 +243,11 @@ func TestExpandReplacesReferences(t *testing.T) {
 // with each other.
 func TestInvalidDefaultsAreTheOnlyProblem(t *testing.T) {
 	again := "  again:" + strings.SplitAfterN(minimal(), "  login:", 2)[1]
-	_, err := Parse("pools.yaml", []byte("defaults: {user_agent: ' a'}\n"+minimal()+again), nil)
+	_, err := Parse("pools.yaml", []byte("defaults: {user_agent: ' a'}\n"+minimal()+again), References{})
 	if want := "pools.yaml:1: defaults.user_agent: must not begin or end with a space"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if _, err := Parse("pools.yaml", []byte(minimal()+again), nil); err == nil || !strings.Contains(err.Error(), "has the same identity as targets.login") {
+	if _, err := Parse("pools.yaml", []byte(minimal()+again), References{}); err == nil || !strings.Contains(err.Error(), "has the same identity as targets.login") {
 		t.Errorf("equal targets: %v", err)
 	}
 }
@@ -262,7 +262,7 @@ func BenchmarkParse(b *testing.B) {
 	data := []byte(text.String())
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse("pools.yaml", data, nil); err != nil {
+		if _, err := Parse("pools.yaml", data, References{}); err != nil {
 			b.Fatal(err)
 		}
 	}

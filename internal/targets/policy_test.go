@@ -25,7 +25,7 @@ func TestProvidersPolicyIsInherited(t *testing.T) {
 		{"providers_policy: best\n", "defaults: {providers_policy: ordered}\n", ProvidersOrdered},
 		{"providers_policy: best\n", "defaults: {depth: 3}\n", ProvidersBest},
 	} {
-		set := mustParse(t, file(tc.top, tc.defaults), nil)
+		set := mustParse(t, file(tc.top, tc.defaults), References{})
 		if got := set.Targets[0].ProvidersPolicy; got != tc.want {
 			t.Errorf("%q %q: %s, want %s", tc.top, tc.defaults, got, tc.want)
 		}
@@ -95,7 +95,7 @@ func TestPoliciesWithoutComparison(t *testing.T) {
 			targets += "  " + target + ", sitekey: x, owner: qa@example.com, pageurl: 'https://example.com/'}\n"
 		}
 		var got []string
-		for _, w := range mustParse(t, tc.top+"providers:\n"+tc.providers+"targets:\n"+targets, nil).Warnings {
+		for _, w := range mustParse(t, tc.top+"providers:\n"+tc.providers+"targets:\n"+targets, References{}).Warnings {
 			if strings.Contains(w.Text, "has no effect") || strings.Contains(w.Text, "count as equal") {
 				got = append(got, w.String())
 			}
@@ -115,7 +115,7 @@ func TestUnknownProvidersPolicy(t *testing.T) {
 		"providers_policy:\n" + minimal():                   `pools.yaml:1: providers_policy: must be ordered, cheapest or best`,
 		"solve: {providers_policy: best}\n" + minimal():     "pools.yaml:1: solve.providers_policy: unknown key",
 	} {
-		_, err := Parse("pools.yaml", []byte(text), nil)
+		_, err := Parse("pools.yaml", []byte(text), References{})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}

@@ -17,15 +17,15 @@ var update = flag.Bool("update", false, "write testdata/*.want from what the cod
 const canary = "CANARY"
 
 // environment reads the lines "# env NAME=value" of a test file.
-func environment(data []byte) func(string) (string, bool) {
+func environment(data []byte) References {
 	env := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^# env (\w+)=(.*)$`).FindAllSubmatch(data, -1) {
 		env[string(m[1])] = string(m[2])
 	}
-	return func(name string) (string, bool) {
+	return References{Variable: func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
-	}
+	}}
 }
 
 // Parse returns the exact messages of every invalid test file.
@@ -73,7 +73,7 @@ func TestSyntaxErrorsNameTheLine(t *testing.T) {
 		"a: x}\nb: [${X}]\n":                         `pools.yaml:2: a reference inside { } or [ ] must be quoted: "${NAME}"`,
 		strings.Repeat("[", 10001):                   "pools.yaml:1: brackets or lists nest too deeply",
 	} {
-		if _, err := Parse("pools.yaml", []byte(text), nil); err == nil || err.Error() != want {
+		if _, err := Parse("pools.yaml", []byte(text), References{}); err == nil || err.Error() != want {
 			t.Errorf("%.40q: %v, want %s", text, err, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestSyntaxErrorsNameTheLine(t *testing.T) {
 // For a file with very many faults, Parse returns at most 200 problems and the number of the
 // remaining faults.
 func TestProblemsAreCapped(t *testing.T) {
-	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
+	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), References{})
 	var problems Problems
 	if !errors.As(err, &problems) || len(problems) != 201 {
 		t.Fatalf("%d problems", len(problems))

@@ -31,7 +31,7 @@ func TestParseChoosesUsableProviders(t *testing.T) {
 		{"built in for an empty list", file("", ""), "simulated", APISimulated, "no site accepts its tokens"},
 		{"built in without a list", strings.Replace(file("", ""), "providers:\n", "", 1), "simulated", APISimulated, "no site accepts its tokens"},
 	} {
-		set := mustParse(t, tc.text, nil)
+		set := mustParse(t, tc.text, References{})
 		if len(set.Providers) != 1 || set.Providers[0].Name != tc.provider || set.Providers[0].API != tc.api {
 			t.Errorf("%s: providers %+v", tc.name, set.Providers)
 		}
@@ -44,7 +44,7 @@ func TestParseChoosesUsableProviders(t *testing.T) {
 // Values that are unusual for a vendor are accepted with a warning.
 func TestUnusualValuesAreAcceptedWithWarnings(t *testing.T) {
 	base := strings.Replace(minimal(), "key: k1", "key: k1, profile: captchaai, poll_interval: 100ms", 1)
-	set := mustParse(t, strings.Replace(base, "recaptcha_v2", "hcaptcha", 1)+"    lifetime: 1h\n", nil)
+	set := mustParse(t, strings.Replace(base, "recaptcha_v2", "hcaptcha", 1)+"    lifetime: 1h\n", References{})
 	got := warnings(set)
 	for _, want := range []string{
 		"pools.yaml:4: targets.login.lifetime: is unusually long: hcaptcha tokens expire after 2m",
@@ -75,7 +75,7 @@ func TestProviderURLIsABaseAddress(t *testing.T) {
 		{url: "https://s.example.com/in.php/", want: "https://s.example.com/in.php", warning: warned},
 		{url: "https://s.example.com/createTask/", want: "https://s.example.com/createTask", warning: warned},
 	} {
-		set, err := Parse("pools.yaml", []byte(strings.Replace(minimal(), "https://solver.example.com", tc.url, 1)), nil)
+		set, err := Parse("pools.yaml", []byte(strings.Replace(minimal(), "https://solver.example.com", tc.url, 1)), References{})
 		if tc.problem != "" {
 			if err == nil || err.Error() != tc.problem {
 				t.Errorf("%s: %v, want %s", tc.url, err, tc.problem)

@@ -16,7 +16,7 @@ func TestFixedTargetsIgnoreAdaptiveDefaults(t *testing.T) {
     owner: qa@example.com
     depth: 1
 `
-	set := mustParse(t, text, nil)
+	set := mustParse(t, text, References{})
 	if got := set.Targets[0]; got.Refill != RefillAdaptive || got.Min != 2 || got.HitRate != 0.99 || got.MaxWaste != 7.5 ||
 		got.IdleAfter != time.Hour || got.Depth != 60 {
 		t.Errorf("adaptive: %+v", got)

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"poold/internal/captcha"
 )
 
 // lastingSetting is a setting whose change takes effect only after a restart.
@@ -20,17 +22,23 @@ func (s *Set) lastingSettings() []lastingSetting {
 	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
 		items = "without active items"
 	}
-	var redis []string
+	var addresses []string
 	for address := range strings.SplitSeq(s.Redis.URL.Reveal(), ",") {
-		redis = append(redis, withoutSecrets(address))
+		addresses = append(addresses, withoutSecrets(address))
 	}
+	encrypted := ""
+	if s.Server.TLS.Cert != "" {
+		encrypted = "on"
+	}
+	redis, dedup, history := s.Redis, s.Dedup, s.History
+	redis.URL, dedup.URL, history.URL = withoutPassword(redis.URL), withoutPassword(dedup.URL), withoutPassword(history.URL)
 	return []lastingSetting{
 		{"server.listen", s.Server.Listen, s.Server.Listen},
-		{"server.tls", s.Server.TLS, s.Server.TLS.Cert + " " + s.Server.TLS.Key},
-		{"redis", s.Redis, fmt.Sprintf("%s %s prefix %s", strings.Join(redis, ","), s.Redis.SentinelMaster, s.Redis.Prefix)},
+		{"server.tls", encrypted, encrypted},
+		{"redis", redis, fmt.Sprintf("%s %s prefix %s", strings.Join(addresses, ","), s.Redis.SentinelMaster, s.Redis.Prefix)},
 		{"dead_letters", s.DeadLetters, s.DeadLetters},
-		{"dedup", s.Dedup, fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL.Reveal()))},
-		{"history", s.History, fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, shortDuration(s.History.Keep), shortDuration(s.History.Audit),
+		{"dedup", dedup, fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL.Reveal()))},
+		{"history", history, fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, shortDuration(s.History.Keep), shortDuration(s.History.Audit),
 			withoutSecrets(s.History.URL.Reveal()), s.History.Table, withoutSecrets(s.History.Endpoint), s.History.Region, items)},
 	}
 }
@@ -65,9 +73,24 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 		return nil, Problems{{File: file, Line: s.lines["redis"], Text: "redis: the daemon still uses the Redis that it was started with, " +
 			"and no simulated token may go there: restart it, or give a provider a key"}}
 	}
-	s.Server.Listen, s.Server.TLS, s.listenGiven = old.Server.Listen, old.Server.TLS, old.listenGiven
-	s.Redis, s.DeadLetters, s.Dedup, s.History = old.Redis, old.DeadLetters, old.Dedup, old.History
+	s.keep(old)
 	return remarks.sorted(), nil
+}
+
+// keep copies the settings that need a restart from the previous Set. New passwords stay if the
+// address is otherwise the same.
+func (s *Set) keep(old *Set) {
+	redis, dedup, history := s.Redis.URL, s.Dedup.URL, s.History.URL
+	s.Redis, s.DeadLetters, s.Dedup, s.History = old.Redis, old.DeadLetters, old.Dedup, old.History
+	for url, of := range map[*captcha.Secret]captcha.Secret{&s.Redis.URL: redis, &s.Dedup.URL: dedup, &s.History.URL: history} {
+		if withoutPassword(*url) == withoutPassword(of) {
+			*url = of
+		}
+	}
+	s.Server.Listen, s.listenGiven = old.Server.Listen, old.listenGiven
+	if (s.Server.TLS.Cert == "") != (old.Server.TLS.Cert == "") {
+		s.Server.TLS = old.Server.TLS
+	}
 }
 
 // Lasting returns the settings whose changes need a restart, as a map from paths of keys to texts
@@ -82,6 +105,30 @@ func (s *Set) Lasting() map[string]string {
 		delete(all, "server.listen")
 	}
 	return all
+}
+
+// Password returns the password in an address of Redis or PostgreSQL, or "". If there are several
+// addresses, Password uses the first.
+func Password(address captcha.Secret) captcha.Secret {
+	first, _, _ := strings.Cut(address.Reveal(), ",")
+	u, err := url.Parse(first)
+	if err != nil {
+		return ""
+	}
+	password, _ := u.User.Password()
+	return captcha.Secret(password)
+}
+
+// withoutPassword removes the passwords from one or several addresses.
+func withoutPassword(addresses captcha.Secret) captcha.Secret {
+	all := strings.Split(addresses.Reveal(), ",")
+	for i, address := range all {
+		if u, err := url.Parse(address); err == nil && u.User != nil {
+			u.User = url.User(u.User.Username())
+			all[i] = u.String()
+		}
+	}
+	return captcha.Secret(strings.Join(all, ","))
 }
 
 // withoutSecrets returns an address without its user, password and query. It returns "…" for an

@@ -15,7 +15,7 @@ func TestLastingShowsNoSecret(t *testing.T) {
 	const rest = "dead_letters:./dead-letters dedup:postgres postgres://db,127.0.0.2:5433/x history:dynamodb keep 48h audit 168h CaptchaSolves http://127.0.0.1:8000 eu-central-1 " +
 		"redis:rediss://a:1,rediss://b:2 prefix p "
 	for _, listen := range []string{"", "127.0.0.1:9"} {
-		set := mustParse(t, file, nil)
+		set := mustParse(t, file, References{})
 		if listen != "" {
 			if err := set.OverrideListen("pools.yaml", listen); err != nil {
 				t.Fatal(err)

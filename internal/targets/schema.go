@@ -12,9 +12,9 @@ import (
 // schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
-// reference is a regular expression for a reference to the environment. The schema accepts any
-// value with a reference.
-const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
+// reference is a regular expression for a reference to the environment or to a file. The schema
+// accepts any value with a reference.
+const reference = `\$\{([A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?|file:/[^}]*)\}`
 
 // Schema returns the JSON Schema (draft 2020-12) of the file: the keys with their types, ranges and
 // defaults. The schema accepts every file that Parse accepts. The schema does not check the ranges
@@ -23,9 +23,9 @@ func Schema() []byte {
 	s := pools.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "poold: pools.yaml"
-	s["description"] = "What poold keeps ready, and from whom it buys. ${NAME} and ${NAME:-default} are replaced from the environment in any value. `poold check` knows the rules between keys too."
+	s["description"] = "What poold keeps ready, and from whom it buys. In any value ${NAME} and ${NAME:-default} are replaced from the environment, and ${file:/path} by the content of a file. `poold check` knows the rules between keys too."
 	s["$defs"] = schema{"reference": schema{
-		"type": "string", "pattern": reference, "description": "A value from the environment: ${NAME} or ${NAME:-default}."}}
+		"type": "string", "pattern": reference, "description": "A value from the environment, ${NAME} or ${NAME:-default}, or from a file, ${file:/path}."}}
 	var text bytes.Buffer
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)

@@ -159,7 +159,7 @@ func TestExampleIsAFirstRealRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Parse("pools.example.yaml", data, nil); err == nil || !strings.Contains(err.Error(), "CAPTCHAAI_API_KEY") {
+	if _, err := Parse("pools.example.yaml", data, References{}); err == nil || !strings.Contains(err.Error(), "CAPTCHAAI_API_KEY") {
 		t.Errorf("without a key: %v", err)
 	}
 	set, err := Parse("pools.example.yaml", data, lookupOf("CAPTCHAAI_API_KEY", "k"))
@@ -239,7 +239,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 			rt.Errorf("schema, with the fault %q: %v\n%s", d.what, err, text)
 		}
 		if readsAlone(text) != sound {
-			_, err := Parse("pools.yaml", text, nil)
+			_, err := Parse("pools.yaml", text, References{})
 			rt.Errorf("reader, with the fault %q: %v\n%s", d.what, err, text)
 		}
 	})

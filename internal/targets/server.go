@@ -57,9 +57,7 @@ func isLoopback(host string) bool {
 // check checks the section. The method `check` must run after checkTargets, because server keys refer
 // to targets.
 func (s *serverSection) check(e entry, set *Set) {
-	if tls := e.firstEntry("tls"); !tls.hasInvalid("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		tls.fail("cert and key go together: give both files, or neither")
-	}
+	s.TLS.check(e.firstEntry("tls"))
 	s.CallbackSecrets = callbackSecrets(e.firstEntry("callback_secrets").items, s.CallbackSecrets)
 	valid := s.checkKeys(e.firstEntry("keys"), set.Targets) && !e.hasInvalid("keys")
 	count := len(s.Keys)
@@ -78,13 +76,13 @@ func (s *serverSection) check(e entry, set *Set) {
 // entries are valid.
 func (s *serverSection) checkKeys(e entry, targets []Target) bool {
 	before := len(e.r.problems)
-	byName, byHash := make(map[string]int), make(map[[sha256.Size]byte]int)
+	byName, byHash := make(map[string]*rawKey), make(map[[sha256.Size]byte]int)
 	for i, item := range e.items {
 		k := rawKey{&s.Entries[i], item, false}
 		if item.read {
 			k.hashKey()
 		}
-		k.checkUnique("key", k.Name, byName)
+		k.checkCaller(byName)
 		if k.digest {
 			if line := byHash[k.SHA256]; line > 0 {
 				k.fail("is the same key as in line %d: each caller needs a different key", line)
@@ -103,6 +101,19 @@ type rawKey struct {
 	*keyEntry
 	entry
 	digest bool // whether SHA256 is set; false if the key is empty or invalid
+}
+
+// checkCaller reports a problem if an earlier entry has the same name but other rights. Entries with
+// one name are the keys of one caller.
+func (k *rawKey) checkCaller(byName map[string]*rawKey) {
+	first, known := byName[k.Name]
+	switch {
+	case k.Name == "" || k.hasInvalid("scopes", "targets", "rate"):
+	case !known:
+		byName[k.Name] = k
+	case !slices.Equal(first.Scopes, k.Scopes) || !slices.Equal(first.Targets, k.Targets) || first.Rate != k.Rate:
+		k.fail("has the same name as the key in line %d, but other scopes, targets or rate: entries with one name are keys of one caller, so make these equal", first.line)
+	}
 }
 
 // hashKey checks the entry's key and replaces the key by its digest.

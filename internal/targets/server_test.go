@@ -59,7 +59,7 @@ func TestShortKeysAreRefusedOrWarnedOf(t *testing.T) {
 		{key: "key: hunter2-hunter22"},
 		{key: "key_sha256: " + hex.EncodeToString(hashOf("x"))},
 	} {
-		set, err := Parse("pools.yaml", []byte("server:\n  keys:\n    - name: ci\n      "+tc.key+"\n      scopes: [token]\n"+minimal()), nil)
+		set, err := Parse("pools.yaml", []byte("server:\n  keys:\n    - name: ci\n      "+tc.key+"\n      scopes: [token]\n"+minimal()), References{})
 		if tc.err != "" {
 			if err == nil || err.Error() != tc.err {
 				t.Errorf("%s: %v", tc.key, err)

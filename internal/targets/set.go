@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"crypto/tls"
 	"time"
 
 	"poold/internal/captcha"
@@ -20,8 +21,8 @@ type Set struct {
 	ProvidersPolicy ProvidersPolicy `key:"providers_policy" words:"ordered cheapest best" default:"ordered" doc:"How an order gets its provider. ordered: the first in the file that is up; cheapest: the lowest price; best: the lowest expected cost per accepted token, as learned from orders, reports and lead times. Also per target."`
 	Budget          Budget          `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
 	Solve           *Solve          `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
-	Dedup           Dedup           `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart."`
-	History         History         `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart."`
+	Dedup           Dedup           `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart, except for the password in url."`
+	History         History         `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart, except for the password in url."`
 	Currency        Currency        `key:"currency" as:"currency" default:"" doc:"The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty: none."`
 	DeadLetters     string          // folder for callbacks that Redis did not store; never ""; a change needs a restart
 	Targets         []Target        `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
@@ -54,21 +55,26 @@ func (s *Set) Simulated() bool {
 // simulated.
 func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 
-// Server is the section server. A reload applies all its keys except Listen and TLS.
+// Server is the section server. A reload applies all its keys except Listen, and except that TLS is
+// switched on or off.
 // CallbackSecrets are different, non-empty texts of printable ASCII.
 type Server struct {
 	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN take precedence. Without a usable key only loopback addresses are allowed. Needs a restart."`
-	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. Default: plain HTTP. Needs a restart."`
+	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. A changed file is read again; switching TLS on or off needs a restart. Default: plain HTTP."`
 	Keys            []Key            // the entries with a key, in the order of the file; if there are none, callers need no key
+	Connections     int              `key:"connections" range:"1 1000000" default:"4096" doc:"The most open connections of callers; further ones are closed at once."`
+	PerAddress      int              `key:"connections_per_address" range:"1 1000000" default:"1024" doc:"The most open connections from one address (IPv6: from one /64 network). A proxy counts as one address."`
 	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB, such as pictures, may occupy at a replica until their requests end; beyond it 503 with Retry-After."`
 	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 
 // TLS contains the paths of the certificate file and of its key file. Either both paths are set or
-// neither is. Parse does not read the files.
+// neither is.
 type TLS struct {
 	Cert string `key:"cert" doc:"File with the certificate chain."`
 	Key  string `key:"key" doc:"File with the key of the certificate."`
+
+	Certificate *tls.Certificate // the content of the files; nil = no TLS, or Parse did not read the files
 }
 
 // serverSection has the keys of the section server before the rules apply.
@@ -91,7 +97,7 @@ const (
 // Key describes one caller of the HTTP API. Names and hashes are unique in a Set. Targets are
 // patterns in the syntax of path.Match.
 type Key struct {
-	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"The caller's name in the log."`
+	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"The caller's name in the log. Several entries with the same name, scopes, targets and rate are several keys of one caller."`
 	SHA256  [32]byte // hash of the key; never the hash of ""; the key is not stored
 	Scopes  []Scope  `key:"scopes" must:"yes" set:"yes" words:"token solve status admin" doc:"What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve; status: read; admin: pause, resume, flush, reload, dead letters."`
 	Targets []string `key:"targets" set:"yes" as:"glob" doc:"Names or patterns of the targets that this key may use. Default: all."`
@@ -105,7 +111,7 @@ type keyEntry struct {
 	Hash   captcha.Secret `key:"key_sha256" doc:"The SHA-256 of the key as 64 hex digits, instead of the key."`
 }
 
-// Redis is the section redis. A change of this section needs a restart.
+// Redis is the section redis. A change of this section needs a restart, except of the password.
 type Redis struct {
 	URL            captcha.Secret `key:"url" as:"redis" default:"embedded" doc:"embedded (inside the daemon, keeps nothing), redis://, rediss:// or unix://; several addresses, separated by commas, are a cluster."`
 	SentinelMaster string         `key:"sentinel_master" doc:"The master's name, if the addresses are addresses of sentinels."`

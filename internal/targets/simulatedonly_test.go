@@ -19,12 +19,12 @@ func TestSimulatedOnlyIsWithheldFromRealProviders(t *testing.T) {
 		"a simulated provider": {"providers: [{name: own, api: simulated}]\ntargets:\n" + strings.SplitN(marked, "targets:\n", 2)[1], false},
 		"no provider":          {"targets:\n" + strings.SplitN(marked, "targets:\n", 2)[1], false},
 	} {
-		target := mustParse(t, c.file, nil).Targets[0]
+		target := mustParse(t, c.file, References{}).Targets[0]
 		if target.Withheld != c.withheld || (target.Halted() != "") != c.withheld {
 			t.Errorf("%s: withheld %v, halted %q", name, target.Withheld, target.Halted())
 		}
 	}
-	_, err := Parse("pools.yaml", []byte("defaults: {simulated_only: true}\n"+minimal()), nil)
+	_, err := Parse("pools.yaml", []byte("defaults: {simulated_only: true}\n"+minimal()), References{})
 	if err == nil || !strings.Contains(err.Error(), "belongs in each target, not in the defaults") {
 		t.Errorf("in the defaults: %v", err)
 	}

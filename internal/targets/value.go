@@ -20,7 +20,7 @@ const (
 // reader collects the problems and warnings of one file or request.
 type reader struct {
 	file     string // name of the file in messages; "" for a request
-	lookup   func(string) (string, bool)
+	refs     References
 	request  bool // whether this is a request, in which all texts are in quotes
 	problems Problems
 	warnings Problems
@@ -148,7 +148,7 @@ func (v value) scalar(want string) (scalar, bool) {
 	}
 	e, problem := scalar{text: v.node.Value}, ""
 	if !v.r.request {
-		e, problem = expand(v.node.Value, v.r.lookup)
+		e, problem = expand(v.node.Value, v.r.refs)
 	}
 	e.null, e.quoted = syntax.IsNull(v.node), v.node.Style&quotedStyle != 0
 	switch {
@@ -247,6 +247,6 @@ func (v value) variables() []string {
 	if v.node == nil {
 		return nil
 	}
-	e, _ := expand(v.node.Value, v.r.lookup)
+	e, _ := expand(v.node.Value, v.r.refs)
 	return e.names
 }

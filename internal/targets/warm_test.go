@@ -12,7 +12,7 @@ func windowText(cron string, tokens int, long string) string {
 
 func parseWarm(t *testing.T, cron string, tokens int, long string) Warm {
 	t.Helper()
-	return mustParse(t, minimal("warm: ["+windowText(cron, tokens, long)+"]"), nil).Targets[0].Warm[0]
+	return mustParse(t, minimal("warm: ["+windowText(cron, tokens, long)+"]"), References{}).Targets[0].Warm[0]
 }
 
 // The windows of a target replace the windows that it would inherit. The windows of the defaults do
@@ -31,7 +31,7 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 		{"switched off", "    warm: []\n", nil},
 		{"switched off by comments", "    warm:\n    # - none\n", nil},
 	} {
-		set := mustParse(t, defaults+minimal()+second(tc.own), nil)
+		set := mustParse(t, defaults+minimal()+second(tc.own), References{})
 		if got := set.Targets[1].Warm; !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
@@ -39,7 +39,7 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 			t.Errorf("%s: the other target has %+v", tc.name, got)
 		}
 	}
-	if got := mustParse(t, minimal(), nil).Targets[0].Warm; got != nil {
+	if got := mustParse(t, minimal(), References{}).Targets[0].Warm; got != nil {
 		t.Errorf("without the key: %+v", got)
 	}
 }
@@ -47,7 +47,7 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 // Two parses of one file return equal targets. Otherwise every reload would restart the workers.
 // Targets are not equal if a key of a window differs.
 func TestTargetsAreEqualAfterAnotherParse(t *testing.T) {
-	parse := func(lines ...string) Target { return mustParse(t, minimal(lines...), nil).Targets[0] }
+	parse := func(lines ...string) Target { return mustParse(t, minimal(lines...), References{}).Targets[0] }
 	base := "warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "30m") + "]"
 	if !reflect.DeepEqual(parse(base), parse(base)) {
 		t.Error("two readings of one file differ")

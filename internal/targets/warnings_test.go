@@ -77,7 +77,7 @@ func TestWarnings(t *testing.T) {
 			"pools.yaml:3: solve.budget.per_hour: is above per_day (6 of 5), so an hour can never use it up"},
 	} {
 		var got []string
-		for _, w := range mustParse(t, tc.text, nil).Warnings {
+		for _, w := range mustParse(t, tc.text, References{}).Warnings {
 			if strings.Contains(w.Text, tc.about) {
 				got = append(got, w.String())
 			}

@@ -26,8 +26,9 @@ type Access struct {
 	ByID    map[captcha.ID]*Target
 }
 
-// NewAccess derives the callers and targets of a Set. An unchanged key keeps its limiter, so that a
-// reload does not refill the key's burst.
+// NewAccess derives the callers and targets of a Set. Keys with the same name are one caller, so they
+// have the same StableName and share a limiter. A caller with an unchanged name or key keeps its
+// limiter, so that a reload does not refill the burst.
 func NewAccess(set *targets.Set, old *Access) *Access {
 	a := &Access{
 		Set: set, Targets: make(map[string]*Target, len(set.Targets)), ByID: make(map[captcha.ID]*Target, len(set.Targets)),
@@ -41,7 +42,9 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
 			c.Globs = key.Targets
 		}
-		c.Limiter = old.limiterFor(c)
+		if c.Limiter = a.limiterFor(c); c.Limiter == nil {
+			c.Limiter = old.limiterFor(c)
+		}
 		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.Limiter == nil {
 			c.Limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(key.Rate.Count))))
 		}
@@ -50,14 +53,14 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 	return a
 }
 
-// limiterFor finds the same key with the same rate in the old Access a, and returns the key's
-// limiter; nil = there is none.
+// limiterFor returns the limiter of a caller of the Access a that has the same name or the same key,
+// and the same rate; nil = there is none.
 func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	if a == nil {
 		return nil
 	}
 	for _, was := range a.Callers {
-		if was.Digest == c.Digest && was.limit == c.limit {
+		if (was.Name == c.Name || was.Digest == c.Digest) && was.limit == c.limit {
 			return was.Limiter
 		}
 	}
@@ -110,7 +113,7 @@ func WholeRate(r targets.Rate) (count int, per time.Duration) {
 }
 
 // Caller is one key of the configuration file, or every caller on this machine if the file has no
-// keys.
+// keys. Several keys of the same name differ only in the Digest.
 type Caller struct {
 	Name    string            // name of the key; "" = the file has no keys
 	Digest  [sha256.Size]byte // SHA-256 of the key

@@ -44,6 +44,7 @@ type Route struct {
 // Call is the state of one request; it belongs to the request's goroutine.
 type Call struct {
 	W      Writer
+	ID     string // id of the request, see RequestID
 	Began  time.Time
 	Route  *Route
 	Params []string // variable parts of the path in their order, with percent-escapes
@@ -95,11 +96,12 @@ func (c *Call) Sees(target string) bool {
 	return c.Caller.Globs == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
 }
 
-// Writer records the status of the response.
+// Writer records the status and the size of the response.
 type Writer struct {
 	http.ResponseWriter
 	Stopping *atomic.Bool // the flag of the Server
 	Status   int          // 0 = nothing written yet
+	Bytes    int64        // number of bytes of the body that were written
 }
 
 // begin records the status of the response. It is called just before the header is written.
@@ -123,7 +125,9 @@ func (w *Writer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (w *Writer) Write(b []byte) (int, error) {
 	w.begin(http.StatusOK)
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.Bytes += int64(n)
+	return n, err
 }
 
 // Unwrap lets http.ResponseController reach net/http's writer.

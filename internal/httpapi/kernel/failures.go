@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -80,22 +79,4 @@ func (f *Failures[K]) sweep(at time.Time) {
 			delete(f.tries, from)
 		}
 	}
-}
-
-// network returns the sender to which requests from an address are attributed. For IPv4 the sender
-// is the address itself. For IPv6 the sender is the /64 network, because one host may use all
-// addresses of a /64 network. For an address that is not an IP address, such as a unix socket, the
-// result is the zero value. The function ignores headers that a proxy adds.
-func network(remote string) netip.Prefix {
-	socket, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr := socket.Addr().Unmap().WithZone("")
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = 64
-	}
-	from, _ := addr.Prefix(bits) // cannot fail: bits is at most the length of the address
-	return from
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"poold/internal/listener"
 )
 
 // wrongKeyEvery is the minimum interval between two equal log lines about wrong keys.
@@ -36,7 +38,7 @@ func NewWrongKeys(log *slog.Logger) *WrongKeys {
 // Count counts a wrong key that came from an address. If the limit is reached, Count counts nothing
 // and returns how long the sender must wait.
 func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
-	return w.Failures.Count(network(remote), at)
+	return w.Failures.Count(listener.Network(remote), at)
 }
 
 // Refuse counts a wrong key that a request has sent, and logs the hash of the key. For each
@@ -44,7 +46,7 @@ func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 // Refuse returns how long the sender must wait.
 func (w *WrongKeys) Refuse(r *http.Request, c *Call, key string) (wait time.Duration) {
 	wait = w.Count(r.RemoteAddr, c.Began)
-	from, hash := network(r.RemoteAddr), w.hash(key)
+	from, hash := listener.Network(r.RemoteAddr), w.hash(key)
 	if wait > 0 && !w.said.Has(from, hash) {
 		hash = ""
 	}

@@ -62,13 +62,18 @@ func changesBetween(old, set *targets.Set) (changes []Change) {
 }
 
 // changedSections returns the names of the sections that differ between the two Sets, except targets and
-// sections that need a restart.
+// settings that need a restart.
 func changedSections(old, set *targets.Set) (names []string) {
 	for _, section := range []struct {
 		name    string
 		was, is any
 	}{
 		{"server.keys", old.Server.Keys, set.Server.Keys},
+		{"server.connections", [2]int{old.Server.Connections, old.Server.PerAddress}, [2]int{set.Server.Connections, set.Server.PerAddress}},
+		{"server.tls", old.Server.TLS, set.Server.TLS},
+		{"redis.url", old.Redis.URL, set.Redis.URL},
+		{"dedup.url", old.Dedup.URL, set.Dedup.URL},
+		{"history.url", old.History.URL, set.History.URL},
 		{"server.body_budget", old.Server.BodyBudget, set.Server.BodyBudget},
 		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
 		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},

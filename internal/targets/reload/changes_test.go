@@ -22,7 +22,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 			}
 			fmt.Fprintf(&text, target, name, name, depth)
 		}
-		set, err := targets.Parse("pools.yaml", []byte(text.String()), nil)
+		set, err := targets.Parse("pools.yaml", []byte(text.String()), targets.References{})
 		if err != nil {
 			t.Fatal(err)
 		}

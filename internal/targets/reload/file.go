@@ -23,17 +23,17 @@ type File struct {
 	quiet  time.Duration // after an event, the file is read when no further event came for this time
 	latest time.Duration // maximum time from the first event to the read, while events continue
 	every  time.Duration // interval of the polls
-	limit  time.Duration // timeout for one read
 
 	// fileLock is a lock for reading and applying the file, so that an older Set cannot replace a newer
 	// Set. The channel has one element while a goroutine has the lock. A mutex is not possible,
 	// because a caller of Reload may stop waiting for the lock.
 	fileLock chan struct{}
-	refused  string           // why the last attempt was refused; "" = not refused; guarded by fileLock
-	remarks  targets.Problems // changes in the file that need a restart; guarded by fileLock
-	reading  *reading         // the last started read; nil before the first read; guarded by fileLock
+	refused  string            // why the last attempt was refused; "" = not refused; guarded by fileLock
+	remarks  targets.Problems  // changes in the file that need a restart; guarded by fileLock
+	used     map[string][]byte // content of the files to which the configuration in use refers, by path; guarded by fileLock
+	asked    map[string][]byte // the same for the last attempt; guarded by fileLock
 
-	content func(path string) ([]byte, error) // reads the file; tests replace it to simulate a disk that hangs
+	disk // guarded by fileLock
 
 	state atomic.Pointer[state] // never nil; each update stores a new state
 }
@@ -49,8 +49,8 @@ type state struct {
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
 		path: path, lookup: lookup, log: log, report: func(Outcome) {},
-		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second, limit: 5 * time.Second,
-		fileLock: make(chan struct{}, 1), content: readFile,
+		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second,
+		fileLock: make(chan struct{}, 1), disk: disk{limit: 5 * time.Second, content: readFile, readings: map[string]*reading{}},
 	}
 	f.state.Store(new(state))
 	return f
@@ -88,9 +88,10 @@ func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 	f.fileLock <- struct{}{}
 	defer func() { <-f.fileLock }()
 	var set *targets.Set
-	data, err := f.read(ctx, nil)
+	now := f.newSnapshot(ctx, nil)
+	data, err := now.main(f.path, false)
 	if err == nil {
-		set, err = targets.Parse(f.path, data, f.lookup)
+		set, err = now.parse(f.path, data, f.lookup)
 	}
 	if err == nil && f.listen != "" {
 		err = set.OverrideListen(f.path, f.listen)
@@ -99,9 +100,14 @@ func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 		f.publish(nil, targets.Status{Problems: problemsOf(err)})
 		return nil, err
 	}
+	f.used = now.asked
 	f.warn(set, nil)
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true})
 	return set, nil
+}
+
+func (f *File) newSnapshot(ctx context.Context, follow func(path string)) *snapshot {
+	return &snapshot{disk: &f.disk, ctx: ctx, follow: follow, files: map[string]result{}, asked: map[string][]byte{}}
 }
 
 // Current returns the last valid Set, or nil before the first.
@@ -126,22 +132,24 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	return f.attempt(ctx, by, nil)
 }
 
-// attempt reads the file and applies the new Set. It first calls the function `prepare`. The caller
-// must hold fileLock.
-func (f *File) attempt(ctx context.Context, by string, prepare func()) error {
+// attempt reads the file and applies the new Set. Before it reads a file, it calls the function
+// `follow` with the path. The caller must hold fileLock.
+func (f *File) attempt(ctx context.Context, by string, follow func(path string)) error {
 	old := f.Current()
-	data, err := f.read(ctx, prepare)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil && old != nil && old.IsOf(data) {
+	now := f.newSnapshot(ctx, follow)
+	data, err := now.main(f.path, old != nil)
+	if err == nil && old != nil && old.IsOf(data) && now.unchanged(f.used) {
 		f.noteRecovery(by, old)
 		return nil
 	}
 	var set *targets.Set
 	var remarks targets.Problems
 	if err == nil {
-		set, err = targets.Parse(f.path, data, f.lookup)
+		set, err = now.parse(f.path, data, f.lookup)
+		f.asked = now.asked
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err == nil {
 		remarks, err = set.Succeed(old, f.path)
@@ -154,7 +162,7 @@ func (f *File) attempt(ctx context.Context, by string, prepare func()) error {
 		// The Set must be applied completely, even if the caller of Reload hangs up.
 		f.apply(context.WithoutCancel(ctx), set)
 	}
-	f.refused, f.remarks = "", remarks
+	f.refused, f.remarks, f.used = "", remarks, now.asked
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", attributes(changes)...)

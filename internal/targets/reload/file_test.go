@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -253,7 +254,8 @@ func TestReloadTakesTurns(t *testing.T) {
 func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
-	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n" +
+	certificates := redistest.Certificates(t)
+	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: " + certificates + "/cert.pem, key: " + certificates + "/key.pem}\nredis:\n  url: redis://redis.example.com:6379\n" +
 		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background(), "ci"))

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,16 @@ import (
 
 var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
 
-// reading is one read of the file in its own goroutine. If a network disk hangs, the kernel may
-// block this goroutine forever. Therefore every wait for a reading has a timeout, and no second
-// reading starts before the first reading has ended.
+// disk reads files. Each read has a timeout, because a network disk may hang, and the kernel may then
+// block the reading goroutine forever. The methods of a disk must not be called concurrently.
+type disk struct {
+	limit    time.Duration                                 // timeout for one read
+	content  func(path string, most int64) ([]byte, error) // reads a file; tests replace it to simulate a disk that hangs
+	readings map[string]*reading                           // the reads that have not ended, by path
+}
+
+// reading is one read of a file in its own goroutine. Every wait for a reading has a timeout, and no
+// second reading of a file starts before the first has ended.
 type reading struct {
 	began time.Time
 	ended chan struct{} // closed when data and err are set
@@ -47,49 +55,100 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// read returns the bytes of the file. It reads at most one byte more than Parse accepts, so that
-// Parse reports a larger file. The goroutine of the reading first calls the function `prepare`, which
-// uses the disk too. The error is targets.Problems or ctx.Err(). The caller must hold fileLock.
-func (f *File) read(ctx context.Context, prepare func()) ([]byte, error) {
-	data, err := f.bytes(ctx, prepare)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err() // the caller cancelled the read, so the file is not at fault
-	case err != nil:
-		remedy := ""
-		if f.Current() == nil && errors.Is(err, fs.ErrNotExist) {
-			remedy = "; name the file with --config (or POOLD_CONFIG)"
-		}
-		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err) + remedy}}
-	}
-	return data, nil
-}
-
-func (f *File) bytes(ctx context.Context, before func()) ([]byte, error) {
+// read returns at most `most` bytes of a file. The goroutine of the reading first calls the function
+// `follow` with the path, unless it is nil, because that function uses the disk too.
+func (d *disk) read(ctx context.Context, path string, most int64, follow func(path string)) ([]byte, error) {
 	// The result of an earlier, abandoned reading may be stale.
-	if f.reading != nil {
-		if err := f.reading.wait(ctx, f.limit); err != nil {
+	if r := d.readings[path]; r != nil {
+		if err := r.wait(ctx, d.limit); err != nil {
 			return nil, err
 		}
 	}
 	r := &reading{began: time.Now(), ended: make(chan struct{})}
-	f.reading = r
+	d.readings[path] = r
 	go func() {
 		defer close(r.ended)
-		if before != nil {
-			before()
+		if follow != nil {
+			follow(path)
 		}
-		r.data, r.err = f.content(f.path)
+		r.data, r.err = d.content(path, most)
 	}()
-	if err := r.wait(ctx, f.limit); err != nil {
+	if err := r.wait(ctx, d.limit); err != nil {
 		return nil, err
+	}
+	delete(d.readings, path)
+	return r.data, r.err
+}
+
+// snapshot reads the configuration file and the files to which it refers, each at most once. A
+// snapshot belongs to one attempt to load the configuration.
+type snapshot struct {
+	*disk
+
+	ctx    context.Context   //nolint:containedctx // the context of the attempt, which Parse does not pass on
+	follow func(path string) // called before each read; nil = no call
+	files  map[string]result
+	asked  map[string][]byte // content of each file that Parse read
+}
+
+type result struct {
+	data []byte
+	err  error
+}
+
+// main returns the bytes of the configuration file. It reads at most one byte more than Parse
+// accepts, so that Parse reports a larger file. The error is targets.Problems or ctx.Err().
+func (s *snapshot) main(path string, loaded bool) ([]byte, error) {
+	data, err := s.read(s.ctx, path, syntax.MaxSize+1, s.follow)
+	switch {
+	case s.ctx.Err() != nil:
+		return nil, s.ctx.Err() // the caller cancelled the read, so the file is not at fault
+	case err != nil:
+		remedy := ""
+		if !loaded && errors.Is(err, fs.ErrNotExist) {
+			remedy = "; name the file with --config (or POOLD_CONFIG)"
+		}
+		return nil, targets.Problems{{File: path, Text: "the file cannot be read: " + reason(err) + remedy}}
+	}
+	return data, nil
+}
+
+// file returns the bytes of a file to which the configuration file refers.
+func (s *snapshot) file(path string) ([]byte, error) {
+	r, known := s.files[path]
+	if !known {
+		r.data, r.err = s.read(s.ctx, path, targets.MaxFile+1, s.follow)
+		s.files[path] = r
 	}
 	return r.data, r.err
 }
 
-// readFile reads a regular file. It refuses other kinds of files, because a read may never end. It
+// parse parses the configuration file. The error is targets.Problems or ctx.Err().
+func (s *snapshot) parse(path string, data []byte, lookup func(string) (string, bool)) (*targets.Set, error) {
+	set, err := targets.Parse(path, data, targets.References{Variable: lookup, File: func(path string) ([]byte, error) {
+		data, err := s.file(path)
+		s.asked[path] = data
+		return data, err
+	}})
+	if s.ctx.Err() != nil {
+		return nil, s.ctx.Err() // the caller cancelled the read, so no file is at fault
+	}
+	return set, err
+}
+
+// unchanged reports whether each of these files can be read and has this content.
+func (s *snapshot) unchanged(files map[string][]byte) bool {
+	same := true
+	for path, was := range files { // reads all files, so that all directories are watched
+		data, err := s.file(path)
+		same = same && err == nil && bytes.Equal(data, was)
+	}
+	return same
+}
+
+// readFile reads at most `most` bytes of a regular file. It refuses other kinds of files, because a read may never end. It
 // opens the file without blocking, because opening a pipe may wait for a writer.
-func readFile(path string) ([]byte, error) {
+func readFile(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // G304: the operator names the file
 	if err != nil {
 		return nil, err
@@ -102,7 +161,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(file, syntax.MaxSize+1))
+	return io.ReadAll(io.LimitReader(file, most))
 }
 
 // reason returns the text of a file system error without the path, because the problem already

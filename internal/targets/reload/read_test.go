@@ -63,10 +63,10 @@ func startCall(run func() error) <-chan error {
 // returns a counter of the reads, and a function that unblocks the reads.
 func (b *testFile) hangReads() (begun *atomic.Int32, goOn func()) {
 	begun, alive := new(atomic.Int32), make(chan struct{})
-	b.content = func(path string) ([]byte, error) {
+	b.content = func(path string, most int64) ([]byte, error) {
 		begun.Add(1)
 		<-alive
-		return readFile(path)
+		return readFile(path, most)
 	}
 	return begun, func() { close(alive) }
 }
@@ -108,10 +108,12 @@ func TestHangingReadIsBounded(t *testing.T) {
 func TestOldReadIsNotTakenForAHangingOne(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
-	b.reading.began = time.Now().Add(-time.Hour)
+	old := &reading{began: time.Now().Add(-time.Hour), ended: make(chan struct{})}
+	close(old.ended)
 	for range 50 { // a select chooses randomly between two ready channels
-		b.must(b.reading.wait(context.Background(), b.limit))
+		b.must(old.wait(context.Background(), b.limit))
 	}
+	b.readings[b.File.path] = old
 	b.must(b.Reload(context.Background(), "ci"))
 }
 
@@ -143,7 +145,7 @@ func TestStopDoesNotWaitForAHangingDisk(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	begun, goOn := b.hangReads()
-	defer func() { goOn(); <-b.reading.ended }() // so that the read does not continue in the next test
+	defer func() { goOn(); <-b.readings[b.File.path].ended }() // so that the read does not continue in the next test
 	ctx, stop := context.WithCancel(context.Background())
 	watching := startCall(func() error { return b.Run(ctx) })
 	b.waitUntil("the read", func() bool { return begun.Load() == 1 })
@@ -185,19 +187,19 @@ func TestTooLargeFileIsRefused(t *testing.T) {
 }
 
 // Run abandons a watcher whose disk hangs.
-func TestUnwatchAbandonsAHangingWatcher(t *testing.T) {
+func TestCloseAbandonsAHangingWatcher(t *testing.T) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}
-	following := make(chan struct{}, 1)
-	following <- struct{}{}
-	unwatch(watcher, following)
+	w := newFollower(watcher)
+	w.busy <- struct{}{}
+	w.close()
 	if err := watcher.Add(t.TempDir()); err != nil {
 		t.Errorf("it was closed: %v", err)
 	}
-	<-following
-	unwatch(watcher, following)
+	<-w.busy
+	w.close()
 	if err := watcher.Add(t.TempDir()); !errors.Is(err, fsnotify.ErrClosed) {
 		t.Errorf("it was not closed: %v", err)
 	}

@@ -19,28 +19,21 @@ import (
 func (f *File) Run(ctx context.Context) error {
 	var events <-chan fsnotify.Event // stays nil and never delivers if the system cannot watch files
 	var lost <-chan error
-	following := make(chan struct{}, 1) // a lock; it has one element while addWatches uses the disk
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.log.Warn("the configuration file is polled, because the system gives no events", "err", err, "every", f.every)
 	} else {
 		events, lost = watcher.Events, watcher.Errors
-		defer unwatch(watcher, following)
 	}
-	dirs := make(map[string]bool)
-	// The watch must start before the read, or a write between them would be missed.
-	follow := func() {
-		following <- struct{}{}
-		f.addWatches(watcher, dirs)
-		<-following
-	}
-	f.watch(ctx, events, lost, follow)
+	w := newFollower(watcher)
+	defer w.close()
+	f.watch(ctx, events, lost, w)
 	return nil
 }
 
 // watch reads the file after events and at intervals, until ctx ends. Each attempt logs its result
 // and updates the Status.
-func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, follow func()) {
+func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, w *follower) {
 	poll := time.NewTicker(f.every)
 	defer poll.Stop()
 	settled := time.NewTimer(0) // fires at once for the first read
@@ -72,7 +65,8 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 		select {
 		case f.fileLock <- struct{}{}:
 			if ctx.Err() == nil {
-				_ = f.attempt(ctx, ByWatch, follow)
+				_ = f.attempt(ctx, ByWatch, w.follow)
+				w.keep(f.path, f.used, f.asked)
 			}
 			<-f.fileLock
 		case <-ctx.Done():
@@ -81,37 +75,78 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 	}
 }
 
-// unwatch closes the watcher. If the disk hangs, unwatch abandons the watcher, because closing
-// would hang too.
-func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
+// follower watches the directories of files.
+type follower struct {
+	watcher *fsnotify.Watcher   // nil = the system cannot watch files, and the methods do nothing
+	busy    chan struct{}       // a lock; it has one element while a method uses the disk
+	dirs    map[string][]string // the watched directories of each file
+}
+
+func newFollower(watcher *fsnotify.Watcher) *follower {
+	return &follower{watcher: watcher, busy: make(chan struct{}, 1), dirs: map[string][]string{}}
+}
+
+// follow watches the directory of a file. If the path or a directory of it is a link, follow also
+// watches the directory of the link's target. If a directory was removed and created again, follow
+// watches it again. After a failure the next poll tries again. The watch must start before the read,
+// or a write between them would be missed.
+func (w *follower) follow(path string) {
+	if w.watcher == nil {
+		return
+	}
+	w.busy <- struct{}{}
+	wanted := []string{filepath.Dir(path)}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		wanted = append(wanted, filepath.Dir(real))
+	}
+	w.dirs[path] = wanted
+	for _, dir := range wanted {
+		_ = w.watcher.Add(dir)
+	}
+	w.drop()
+	<-w.busy
+}
+
+// keep ends the watches of files other than the configuration file and the files in used and asked.
+func (w *follower) keep(path string, used, asked map[string][]byte) {
 	select {
-	case following <- struct{}{}:
-		_ = watcher.Close()
-		<-following
-	case <-time.After(time.Second):
+	case w.busy <- struct{}{}:
+	default: // the disk hangs; the next attempt tries again
+		return
+	}
+	for of := range w.dirs {
+		_, inUse := used[of]
+		_, wanted := asked[of]
+		if !inUse && !wanted && of != path {
+			delete(w.dirs, of)
+		}
+	}
+	w.drop()
+	<-w.busy
+}
+
+// drop ends the watches of directories that no file needs. The caller must hold busy.
+func (w *follower) drop() {
+	if w.watcher == nil {
+		return
+	}
+	for _, dir := range w.watcher.WatchList() {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(w.dirs)), func(dirs []string) bool { return slices.Contains(dirs, dir) }) {
+			_ = w.watcher.Remove(dir)
+		}
 	}
 }
 
-// addWatches adds the directory of the file to the watcher. If the file is a link, it also adds the
-// directory of the link's target. If a directory was removed and created again, addWatches adds it
-// again. After a failure the next poll tries again. With a nil watcher addWatches does nothing.
-func (f *File) addWatches(watcher *fsnotify.Watcher, dirs map[string]bool) {
-	if watcher == nil {
+// close ends all watches. If the disk hangs, close abandons the watcher, because closing would hang
+// too.
+func (w *follower) close() {
+	if w.watcher == nil {
 		return
 	}
-	wanted := map[string]bool{filepath.Dir(f.path): true}
-	if real, err := filepath.EvalSymlinks(f.path); err == nil {
-		wanted[filepath.Dir(real)] = true
-	}
-	for _, dir := range slices.Collect(maps.Keys(dirs)) {
-		if !wanted[dir] {
-			_ = watcher.Remove(dir)
-			delete(dirs, dir)
-		}
-	}
-	for dir := range wanted {
-		if watcher.Add(dir) == nil {
-			dirs[dir] = true
-		}
+	select {
+	case w.busy <- struct{}{}:
+		_ = w.watcher.Close()
+		<-w.busy
+	case <-time.After(time.Second):
 	}
 }

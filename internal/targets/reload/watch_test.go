@@ -142,7 +142,7 @@ func inBubble(t *testing.T, test func(b *testFile, events chan<- fsnotify.Event)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			b.watch(ctx, events, nil, nil)
+			b.watch(ctx, events, nil, newFollower(nil))
 		}()
 		defer func() {
 			cancel()
@@ -200,11 +200,11 @@ func TestFollowWatchesAReplacedDirectory(t *testing.T) {
 	watcher, err := fsnotify.NewWatcher()
 	b.must(err)
 	defer func() { b.must(watcher.Close()) }()
-	dirs := make(map[string]bool)
-	b.addWatches(watcher, dirs)
+	w := newFollower(watcher)
+	w.follow(b.File.path)
 	b.must(os.Rename(b.path("conf"), b.path("conf.old")))
 	b.must(os.Mkdir(b.path("conf"), 0o700))
-	b.addWatches(watcher, dirs)
+	w.follow(b.File.path)
 	b.put(b.path("conf/pools.yaml"), minimal())
 	for deadline := time.After(5 * time.Second); ; {
 		select {

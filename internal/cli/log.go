@@ -1,26 +1,24 @@
-package main
+package cli
 
 import (
 	"fmt"
 	"log/slog"
 
-	"poold/internal/cli"
-
 	"github.com/spf13/cobra"
 )
 
-// logFlags adds the flags --log-format and --log-level. It returns a function that creates the
+// LogFlags adds the flags --log-format and --log-level. It returns a function that creates the
 // logger for these flags.
-func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, error) {
+func LogFlags(command *cobra.Command, c *Console) func() (*slog.Logger, error) {
 	format := command.Flags().String("log-format", "text", "`text` or json")
 	level := command.Flags().String("log-level", "info", "lowest `level` of the log lines: debug, info, warn or error")
-	cli.OneOf(command, "log-format", "text", "json")
-	cli.OneOf(command, "log-level", "debug", "info", "warn", "error")
+	OneOf(command, "log-format", "text", "json")
+	OneOf(command, "log-level", "debug", "info", "warn", "error")
 	return func() (*slog.Logger, error) {
 		var options slog.HandlerOptions
 		var wanted slog.Level
 		if err := wanted.UnmarshalText([]byte(*level)); err != nil {
-			return nil, cli.UsageError(fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level))
+			return nil, UsageError(fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level))
 		}
 		options.Level = wanted
 		options.ReplaceAttr = readable
@@ -30,7 +28,7 @@ func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, erro
 		case "json":
 			return slog.New(slog.NewJSONHandler(c.Stderr, &options)), nil
 		}
-		return nil, cli.UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
+		return nil, UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
 	}
 }
 

@@ -1,0 +1,99 @@
+package targets
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+)
+
+// filesOf returns references to files with fixed contents.
+func filesOf(contents map[string]string) References {
+	return References{File: func(path string) ([]byte, error) {
+		content, known := contents[path]
+		switch {
+		case !known:
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		case content == "denied":
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+		case content == "hangs":
+			return nil, errors.New("it is still being read after 5s")
+		}
+		return []byte(content), nil
+	}}
+}
+
+// A reference to a file stands for the content without its final newline, in any scalar.
+func TestFileReferences(t *testing.T) {
+	set := mustParse(t, "server: {keys: [{name: ci, key: '${file:/run/secrets/ci}', scopes: [token]}]}\n"+
+		"redis: {url: 'redis://:${file:/run/secrets/redis}@redis.example.com:6379/1'}\n"+minimal("depth: ${file:/run/depth}"), filesOf(map[string]string{
+		"/run/secrets/ci": "0123456789abcdef\n", "/run/secrets/redis": "p%20w\r\n", "/run/depth": "7",
+	}))
+	if got := set.Redis.URL.Reveal(); got != "redis://:p%20w@redis.example.com:6379/1" || set.Targets[0].Depth != 7 || len(set.Server.Keys) != 1 {
+		t.Errorf("url %s, depth %d, keys %d", got, set.Targets[0].Depth, len(set.Server.Keys))
+	}
+	if got := Password(set.Redis.URL); got != "p w" {
+		t.Errorf("password %q", got.Reveal())
+	}
+	if got := mustParse(t, strings.Replace(minimal(), "owner: ", "owner: $${file:/x} ", 1), References{}).Targets[0].Owner; !strings.HasPrefix(got, "${file:/x} ") {
+		t.Errorf("an escaped reference: %q", got)
+	}
+}
+
+// A file that cannot be used is refused with the line, the path and the remedy, never the content.
+func TestUnusableFilesAreRefused(t *testing.T) {
+	const secret = "CANARY"
+	refs := filesOf(map[string]string{
+		"/denied": "denied", "/hangs": "hangs", "/empty": "", "/newline": "\n", "/lines": secret + "\nmore\n", "/binary": secret + "\x00", "/latin1": secret + "\xe9",
+		"/large": strings.Repeat(secret, 20000), "/word": secret,
+	})
+	for reference, want := range map[string]string{
+		"${file:/none}":    "the file /none does not exist: create it, or correct the path",
+		"${file:/denied}":  "the file /denied cannot be read: permission denied: allow the user of the daemon to read it",
+		"${file:/hangs}":   "the file /hangs cannot be read: it is still being read after 5s",
+		"${file:/empty}":   "the file /empty is empty: write the value into it",
+		"${file:/newline}": "the file /newline is empty: write the value into it",
+		"${file:/lines}":   "the file /lines is not one line of text: write only the value into it, without further lines",
+		"${file:/binary}":  "the file /binary is not one line of text: write only the value into it, without further lines",
+		"${file:/latin1}":  "the file /latin1 is not one line of text: write only the value into it, without further lines",
+		"${file:/large}":   "the file /large is larger than 64 KiB: name the file that holds only the value",
+		"${file:word}":     "a reference to a file needs an absolute path: write ${file:/run/secrets/NAME}",
+		"${file:/word":     "a reference is not closed: " + referenceForms,
+		"${file:/word}":    "must be a whole number from 0 to 10000; the value of ${file:/word} is something else",
+	} {
+		_, err := Parse("pools.yaml", []byte(minimal("depth: '"+reference+"'")), refs)
+		if err == nil || !strings.HasSuffix(err.Error(), ": targets.login.depth: "+want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v\nwant %s", reference, err, want)
+		}
+	}
+	if _, err := Parse("pools.yaml", []byte(minimal("depth: '${file:/word}'")), References{}); err == nil || !strings.Contains(err.Error(), "references to files are not allowed here") {
+		t.Errorf("without files: %v", err)
+	}
+}
+
+// The certificate and its key are read and must belong together.
+func TestCertificateIsRead(t *testing.T) {
+	const section = "server: {tls: {cert: /tls.crt, key: /tls.key}}\n"
+	for content, want := range map[string]string{
+		"":       "the file /tls.crt is empty: write the value into it",
+		"denied": "the file /tls.crt cannot be read: permission denied: allow the user of the daemon to read it",
+		"CANARY": "the certificate and the key cannot be used: failed to find any PEM data in certificate input: write a certificate and its key, both as PEM",
+	} {
+		_, err := Parse("pools.yaml", []byte(section+minimal()), filesOf(map[string]string{"/tls.crt": content, "/tls.key": "CANARY"}))
+		if err == nil || !strings.Contains(err.Error(), "pools.yaml:1: server.tls") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "CANARY") {
+			t.Errorf("%q: %v\nwant %s", content, err, want)
+		}
+	}
+}
+
+// Entries of server.keys with one name are keys of one caller, so they have the same rights.
+func TestKeysOfOneCaller(t *testing.T) {
+	const two = "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token], rate: 5/s}, {name: ci, key: fedcba9876543210, scopes: [%], rate: 5/s}]}\n"
+	if set := mustParse(t, strings.Replace(two, "%", "token", 1)+minimal(), References{}); len(set.Server.Keys) != 2 {
+		t.Errorf("keys %+v", set.Server.Keys)
+	}
+	_, err := Parse("pools.yaml", []byte(strings.Replace(two, "%", "admin", 1)+minimal()), References{})
+	if err == nil || !strings.Contains(err.Error(), "server.keys.ci: has the same name as the key in line 1, but other scopes, targets or rate") {
+		t.Errorf("other scopes: %v", err)
+	}
+}

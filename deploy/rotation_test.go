@@ -1,0 +1,153 @@
+package deploy_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/daemontest"
+	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+// A caller's key, the password of Redis and the certificate are rotated while callers take tokens.
+// No request fails.
+func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
+	address := redistest.Server(t)
+	admin := redis.NewClient(&redis.Options{Addr: address})
+	t.Cleanup(func() { _ = admin.Close() })
+	acl := func(rule ...any) {
+		t.Helper()
+		if err := admin.Do(t.Context(), append([]any{"acl", "setuser", "poold"}, rule...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acl("on", ">first-password", "~*", "&*", "+@all")
+
+	provider := daemontest.Provider(t, simulated.Options{Median: 300 * time.Millisecond})
+	secrets, first, second := t.TempDir(), redistest.Certificates(t), redistest.Certificates(t)
+	file := func(name string) string { return filepath.Join(secrets, name) }
+	write := func(name, text string) { daemontest.ReplaceFile(t, file(name), text+"\n") }
+	write("redis", "first-password")
+	write("key", "first-key-0123456789")
+	entry := func(name string) string {
+		return fmt.Sprintf("    - {name: ci, key: '${file:%s}', scopes: [token, status, admin]}\n", file(name))
+	}
+	config := func(keys string) string {
+		return fmt.Sprintf("redis: {url: 'redis://poold:${file:%s}@%s'}\nserver:\n  tls: {cert: %s/cert.pem, key: %s/key.pem}\n  keys:\n%s"+
+			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 100, first_poll: 200ms, poll_interval: 500ms}]\n"+
+			"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 40}\n",
+			file("redis"), address, first, first, keys, provider)
+	}
+	p := daemontest.Start(t, daemontest.Options{
+		Config: config(entry("key")), Key: "first-key-0123456789", TLS: true, Args: []string{"--access-log"},
+		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+	})
+	testkit.Within(t, 20*time.Second, "tokens", func() bool {
+		status, _ := p.Call(http.MethodPost, "/pool/login/token?wait=10s", "")
+		return status == http.StatusOK
+	})
+
+	var served atomic.Int64
+	var key atomic.Value
+	key.Store("first-key-0123456789")
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for i := range 4 {
+		client := &http.Client{Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+			DisableKeepAlives: i < 2, // half of the callers begin a connection for each request
+		}}
+		load.Go(func() {
+			defer client.CloseIdleConnections()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/pool/login/token?wait=20s", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				request.Header.Set("Authorization", "Bearer "+key.Load().(string))
+				response, err := client.Do(request)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusOK {
+					t.Errorf("status %s", response.Status)
+				}
+				served.Add(1)
+			}
+		})
+	}
+	reloads := 0
+	applied := func(what string, change func()) {
+		t.Helper()
+		change()
+		reloads++
+		testkit.Within(t, 20*time.Second, what+" to be applied", func() bool { return p.Output.Count("the configuration was applied") >= reloads })
+		for before := served.Load(); served.Load() < before+20; {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+
+	write("second-key", "second-key-012345678")
+	applied("the second key", func() { p.Write(config(entry("key") + entry("second-key"))) })
+	key.Store("second-key-012345678")
+	time.Sleep(100 * time.Millisecond) // requests with the first key have left the client
+	applied("the end of the first key", func() { p.Write(config(entry("second-key"))) })
+
+	acl(">second-password")
+	applied("the password", func() { write("redis", "second-password") })
+	acl("<first-password")
+	// Ends the connections with the first password one by one, as their age would.
+	if err := admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for before := served.Load(); served.Load() < before+40; {
+		time.Sleep(5 * time.Millisecond)
+	}
+
+	applied("the certificate", func() {
+		for _, name := range []string{"key.pem", "cert.pem"} { // within the quiet period of the watch
+			content, err := os.ReadFile(filepath.Join(second, name))
+			if err != nil {
+				t.Error(err)
+			}
+			daemontest.ReplaceFile(t, filepath.Join(first, name), string(content))
+		}
+	})
+	connection, err := tls.Dial("tcp", p.URL[len("https://"):], &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := tls.LoadX509KeyPair(filepath.Join(second, "cert.pem"), filepath.Join(second, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !connection.ConnectionState().PeerCertificates[0].Equal(wanted.Leaf) {
+		t.Error("poold serves the first certificate")
+	}
+	_ = connection.Close()
+	close(stop)
+	load.Wait()
+	if p.Output.Count("msg=request", "status=200", "key=ci", "target=login", "request_id=") < int(served.Load()) {
+		t.Error("the access log lacks requests")
+	}
+	t.Logf("%d requests", served.Load())
+}

@@ -235,8 +235,12 @@ func TestFullSocket(t *testing.T) {
 	listen(t, name) // never read
 	var log testkit.Log
 	n := systemd.New(environment("NOTIFY_SOCKET="+name), log.Logger())
-	testkit.Within(t, 10*time.Second, "a line about the full socket", func() bool {
-		n.Ready()
-		return log.Count("level=WARN", "timeout") == 1
-	})
+	for range 10000 { // more messages than any queue holds
+		if n.Ready(); log.String() != "" {
+			break
+		}
+	}
+	if log.Count("level=WARN", "timeout") != 1 {
+		t.Errorf("logged %s", log.String())
+	}
 }

@@ -40,10 +40,10 @@ type route struct {
 	secure bool   // whether the addresses use TLS
 }
 
-// clients returns a function that makes one client for all addresses. The addresses
-// are URLs with redis://, rediss:// or unix://. A cluster and sentinels have several addresses,
-// separated by commas. The user and the first password are those of the first address; a change of
-// secret affects new connections. The function clients does no I/O. Its errors do not quote an address,
+// clients returns a function that makes one client for all addresses. The addresses are URLs with
+// redis://, rediss:// or unix://. A cluster and sentinels have several addresses, separated by
+// commas. The user and the first password are those of the first address. The result secret is the
+// password of new connections. The function clients does no I/O. Its errors do not quote an address,
 // because an address may contain a password.
 func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, secret *password, err error) {
 	var hosts []string

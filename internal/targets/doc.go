@@ -7,7 +7,7 @@
 //
 // # Reading
 //
-// Parse is a pure function of the bytes and of the environment, in three steps:
+// Parse is a function of the bytes and of the References to variables and files, in three steps:
 //
 //   - Package targets/syntax parses the bytes into a tree of nodes with line numbers. Package
 //     targets does not decode into structs with the YAML library, because the library's errors
@@ -23,9 +23,9 @@
 //   - Parse reports all problems at once, sorted by line, in the form "pools.yaml:LINE: key path:
 //     rule and remedy". A YAML syntax error is reported alone, because there is no tree to check.
 //   - A problem quotes a value only if the file contains this value literally and the value cannot
-//     be a secret. Values of environment variables are never quoted.
-//   - References such as ${NAME} and ${NAME:-default} are replaced in values, never in keys. The
-//     default applies if the variable is unset or empty. The key decides the type of the result:
+//     be a secret. Values of variables and contents of files are never quoted.
+//   - References such as ${NAME}, ${NAME:-default} and ${file:PATH} are replaced in values, never in
+//     keys. The default applies if the variable is unset or empty. The key decides the type of the result:
 //     `concurrency: ${N:-20}` is a number. It is also a number in quotes, which YAML requires
 //     inside { } and [ ]. $${ stands for a literal ${.
 //   - A number or a boolean in quotes is refused, unless the value contains a reference. Text needs

@@ -21,8 +21,8 @@ const MaxFile = 64 << 10
 type References struct {
 	// Variable looks up an environment variable in the same way as os.LookupEnv.
 	Variable func(name string) (string, bool)
-	// File reads the file with an absolute path. It may return more than MaxFile bytes, and Parse
-	// then reports the file as too large. If File is nil, Parse refuses ${file:PATH}, and does not
+	// File reads a file. It may return more than MaxFile bytes, and Parse then reports the file as too
+	// large. Parse adds the path to its error. If File is nil, Parse refuses ${file:PATH}, and does not
 	// read the certificate of server.tls.
 	File func(path string) ([]byte, error)
 }
@@ -42,13 +42,15 @@ func (refs References) fileValue(path string) (text, problem string) {
 	}
 	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
 	if len(content) == 0 {
-		return "", fmt.Sprintf("the file %s is empty: write the value into it", path)
+		return "", fmt.Sprintf(emptyFile, path)
 	}
 	if !utf8.Valid(content) || bytes.ContainsFunc(content, syntax.IsControl) {
 		return "", fmt.Sprintf("the file %s is not one line of text: write only the value into it, without further lines", path)
 	}
 	return string(content), ""
 }
+
+const emptyFile = "the file %s is empty: write the value into it"
 
 // content reads a file of at most MaxFile bytes.
 func (refs References) content(path string) (content []byte, problem string) {
@@ -59,12 +61,9 @@ func (refs References) content(path string) (content []byte, problem string) {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Sprintf("the file %s cannot be read: permission denied: allow the user of the daemon to read it", path)
 	case err != nil:
-		if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pathError.Err
-		}
 		return nil, fmt.Sprintf("the file %s cannot be read: %v", path, err)
 	case len(content) == 0:
-		return nil, fmt.Sprintf("the file %s is empty: write the value into it", path)
+		return nil, fmt.Sprintf(emptyFile, path)
 	case len(content) > MaxFile:
 		return nil, fmt.Sprintf("the file %s is larger than %d KiB: name the file that holds only the value", path, MaxFile>>10)
 	}

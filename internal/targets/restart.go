@@ -82,11 +82,9 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 func (s *Set) keep(old *Set) {
 	redis, dedup, history := s.Redis.URL, s.Dedup.URL, s.History.URL
 	s.Redis, s.DeadLetters, s.Dedup, s.History = old.Redis, old.DeadLetters, old.Dedup, old.History
-	for url, of := range map[*captcha.Secret]captcha.Secret{&s.Redis.URL: redis, &s.Dedup.URL: dedup, &s.History.URL: history} {
-		if withoutPassword(*url) == withoutPassword(of) {
-			*url = of
-		}
-	}
+	s.Redis.URL = newPassword(old.Redis.URL, redis)
+	s.Dedup.URL = newPassword(old.Dedup.URL, dedup)
+	s.History.URL = newPassword(old.History.URL, history)
 	s.Server.Listen, s.listenGiven = old.Server.Listen, old.listenGiven
 	if (s.Server.TLS.Cert == "") != (old.Server.TLS.Cert == "") {
 		s.Server.TLS = old.Server.TLS
@@ -105,6 +103,15 @@ func (s *Set) Lasting() map[string]string {
 		delete(all, "server.listen")
 	}
 	return all
+}
+
+// newPassword returns the address in the file if it differs from the one in use only by passwords, and
+// otherwise the one in use.
+func newPassword(inUse, inFile captcha.Secret) captcha.Secret {
+	if withoutPassword(inUse) == withoutPassword(inFile) {
+		return inFile
+	}
+	return inUse
 }
 
 // Password returns the password in an address of Redis or PostgreSQL, or "". If there are several

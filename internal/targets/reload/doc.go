@@ -7,13 +7,14 @@
 //
 // # Watching
 //
-// A File watches the directory, because a rename can replace the file by a different file. It also
-// polls the file every 30 seconds, because some changes cause no event. If the file is invalid,
-// empty, half written or missing, only the Status changes.
+// A File watches the directories of the configuration file and of the files to which it refers: the
+// references ${file:PATH} and the certificate. It watches directories, because a rename can replace
+// a file by a different file. It also polls the files every 30 seconds, because some changes cause
+// no event. If a file is invalid, empty, half written or missing, only the Status changes.
 //
-// A File reads only regular files, and opening the file does not wait for a writer. A network disk
-// may hang, so the File waits at most 5 s for a read and then reports the hanging read in the
-// Status. It starts no second read before the first read has ended. Run does not wait for a hanging
+// A File reads only regular files, and opening a file does not wait for a writer. A network disk may
+// hang, so the File waits at most 5 s for each read and then reports the hanging read in the Status.
+// It starts no second read of a file before the first read has ended. Run does not wait for a hanging
 // read before it returns.
 //
 // # Invariants

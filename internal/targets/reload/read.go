@@ -108,7 +108,7 @@ func (s *snapshot) main(path string, loaded bool) ([]byte, error) {
 		if !loaded && errors.Is(err, fs.ErrNotExist) {
 			remedy = "; name the file with --config (or POOLD_CONFIG)"
 		}
-		return nil, targets.Problems{{File: path, Text: "the file cannot be read: " + reason(err) + remedy}}
+		return nil, targets.Problems{{File: path, Text: "the file cannot be read: " + withoutPath(err).Error() + remedy}}
 	}
 	return data, nil
 }
@@ -117,7 +117,8 @@ func (s *snapshot) main(path string, loaded bool) ([]byte, error) {
 func (s *snapshot) file(path string) ([]byte, error) {
 	r, known := s.files[path]
 	if !known {
-		r.data, r.err = s.read(s.ctx, path, targets.MaxFile+1, s.follow)
+		data, err := s.read(s.ctx, path, targets.MaxFile+1, s.follow)
+		r = result{data, withoutPath(err)}
 		s.files[path] = r
 	}
 	return r.data, r.err
@@ -146,8 +147,9 @@ func (s *snapshot) unchanged(files map[string][]byte) bool {
 	return same
 }
 
-// readFile reads at most `most` bytes of a regular file. It refuses other kinds of files, because a read may never end. It
-// opens the file without blocking, because opening a pipe may wait for a writer.
+// readFile reads at most `most` bytes of a regular file. It refuses other kinds of files, because a
+// read may never end. It opens the file without blocking, because opening a pipe may wait for a
+// writer.
 func readFile(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // G304: the operator names the file
 	if err != nil {
@@ -164,11 +166,11 @@ func readFile(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// reason returns the text of a file system error without the path, because the problem already
-// contains the path.
-func reason(err error) string {
+// withoutPath returns an error of the file system without the path, because messages already contain
+// the path.
+func withoutPath(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pathError.Err
+		return pathError.Err
 	}
-	return err.Error()
+	return err
 }

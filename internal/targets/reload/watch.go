@@ -130,8 +130,9 @@ func (w *follower) drop() {
 	if w.watcher == nil {
 		return
 	}
+	needed := slices.Concat(slices.Collect(maps.Values(w.dirs))...)
 	for _, dir := range w.watcher.WatchList() {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(w.dirs)), func(dirs []string) bool { return slices.Contains(dirs, dir) }) {
+		if !slices.Contains(needed, dir) {
 			_ = w.watcher.Remove(dir)
 		}
 	}

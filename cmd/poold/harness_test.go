@@ -7,21 +7,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"poold/internal/crash"
+	"poold/internal/daemontest"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/provider/simulated"
 	"poold/internal/redisdb/redistest"
@@ -56,11 +54,7 @@ func poold(t testing.TB, args ...string) *exec.Cmd {
 // shipped is for examples, and for tests that the race detector would make too slow.
 func shipped(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return alone(path, args)
+	return alone(daemontest.Binary(t), args)
 }
 
 // alone returns a command with an environment of its own, which inherits only the variables below.
@@ -73,22 +67,11 @@ func alone(path string, args []string) *exec.Cmd {
 	return command
 }
 
-var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(builds, "poold")
-	if output, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building poold: %w\n%s", err, output)
-	}
-	return path, nil
-})
-
 // described checks the responses of all poolds of the tests against openapi.yaml.
 var described openapitest.Watch
 
 // checking returns a transport that checks the responses of poolds.
 func checking(t *http.Transport) http.RoundTripper { return described.Transport(t) }
-
-// builds is the folder of the built binaries. It exists until all tests have ended.
-var builds string
 
 func TestMain(m *testing.M) {
 	if options := os.Getenv(providerRole); options != "" {
@@ -104,36 +87,15 @@ func TestMain(m *testing.M) {
 	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
-	os.Exit(runIn(m))
-}
-
-func runIn(m *testing.M) int {
-	var err error
-	if builds, err = os.MkdirTemp("", "poold-test-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(builds) }()
 	http.DefaultTransport = described.Transport(http.DefaultTransport)
-	return m.Run()
+	os.Exit(daemontest.Main(m))
 }
 
 // playProvider serves the simulated provider, prints its address and ends after SIGTERM.
 func playProvider(options string) int {
-	var o simulated.Options
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	fmt.Println(listener.Addr())
-	if err := simulated.New(o).Serve(ctx, listener); err != nil {
+	if err := simulated.ListenAndServe(ctx, "127.0.0.1:0", options, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -149,24 +111,7 @@ func startProvider(t testing.TB, o simulated.Options) string {
 	}
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), providerRole+"="+string(options))
-	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		_ = command.Wait()
-	})
-	line := make([]byte, 64)
-	n, err := out.Read(line)
-	if err != nil {
-		t.Fatalf("the provider did not start: %v", err)
-	}
-	return "http://" + strings.TrimSpace(string(line[:n]))
+	return daemontest.StartService(t, command)
 }
 
 func ledger(t testing.TB, provider string) simulated.Ledger {

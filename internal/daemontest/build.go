@@ -3,8 +3,6 @@ package daemontest
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,6 +69,13 @@ func Provider(t testing.TB, o simulated.Options) string {
 		t.Fatal(err)
 	}
 	command := exec.Command(path, "--options", string(options)) //nolint:gosec,noctx // G204: the program was built from this module
+	return StartService(t, command)
+}
+
+// StartService runs a program that prints the address on which it serves, until the test ends, and
+// returns its URL.
+func StartService(t testing.TB, command *exec.Cmd) string {
+	t.Helper()
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -89,22 +94,4 @@ func Provider(t testing.TB, o simulated.Options) string {
 		t.Fatalf("the provider did not start: %v", err)
 	}
 	return "http://" + strings.TrimSpace(string(line[:n]))
-}
-
-// Ledger returns the books of a service that Provider started with Options.LedgerHTTP.
-func Ledger(t testing.TB, url string) (books simulated.Ledger) {
-	t.Helper()
-	response, err := http.Get(url + "/ledger") //nolint:noctx // a request to a process of this test
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil {
-		err = json.Unmarshal(body, &books)
-	}
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s %v\n%s", response.Status, err, body)
-	}
-	return books
 }

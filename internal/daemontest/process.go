@@ -21,16 +21,15 @@ var described openapitest.Watch
 
 // Options says how Start runs poold.
 type Options struct {
-	Config  string       // the text of pools.yaml; Start writes it to a temporary folder
-	File    string       // the path of an existing pools.yaml instead of Config
-	Key     string       // the key that requests send; "" = none
-	Env     []string     // additional variables of the environment, which otherwise has only PATH
-	Args    []string     // additional arguments of `poold serve`
-	Client  *http.Client // nil = a client that checks the responses against openapi.yaml
-	Wrap    []string     // a program with arguments that runs poold, such as setpriv
-	TLS     bool         // whether poold serves https
-	NoReady bool         // Start does not wait for readiness
-	Listen  string       // host:port; "" = a free port of 127.0.0.1
+	Config string       // the text of pools.yaml; Start writes it to a temporary folder
+	File   string       // the path of an existing pools.yaml instead of Config
+	Key    string       // the key that requests send; "" = none
+	Env    []string     // additional variables of the environment, which otherwise has only PATH
+	Args   []string     // additional arguments of `poold serve`
+	Client *http.Client // nil = a client that checks the responses against openapi.yaml
+	Wrap   []string     // a program with arguments that runs poold, such as setpriv
+	TLS    bool         // whether poold serves https
+	Listen string       // host:port; "" = a free port of 127.0.0.1
 }
 
 // Process is a running poold.
@@ -85,9 +84,7 @@ func Start(t testing.TB, o Options) *Process {
 			t.Logf("poold printed:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
-	if !o.NoReady {
-		p.waitUntilReady()
-	}
+	p.waitUntilReady()
 	return p
 }
 

@@ -9,10 +9,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,29 +19,14 @@ import (
 )
 
 func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "`host:port` to listen on; port 0 chooses a free port")
+	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulated.Options")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx)
+	err := simulated.ListenAndServe(ctx, *listen, *options, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "provider:", err)
 		os.Exit(1)
 	}
-}
-
-// run prints the address of the service and serves until ctx ends.
-func run(ctx context.Context) error {
-	listen := flag.String("listen", "127.0.0.1:0", "`host:port` to listen on; port 0 chooses a free port")
-	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulated.Options")
-	flag.Parse()
-	var o simulated.Options
-	if err := json.Unmarshal([]byte(*options), &o); err != nil {
-		return fmt.Errorf("--options: %w", err)
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", *listen)
-	if err != nil {
-		return err
-	}
-	fmt.Println(listener.Addr())
-	return simulated.New(o).Serve(ctx, listener)
 }

@@ -2,13 +2,33 @@ package simulated
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 )
+
+// ListenAndServe makes a Service with the Options in a JSON text, listens on host:port, prints the
+// address as a line, and serves until ctx ends.
+func ListenAndServe(ctx context.Context, listen, options string, out io.Writer) error {
+	var o Options
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return fmt.Errorf("the options of the simulated provider: %w", err)
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return New(o).Serve(ctx, listener)
+}
 
 // Serve serves calls on the listener until ctx ends. After that it waits for the calls in flight and
 // returns nil. If the listener fails, it returns an error. In both cases Serve closes the listener and

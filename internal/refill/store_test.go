@@ -73,11 +73,15 @@ type placing struct {
 	sum int // the sum outliving + orders - waiting right before the order
 }
 
+// probeEvery is the interval of the stores' probes. It is longer than the daemon's, because a story
+// covers many hours.
+const probeEvery = 5 * time.Second
+
 func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
 	t.Helper()
 	s := &testStore{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
 	store, err := pooltest.Open(pool.Options{
-		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: 5 * time.Second,
+		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: probeEvery,
 		OnChange: func(id captcha.ID) {
 			s.mu.Lock()
 			changed := s.changed

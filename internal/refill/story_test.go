@@ -234,7 +234,9 @@ func TestRedisAway(t *testing.T) {
 			t.Errorf("status %+v", n)
 		}
 		w.redis.SetDown(false)
-		w.after(30 * time.Second)
+		// The store notices the end of the outage at its next probe, and the worker looks again within
+		// awayMost. The provider then solves the orders in at most 24 s, and is polled every 2 s.
+		w.after(probeEvery + awayMost + 27*time.Second)
 		if n := w.fresh(login); n != 5 || w.status("login").State != OK {
 			t.Errorf("%d fresh after Redis came back, %+v", n, w.status("login"))
 		}
@@ -242,9 +244,11 @@ func TestRedisAway(t *testing.T) {
 		w.redis.SetDown(true)
 		before, _ := w.store.lookCount(login.ID)
 		w.manager.Wake(login.ID)
-		w.after(time.Second)
+		// The first three looks come within 250 ms, 500 ms and the retries of their calls. With the longest
+		// backoff there would be one.
+		w.after(1500 * time.Millisecond)
 		if looks, _ := w.store.lookCount(login.ID); looks < before+3 {
-			t.Errorf("%d looks in the first second of the second outage, want at least 3", looks-before)
+			t.Errorf("%d looks at the start of the second outage, want at least 3", looks-before)
 		}
 		w.redis.SetDown(false)
 		w.after(10 * time.Second)

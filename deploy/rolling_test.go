@@ -1,0 +1,232 @@
+//go:build !race
+
+package deploy_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/daemontest"
+	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+// Three replicas behind a load balancer are restarted one after the other, at 200 requests a second.
+// A client that repeats requests after a 503 sees no failure. No token is lost or handed out twice.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	provider := daemontest.Provider(t, simulated.Options{Median: 300 * time.Millisecond, Ledger: true, LedgerHTTP: true})
+	config := fmt.Sprintf("redis: {url: 'redis://%s'}\nserver: {keys: [{name: ci, key: rolling-key-012345, scopes: [token, status]}]}\n"+
+		"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 1000, first_poll: 500ms, poll_interval: 500ms}]\n"+
+		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 400}\n",
+		redistest.Server(t), provider)
+	start := func(listen string) *daemontest.Process {
+		return daemontest.Start(t, daemontest.Options{Config: config, Key: "rolling-key-012345", Listen: listen})
+	}
+	b := &balancer{t: t}
+	var replicas []*daemontest.Process
+	for range 3 {
+		p := start("")
+		replicas = append(replicas, p)
+		b.watch(p.URL)
+	}
+	fresh := func() int { return status(t, replicas[0]).Fresh }
+	testkit.Within(t, 40*time.Second, "a full pool", func() bool { return fresh() >= 400 })
+
+	load := &steadyLoad{t: t, url: b.serve() + "/pool/login/token?wait=10s", tokens: map[string]bool{}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { load.run(ctx, 200); close(ended) }()
+	for i, p := range replicas {
+		time.Sleep(time.Second)
+		if err := p.Stop(); err != nil {
+			t.Errorf("replica %d: %v", i, err)
+		}
+		replicas[i] = start(p.URL[len("http://"):])
+	}
+	time.Sleep(time.Second)
+	stop()
+	<-ended
+
+	testkit.Within(t, 30*time.Second, "the last orders", func() bool { return status(t, replicas[0]).InFlight == 0 })
+	sold := map[string]bool{}
+	for _, sale := range ledger(t, provider).Sales {
+		if !sale.Failed {
+			sold[sale.TokenSHA256] = true
+		}
+	}
+	for token := range load.tokens {
+		if !sold[token] {
+			t.Error("a token was handed out that the service did not sell")
+		}
+	}
+	if n := fresh(); len(sold) != len(load.tokens)+n {
+		t.Errorf("the service sold %d tokens, %d were handed out, and %d are left", len(sold), len(load.tokens), n)
+	}
+	t.Logf("%d requests, %d of them repeated after a 503, in %v", len(load.tokens), load.again.Load(), load.took)
+}
+
+// targetStatus has some fields of a target in /status.json.
+type targetStatus struct {
+	Fresh    int
+	InFlight int `json:"in_flight"`
+}
+
+// status reads the status of the only target.
+func status(t *testing.T, p *daemontest.Process) targetStatus {
+	t.Helper()
+	code, body := p.Call(http.MethodGet, "/status.json", "")
+	var document struct{ Targets []targetStatus }
+	if err := json.Unmarshal([]byte(body), &document); err != nil || code != http.StatusOK || len(document.Targets) != 1 {
+		t.Fatalf("/status.json: %d, %v\n%s", code, err, body)
+	}
+	return document.Targets[0]
+}
+
+func ledger(t *testing.T, provider string) (books simulated.Ledger) {
+	t.Helper()
+	response, err := http.Get(provider + "/ledger") //nolint:noctx,gosec // G107: a process of this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(response.Body).Decode(&books); err != nil {
+		t.Fatal(err)
+	}
+	return books
+}
+
+// balancer sends each request to the next replica whose /readyz answers 200.
+type balancer struct {
+	t        *testing.T
+	replicas []*backend
+	next     atomic.Int64
+}
+
+type backend struct {
+	url *url.URL
+	up  atomic.Bool
+}
+
+// watch adds a replica, and checks its /readyz five times a second until the test ends.
+func (b *balancer) watch(address string) {
+	b.t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r := &backend{url: u}
+	r.up.Store(true)
+	b.replicas = append(b.replicas, r)
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	go func() {
+		for b.t.Context().Err() == nil {
+			time.Sleep(200 * time.Millisecond)
+			response, err := client.Get(address + "/readyz") //nolint:noctx // the client has a time limit
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			r.up.Store(err == nil && response.StatusCode == http.StatusOK)
+		}
+	}()
+}
+
+// serve returns the balancer's URL.
+func (b *balancer) serve() string {
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			for range b.replicas {
+				if to := b.replicas[int(b.next.Add(1))%len(b.replicas)]; to.up.Load() {
+					r.SetURL(to.url)
+					return
+				}
+			}
+		},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 200},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			b.t.Errorf("the balancer got no response from %s: %v", r.URL.Host, err)
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+	server := httptest.NewServer(proxy)
+	b.t.Cleanup(server.Close)
+	return server.URL
+}
+
+// steadyLoad takes tokens at a steady rate, however long the responses take.
+type steadyLoad struct {
+	t     *testing.T
+	url   string
+	again atomic.Int64 // number of repeated requests
+	took  time.Duration
+
+	mu     sync.Mutex
+	tokens map[string]bool // hashes of the tokens
+}
+
+// run sends requests until ctx ends, and returns when all have a response.
+func (l *steadyLoad) run(ctx context.Context, perSecond int) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: perSecond}, Timeout: 30 * time.Second}
+	defer client.CloseIdleConnections()
+	var requests sync.WaitGroup
+	began := time.Now()
+	for n := 0; ctx.Err() == nil; n++ {
+		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(perSecond))))
+		requests.Go(func() {
+			for !l.take(client) {
+				l.again.Add(1)
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	l.took = time.Since(began)
+	requests.Wait()
+}
+
+// take requests a token. It returns false after a 503.
+func (l *steadyLoad) take(client *http.Client) bool {
+	request, err := http.NewRequest(http.MethodGet, l.url, nil) //nolint:noctx // the client has a time limit
+	if err != nil {
+		l.t.Error(err)
+		return true
+	}
+	request.Header.Set("Authorization", "Bearer rolling-key-012345")
+	request.Header.Set("Accept", "text/plain")
+	response, err := client.Do(request)
+	if err != nil {
+		l.t.Error(err)
+		return true
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode == http.StatusServiceUnavailable {
+		return false
+	}
+	if err != nil || response.StatusCode != http.StatusOK {
+		l.t.Errorf("%s, %v: %s", response.Status, err, body)
+		return true
+	}
+	sum := sha256.Sum256(bytes.TrimSuffix(body, []byte("\n")))
+	token := hex.EncodeToString(sum[:])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tokens[token] {
+		l.t.Error("a token was handed out twice")
+	}
+	l.tokens[token] = true
+	return true
+}

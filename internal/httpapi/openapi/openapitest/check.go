@@ -44,6 +44,9 @@ func (d *Description) Begin(r *http.Response) (*Exchange, error) {
 	if err := found.checkHeaders(r.Header); err != nil {
 		return nil, x.wrong(err)
 	}
+	if r.Header.Get("X-Request-Id") == "" { // for all responses, in the description of the document
+		return nil, x.wrong(errors.New("the header X-Request-Id is missing"))
+	}
 	given := r.Header.Get("Content-Type")
 	if len(found.media) == 0 {
 		if given != "" || r.ContentLength > 0 {

@@ -87,6 +87,7 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 		{name: "a code of another status", path: "/things/one", status: 503, kind: problem, body: `{"code":"not_found"}`, wrong: "/code: value must be one of 'down', 'busy'"},
 		{name: "a wrong header", path: "/things/cached", status: 200, kind: thing, body: `{"name":"one"}`, wrong: "header Cache-Control"},
 		{name: "a missing header", path: "/things/bare", status: 200, kind: thing, body: `{"name":"one"}`, wrong: "the header Cache-Control is missing"},
+		{name: "no request id", path: "/things/anonymous", status: 204, wrong: "the header X-Request-Id is missing"},
 		{name: "an undeclared route", path: "/other", status: 200, kind: thing, body: `{"name":"one"}`, wrong: "a path that is not declared"},
 		{name: "an unknown path", path: "/other", status: 404, kind: problem, body: `{"code":"not_found"}`},
 		{name: "an unknown path with another code", path: "/other", status: 404, kind: problem, body: `{"code":"down"}`, wrong: "/code:"},
@@ -108,7 +109,7 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Header.Set("Content-Type", "application/json")
-		response := &http.Response{StatusCode: c.status, Header: http.Header{}, ContentLength: int64(len(c.body)), Request: request}
+		response := &http.Response{StatusCode: c.status, Header: http.Header{"X-Request-Id": {"some-id"}}, ContentLength: int64(len(c.body)), Request: request}
 		if c.kind != "" {
 			response.Header.Set("Content-Type", strings.Replace(c.kind, "text/html", "text/html; charset=utf-8", 1))
 		}
@@ -116,6 +117,8 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 		case "/things/cached":
 			response.Header.Set("Cache-Control", "max-age=1")
 		case "/things/bare":
+		case "/things/anonymous":
+			response.Header.Del("X-Request-Id")
 		default:
 			response.Header.Set("Cache-Control", "no-store")
 		}
@@ -151,6 +154,7 @@ func TestWatchFailsTheTestOfTheServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Request-Id", "some-id")
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer server.Close()
@@ -206,7 +210,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	response := &http.Response{
 		StatusCode: http.StatusOK, Request: httptest.NewRequest(http.MethodGet, "/status.json", nil),
-		Header: http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}},
+		Header: http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"some-id"}},
 	}
 	for b.Loop() {
 		clear(seen.results) // otherwise only the first check would validate

@@ -43,8 +43,8 @@ type Metrics struct {
 type traffic struct{ calls, tokens int }
 
 // NewMetrics returns the metrics with their registry. The arguments version and commit become
-// labels of poold_build_info.
-func NewMetrics(version, commit string) *Metrics {
+// labels of poold_build_info. The registry also has the metrics of the argument others.
+func NewMetrics(version, commit string, others ...prometheus.Collector) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
@@ -82,6 +82,7 @@ func NewMetrics(version, commit string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
 	})
 	build.Set(1)
+	m.registry.MustRegister(others...)
 	m.registry.MustRegister(m.age, m.wait, m.reportAge, m.solves, m.solveDuration, m.providerCalls, m.passedOn,
 		m.callbacks, m.letters, m.requests, m.keyRequests, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Limits are the maximum numbers of open connections. A connection beyond them is closed at once.
@@ -22,11 +24,14 @@ type Limits struct {
 	PerAddress int // from one IPv4 address, or one /64 network of IPv6
 }
 
-// Port is an open port. Its methods are safe for concurrent use.
+// Port is an open port. As a prometheus.Collector it has the numbers of open and of refused
+// connections. Its methods are safe for concurrent use.
 type Port struct {
 	net.Listener
 
 	log         *slog.Logger
+	open        prometheus.GaugeFunc
+	refused     *prometheus.CounterVec // limit
 	certificate atomic.Pointer[tls.Certificate]
 
 	mu     sync.Mutex
@@ -38,6 +43,12 @@ type Port struct {
 
 // logEvery is the minimum interval between two log lines about a limit.
 const logEvery = time.Minute
+
+// The keys of the limits in the configuration file.
+const (
+	limitAll        = "server.connections"
+	limitPerAddress = "server.connections_per_address"
+)
 
 // Listen opens the port. The address is host:port.
 func Listen(ctx context.Context, address string, limits Limits, log *slog.Logger) (*Port, error) {
@@ -53,7 +64,31 @@ func Listen(ctx context.Context, address string, limits Limits, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	return &Port{Listener: inner, log: log, limits: limits, of: map[netip.Prefix]int{}}, nil
+	p := &Port{Listener: inner, log: log, limits: limits, of: map[netip.Prefix]int{}}
+	p.open = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "poold_connections", Help: "Open connections to this replica."}, func() float64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return float64(p.all)
+	})
+	p.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "poold_connections_refused_total", Help: "Connections that this replica closed at once, by the limit in the file.",
+	}, []string{"limit"})
+	for _, limit := range []string{limitAll, limitPerAddress} {
+		p.refused.WithLabelValues(limit) // the series exist from the start
+	}
+	return p, nil
+}
+
+// Describe implements prometheus.Collector.
+func (p *Port) Describe(ch chan<- *prometheus.Desc) {
+	p.open.Describe(ch)
+	p.refused.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (p *Port) Collect(ch chan<- prometheus.Metric) {
+	p.open.Collect(ch)
+	p.refused.Collect(ch)
 }
 
 // SetLimits replaces the limits. Open connections stay open.
@@ -87,6 +122,7 @@ func (p *Port) Accept() (net.Conn, error) {
 		if limit == "" {
 			return &limited{Conn: conn, port: p, from: from}, nil
 		}
+		p.refused.WithLabelValues(limit).Inc()
 		_ = conn.Close() // the caller learns nothing more from an error
 		if full > 0 {
 			p.log.Warn("a limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
@@ -102,9 +138,9 @@ func (p *Port) admit(from netip.Prefix) (limit string, full int) {
 	defer p.mu.Unlock()
 	switch {
 	case p.all >= p.limits.All:
-		limit, full = "server.connections", p.limits.All
+		limit, full = limitAll, p.limits.All
 	case p.of[from] >= p.limits.PerAddress:
-		limit, full = "server.connections_per_address", p.limits.PerAddress
+		limit, full = limitPerAddress, p.limits.PerAddress
 	default:
 		p.all++
 		p.of[from]++
@@ -140,10 +176,10 @@ func (c *limited) Close() error {
 	return c.Conn.Close()
 }
 
-// Network returns the sender to which a connection from a peer, given as address:port, is attributed. For IPv4 the sender
-// is the address itself. For IPv6 the sender is the /64 network, because one host may use all
-// addresses of a /64 network. For an address that is not an IP address, such as a unix socket, the
-// result is the zero value. The function ignores headers that a proxy adds.
+// Network returns the sender to which a connection from a peer, given as address:port, is
+// attributed. For IPv4 the sender is the address itself. For IPv6 the sender is the /64 network,
+// because one host may use all addresses of a /64 network. For an address that is not an IP address,
+// such as a unix socket, the result is the zero value. The function ignores headers that a proxy adds.
 func Network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"internal/status": {"internal/captcha", "internal/outcomes", "internal/panics", "internal/targets", "internal/provider", "internal/pool",
 		"internal/purchase", "internal/refill", "internal/refill/policy", "internal/replicas", "internal/ondemand", "internal/history", "internal/compat", "internal/redisdb", "internal/strictjson", "internal/ondemand/dedup"},
 	"internal/httpapi": {"internal/captcha", "internal/compat", "internal/events", "internal/history", "internal/httpapi/compatapi", "internal/httpapi/delivery",
-		"internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/httpapi/openapi", "internal/httpapi/page", "internal/httpapi/session", "internal/ondemand", "internal/pool", "internal/purchase",
+		"internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/httpapi/openapi", "internal/httpapi/page", "internal/httpapi/session", "internal/listener", "internal/ondemand", "internal/pool", "internal/purchase",
 		"internal/redisdb", "internal/refill", "internal/status", "internal/targets"},
 	"internal/httpapi/compatapi": {"internal/captcha", "internal/compat", "internal/httpapi/delivery", "internal/httpapi/kernel", "internal/ondemand",
 		"internal/pool", "internal/provider/wire", "internal/status", "internal/targets"},

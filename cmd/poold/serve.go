@@ -192,7 +192,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		return err
 	}
 	stock := stock{d.store.DB, d.store.Tokens, d.store.Controls}
-	metrics := httpapi.NewMetrics(version, commit(), d.port)
+	metrics := httpapi.NewMetrics(version, commit(), d.port.Counts)
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
 	var err error

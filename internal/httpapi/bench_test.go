@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -44,7 +45,7 @@ func quietServer(changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
-		Config: config, Stock: endlessStock{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
+		Config: config, Stock: endlessStock{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", "", func() (none listener.Counts) { return none }),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {

@@ -22,6 +22,7 @@ import (
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/httpapi/session"
+	"poold/internal/listener"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -160,7 +161,9 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		cancel()
 		noError(t, <-ran)
 	})
-	metrics := NewMetrics("1.2.3", "abcdef0")
+	metrics := NewMetrics("1.2.3", "abcdef0", func() listener.Counts {
+		return listener.Counts{Open: 3, RefusedAll: 4, RefusedPerAddress: 5}
+	})
 	collector := status.NewCollector(status.Sources{
 		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,
 		Guests: d.guests, Savings: d.savings, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: log,

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"poold/internal/history"
+	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -43,8 +44,8 @@ type Metrics struct {
 type traffic struct{ calls, tokens int }
 
 // NewMetrics returns the metrics with their registry. The arguments version and commit become
-// labels of poold_build_info. The registry also has the metrics of the argument others.
-func NewMetrics(version, commit string, others ...prometheus.Collector) *Metrics {
+// labels of poold_build_info. The argument connections returns the numbers of connections.
+func NewMetrics(version, commit string, connections func() listener.Counts) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
@@ -82,7 +83,7 @@ func NewMetrics(version, commit string, others ...prometheus.Collector) *Metrics
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(others...)
+	m.registry.MustRegister(connectionCounts(connections))
 	m.registry.MustRegister(m.age, m.wait, m.reportAge, m.solves, m.solveDuration, m.providerCalls, m.passedOn,
 		m.callbacks, m.letters, m.requests, m.keyRequests, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -115,6 +115,9 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_config_last_reload_successful 1`,
 		`poold_redis_up 1`,
 		`poold_http_requests_total{code="200"} 2`,
+		`poold_connections 3`,
+		`poold_connections_refused_total{limit="server.connections"} 4`,
+		`poold_connections_refused_total{limit="server.connections_per_address"} 5`,
 	} {
 		a.check(t, "a line", 200, line+"\n")
 	}
@@ -136,9 +139,9 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	for _, line := range regexp.MustCompile("(?m)^\\| `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "metrics.md"), -1) {
 		documented = append(documented, line[1])
 	}
-	// The sample set has no history and no port, so /metrics lacks these documented names.
+	// The sample set has no history, so /metrics lacks these documented names.
 	names = append(names, "poold_history_up", "poold_history_records_total", "poold_history_unrecorded_total",
-		"poold_history_unread_identities", "poold_audit_entries_total", "poold_audit_dropped_total", "poold_connections", "poold_connections_refused_total")
+		"poold_history_unread_identities", "poold_audit_entries_total", "poold_audit_dropped_total")
 	slices.Sort(names)
 	if slices.Sort(documented); !slices.Equal(names, documented) {
 		t.Errorf("/metrics has %q\nthe page %q", names, documented)

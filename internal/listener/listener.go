@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Limits are the maximum numbers of open connections. A connection beyond them is closed at once.
@@ -24,31 +22,29 @@ type Limits struct {
 	PerAddress int // from one IPv4 address, or one /64 network of IPv6
 }
 
-// Port is an open port. As a prometheus.Collector it has the numbers of open and of refused
-// connections. Its methods are safe for concurrent use.
+// Counts are numbers of connections.
+type Counts struct {
+	Open              int
+	RefusedAll        int // beyond Limits.All
+	RefusedPerAddress int // beyond Limits.PerAddress
+}
+
+// Port is an open port. Its methods are safe for concurrent use.
 type Port struct {
 	net.Listener
 
 	log         *slog.Logger
-	open        prometheus.GaugeFunc
-	refused     *prometheus.CounterVec // limit
 	certificate atomic.Pointer[tls.Certificate]
 
 	mu     sync.Mutex
 	limits Limits
-	all    int
+	counts Counts
 	of     map[netip.Prefix]int
 	logged time.Time // when a limit was last logged
 }
 
 // logEvery is the minimum interval between two log lines about a limit.
 const logEvery = time.Minute
-
-// The keys of the limits in the configuration file.
-const (
-	limitAll        = "server.connections"
-	limitPerAddress = "server.connections_per_address"
-)
 
 // Listen opens the port. The address is host:port.
 func Listen(ctx context.Context, address string, limits Limits, log *slog.Logger) (*Port, error) {
@@ -64,31 +60,14 @@ func Listen(ctx context.Context, address string, limits Limits, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &Port{Listener: inner, log: log, limits: limits, of: map[netip.Prefix]int{}}
-	p.open = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "poold_connections", Help: "Open connections to this replica."}, func() float64 {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return float64(p.all)
-	})
-	p.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "poold_connections_refused_total", Help: "Connections that this replica closed at once, by the limit in the file.",
-	}, []string{"limit"})
-	for _, limit := range []string{limitAll, limitPerAddress} {
-		p.refused.WithLabelValues(limit) // the series exist from the start
-	}
-	return p, nil
+	return &Port{Listener: inner, log: log, limits: limits, of: map[netip.Prefix]int{}}, nil
 }
 
-// Describe implements prometheus.Collector.
-func (p *Port) Describe(ch chan<- *prometheus.Desc) {
-	p.open.Describe(ch)
-	p.refused.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (p *Port) Collect(ch chan<- prometheus.Metric) {
-	p.open.Collect(ch)
-	p.refused.Collect(ch)
+// Counts returns the number of open connections now, and of refused ones so far.
+func (p *Port) Counts() Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts
 }
 
 // SetLimits replaces the limits. Open connections stay open.
@@ -122,7 +101,6 @@ func (p *Port) Accept() (net.Conn, error) {
 		if limit == "" {
 			return &limited{Conn: conn, port: p, from: from}, nil
 		}
-		p.refused.WithLabelValues(limit).Inc()
 		_ = conn.Close() // the caller learns nothing more from an error
 		if full > 0 {
 			p.log.Warn("a limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
@@ -137,12 +115,14 @@ func (p *Port) admit(from netip.Prefix) (limit string, full int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.all >= p.limits.All:
-		limit, full = limitAll, p.limits.All
+	case p.counts.Open >= p.limits.All:
+		p.counts.RefusedAll++
+		limit, full = "server.connections", p.limits.All
 	case p.of[from] >= p.limits.PerAddress:
-		limit, full = limitPerAddress, p.limits.PerAddress
+		p.counts.RefusedPerAddress++
+		limit, full = "server.connections_per_address", p.limits.PerAddress
 	default:
-		p.all++
+		p.counts.Open++
 		p.of[from]++
 		return "", 0
 	}
@@ -156,7 +136,7 @@ func (p *Port) admit(from netip.Prefix) (limit string, full int) {
 func (p *Port) release(from netip.Prefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all--
+	p.counts.Open--
 	if p.of[from]--; p.of[from] == 0 {
 		delete(p.of, from)
 	}

@@ -2,13 +2,9 @@ package listener
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"poold/internal/testkit"
 )
@@ -17,12 +13,12 @@ import (
 // has ended. New limits apply at once.
 func TestPortClosesConnectionsBeyondALimit(t *testing.T) {
 	for _, c := range []struct {
-		limits  Limits
-		logged  string
-		refused [2]int // after the first two refused connections: by all, and by address
+		limits Limits
+		logged string
+		counts Counts // after two accepted and two refused connections
 	}{
-		{Limits{All: 2, PerAddress: 9}, "parameter=server.connections limit=2", [2]int{2, 0}},
-		{Limits{All: 9, PerAddress: 2}, "parameter=server.connections_per_address limit=2", [2]int{0, 2}},
+		{Limits{All: 2, PerAddress: 9}, "parameter=server.connections limit=2", Counts{Open: 2, RefusedAll: 2}},
+		{Limits{All: 9, PerAddress: 2}, "parameter=server.connections_per_address limit=2", Counts{Open: 2, RefusedPerAddress: 2}},
 	} {
 		log := new(testkit.Log)
 		port, err := Listen(context.Background(), "127.0.0.1:0", c.limits, log.Logger())
@@ -61,15 +57,8 @@ func TestPortClosesConnectionsBeyondALimit(t *testing.T) {
 		second := <-accepted
 		refused(dial())
 		refused(dial())
-		if err := testutil.CollectAndCompare(port, strings.NewReader(fmt.Sprintf(`# HELP poold_connections Open connections to this replica.
-# TYPE poold_connections gauge
-poold_connections 2
-# HELP poold_connections_refused_total Connections that this replica closed at once, by the limit in the file.
-# TYPE poold_connections_refused_total counter
-poold_connections_refused_total{limit="server.connections"} %d
-poold_connections_refused_total{limit="server.connections_per_address"} %d
-`, c.refused[0], c.refused[1]))); err != nil {
-			t.Error(err)
+		if n := port.Counts(); n != c.counts {
+			t.Errorf("%+v, want %+v", n, c.counts)
 		}
 		if log.Count(c.logged, "address=127.0.0.1") != 1 || log.Count("") != 1 {
 			t.Errorf("want one line with %s, got:\n%s", c.logged, log.String())
@@ -85,8 +74,8 @@ poold_connections_refused_total{limit="server.connections_per_address"} %d
 		for _, conn := range []net.Conn{second, third, fourth} {
 			_ = conn.Close()
 		}
-		if port.all != 0 || len(port.of) != 0 {
-			t.Errorf("%d connections are still counted, %d addresses", port.all, len(port.of))
+		if port.Counts().Open != 0 || len(port.of) != 0 {
+			t.Errorf("%d connections are still counted, %d addresses", port.Counts().Open, len(port.of))
 		}
 		_ = port.Close()
 		<-accepted

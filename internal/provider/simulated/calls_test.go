@@ -99,6 +99,8 @@ func TestLegacyResultActions(t *testing.T) {
 	} {
 		want(t, query, get(t, s, "/res.php?"+query), answer)
 	}
+	want(t, "no limit of threads", get(t, New(Options{}), "/res.php?key=k&action=threadsinfo"),
+		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
 	want(t, "2captcha has no threadsinfo",
 		get(t, New(Options{Flavour: TwoCaptcha, Threads: 3}), "/res.php?key=k&action=threadsinfo"), wire.CodeBadParams)
 }

@@ -70,10 +70,10 @@ func (s *Service) result(f legacyForm, c wire.LegacyCall, at time.Time) answer {
 			return f.fail(code)
 		}
 		return answerOf(f.Bare("OK_REPORT_RECORDED"))
-	case c.Action == Threads && s.opts.Flavour == CaptchaAI && s.opts.Threads > 0:
-		working := s.books.read().InFlight
+	case c.Action == Threads && s.opts.Flavour == CaptchaAI:
+		threads, working := cmp.Or(s.opts.Threads, manyThreads), s.books.read().InFlight
 		return answerOf(wire.JSON(wire.ThreadsAnswer{
-			Status: 1, Threads: s.opts.Threads, Working: working, Free: s.opts.Threads - working,
+			Status: 1, Threads: threads, Working: working, Free: max(0, threads-working),
 		}))
 	case c.Word == "":
 		return f.fail(wire.CodeEmptyAction)

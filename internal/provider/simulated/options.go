@@ -25,8 +25,9 @@ const (
 )
 
 const (
-	tokenBytes = 600             // length of a token
-	keep       = 5 * time.Minute // time from a task's due time to its deletion
+	tokenBytes  = 600             // length of a token
+	keep        = 5 * time.Minute // time from a task's due time to its deletion
+	manyThreads = 100_000         // number of threads that threadsinfo reports if there is no limit
 )
 
 // Options configures a Service. The zero value describes a service that accepts any key, has no limit
@@ -42,7 +43,7 @@ type Options struct {
 	Sigma            float64
 
 	Balance   float64 // balance of every account, which no sale changes; 0 = 600
-	Threads   int     // maximum number of tasks in flight; 0 = no limit, and threadsinfo is not offered
+	Threads   int     // maximum number of tasks in flight; 0 = no limit, for which threadsinfo reports 100,000
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
 	// Seed is the seed of all random choices: lead times, failures, tokens, ids, and the calls on

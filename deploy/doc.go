@@ -7,4 +7,6 @@
 //	compose.yaml     poold and Redis as containers on one machine
 //	kubernetes.yaml  two replicas on Kubernetes
 //	config/          the pools.yaml of compose.yaml and kubernetes.yaml
+//	nfpm.yaml        the Debian package, which scripts/release builds
+//	deb/             the maintainers' scripts of that package
 package deploy

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/daemontest"
+	"poold/internal/postgres/postgrestest"
 	"poold/internal/provider/simulated"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -150,4 +153,46 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Error("the access log lacks requests")
 	}
 	t.Logf("%d requests", served.Load())
+}
+
+// The password of the history's database is rotated. poold uses the new one as soon as it opens a
+// connection, and the history lacks no order.
+func TestDatabasePasswordRotation(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := server.Database(t)
+	name := address[strings.LastIndex(address, "/")+1:]
+	server.SQL(t, address, "create role poold login password 'first-password'; alter database "+name+" owner to poold")
+	password := filepath.Join(t.TempDir(), "database")
+	daemontest.ReplaceFile(t, password, "first-password\n")
+	p := daemontest.Start(t, daemontest.Options{
+		Config: fmt.Sprintf("history: {backend: postgres, url: 'postgres://poold:${file:%s}@127.0.0.1:%d/%s'}\n"+
+			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, first_poll: 200ms, poll_interval: 500ms}]\n"+
+			"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 1}\n",
+			password, server.Port, name, daemontest.Provider(t, simulated.Options{Median: 100 * time.Millisecond})),
+	})
+	recorded := func(at int) func() bool {
+		return func() bool {
+			return strings.TrimSpace(server.SQL(t, address, "select count(*) >= "+strconv.Itoa(at)+" from captcha_solves")) == "t"
+		}
+	}
+	take := func() {
+		t.Helper()
+		if status, body := p.Call(http.MethodPost, "/pool/login/token?wait=10s", ""); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	take()
+	testkit.Within(t, 10*time.Second, "a record", recorded(1))
+	server.SQL(t, address, "alter role poold password 'second-password'")
+	daemontest.ReplaceFile(t, password, "second-password\n")
+	testkit.Within(t, 10*time.Second, "the reload", func() bool { return p.Output.Count("the configuration was applied") == 1 })
+	server.SQL(t, address, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'poold'")
+	for range 3 {
+		take()
+	}
+	testkit.Within(t, 20*time.Second, "the records of all orders", recorded(4))
+	if p.Output.Count("password authentication failed") > 0 {
+		t.Error("poold used the first password after the reload")
+	}
 }

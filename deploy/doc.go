@@ -1,5 +1,6 @@
 // Package deploy has the files with which operators deploy and watch poold, beside the tests that
-// prove these files. Each test runs the program that the file is for.
+// prove these files. Each test runs the program that the file is for. The containers and the unit run as
+// processes in sandboxes of bubblewrap, which need root but no container engine and no systemd.
 //
 //	prometheus/      alert and recording rules, their stories, and a configuration that loads them
 //	grafana/         a dashboard

@@ -18,16 +18,15 @@ import (
 	"time"
 
 	"poold/internal/daemontest"
-	"poold/internal/testkit"
 )
 
 const unitFile = "systemd/poold.service"
 
 // unit returns the values of each key of the section Service.
-func unit(t *testing.T) map[string][]string {
+func unit(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	values, section := map[string][]string{}, ""
-	for line := range strings.Lines(read(t, unitFile)) {
+	for line := range strings.Lines(read(t, path)) {
 		line = strings.TrimSpace(line)
 		key, value, is := strings.Cut(line, "=")
 		switch {
@@ -72,7 +71,7 @@ func TestUnit(t *testing.T) {
 // the credentials that pools.yaml reads.
 func TestUnitFitsTheDaemon(t *testing.T) {
 	t.Parallel()
-	u := unit(t)
+	u := unit(t, unitFile)
 	one := func(key string) string {
 		t.Helper()
 		if len(u[key]) != 1 {
@@ -176,20 +175,4 @@ func constant(t *testing.T, path, name string) (d time.Duration) {
 		t.Fatalf("%s has no constant %s", path, name)
 	}
 	return d
-}
-
-// The unit starts with the demo file of this repository, without any secret and any variable.
-func TestUnitStartsWithTheDemoFile(t *testing.T) {
-	t.Parallel()
-	n := listenForNotifications(t)
-	path := filepath.Join(t.TempDir(), "pools.yaml")
-	if err := os.WriteFile(path, []byte(read(t, "../pools.yaml")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := daemontest.Start(t, daemontest.Options{File: path, Env: []string{"NOTIFY_SOCKET=" + n.path}})
-	n.wait(t, 1, "READY=1")
-	testkit.Within(t, 15*time.Second, "a token", func() bool {
-		status, _ := p.Call("POST", "/pool/staging-login/token", "")
-		return status == 200
-	})
 }

@@ -99,7 +99,7 @@ func status(t *testing.T, p *daemontest.Process) targetStatus {
 
 func ledger(t *testing.T, provider string) (books simulated.Ledger) {
 	t.Helper()
-	response, err := http.Get(provider + "/ledger") //nolint:noctx,gosec // G107: a process of this test
+	response, err := http.Get(provider + "/ledger")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (b *balancer) watch(address string) {
 	go func() {
 		for b.t.Context().Err() == nil {
 			time.Sleep(200 * time.Millisecond)
-			response, err := client.Get(address + "/readyz") //nolint:noctx // the client has a time limit
+			response, err := client.Get(address + "/readyz")
 			if err == nil {
 				_ = response.Body.Close()
 			}
@@ -199,7 +199,7 @@ func (l *steadyLoad) run(ctx context.Context, perSecond int) {
 
 // take requests a token. It returns false after a 503.
 func (l *steadyLoad) take(client *http.Client) bool {
-	request, err := http.NewRequest(http.MethodGet, l.url, nil) //nolint:noctx // the client has a time limit
+	request, err := http.NewRequest(http.MethodGet, l.url, nil)
 	if err != nil {
 		l.t.Error(err)
 		return true

@@ -60,7 +60,7 @@ func Open(o Options) (*DB, error) {
 	_, _ = rand.Read(name[:]) // cannot fail: crypto/rand ends the program instead
 	db := &DB{Hot: hot, Slow: slow, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log, password: secret}
 	db.condition.Store(&condition{})
-	db.monitor = &monitor{DB: db, route: to, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)}
+	db.monitor = &monitor{DB: db, route: to, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1), probed: make(chan struct{})}
 	return db, nil
 }
 
@@ -77,6 +77,10 @@ func (db *DB) Run(ctx context.Context) error {
 	group.Wait()
 	return nil
 }
+
+// Probed returns a channel that Run closes after the first probe, which takes at most CallTimeout.
+// Until then Redis counts as up.
+func (db *DB) Probed() <-chan struct{} { return db.monitor.probed }
 
 // Close closes both clients.
 func (db *DB) Close() error { return errors.Join(db.Hot.Close(), db.Slow.Close()) }

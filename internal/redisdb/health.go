@@ -91,6 +91,7 @@ type monitor struct {
 	route     route
 	every     time.Duration // interval between two probes
 	met       bool          // whether Redis has ever worked; only the probing goroutine uses this field
+	probed    chan struct{} // closed after the first probe
 	recovered chan struct{} // gets a value when Redis works again; capacity 1
 	notices   atomic.Pointer[[]string]
 	masters   atomic.Pointer[[]string] // see Masters
@@ -101,7 +102,7 @@ type monitor struct {
 func (m *monitor) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
-	for {
+	for first := true; ; first = false {
 		now := m.probe(ctx)
 		if ctx.Err() != nil {
 			return
@@ -112,6 +113,9 @@ func (m *monitor) watch(ctx context.Context) {
 			}
 		}
 		m.turn(m.condition.Swap(now), now)
+		if first {
+			close(m.probed)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -160,7 +164,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 	defer cancel()
 	cluster, ok := m.Slow.(*redis.ClusterClient)
 	if !ok {
-		return &condition{err: m.tryWrite(ctx, m.probed(0))}
+		return &condition{err: m.tryWrite(ctx, m.probeKey(0))}
 	}
 	keys, err := m.probedMasters(ctx, cluster)
 	if err != nil {
@@ -201,7 +205,7 @@ func (m *monitor) tryWrite(ctx context.Context, key string) error {
 func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClient) (map[string]string, error) {
 	keys := map[string]string{}
 	for i := range probeTags {
-		key := m.probed(i)
+		key := m.probeKey(i)
 		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
@@ -213,8 +217,8 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	return keys, nil
 }
 
-// probed returns the key that a probe writes. The argument number is the hash tag of the
+// probeKey returns the key that a probe writes. The argument number is the hash tag of the
 // key.
-func (m *monitor) probed(number int) string {
+func (m *monitor) probeKey(number int) string {
 	return m.Prefix + ":probe:{" + strconv.Itoa(number) + "}"
 }

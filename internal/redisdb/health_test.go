@@ -47,3 +47,25 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 		}
 	})
 }
+
+// The first probe ends also if Redis does not answer. Then it is known to be down.
+func TestProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		bubble.SetDown(true)
+		db, err := Open(Options{Addresses: redistest.BubbleAddress, Dial: bubble.Dial, Prefix: "p", Log: new(testkit.Log).Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- db.Run(ctx) }()
+		<-db.Probed()
+		if db.Up() {
+			t.Error("Redis counts as up after a failed probe")
+		}
+		stop()
+		<-ended
+		_ = db.Close()
+	})
+}

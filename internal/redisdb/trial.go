@@ -70,7 +70,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 	var denied []string
 	switch client := m.Slow.(type) {
 	case *redis.Client:
-		denied = deniedBy(ctx, client, m.probed(0))
+		denied = deniedBy(ctx, client, m.probeKey(0))
 	case *redis.ClusterClient:
 		keys, _ := m.probedMasters(ctx, client) // if this fails, the probe has already reported the error
 		for _, key := range keys {

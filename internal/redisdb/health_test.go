@@ -65,7 +65,9 @@ func TestProbed(t *testing.T) {
 			t.Error("Redis counts as up after a failed probe")
 		}
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 		_ = db.Close()
 	})
 }

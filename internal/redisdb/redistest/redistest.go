@@ -57,11 +57,9 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	var nodes []Node
 	create := []string{"--cluster", "create"}
 	for range 3 * (1 + replicas) {
-		options := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
-			"--cluster-port", strconv.Itoa(testkit.FreePort(t))}, args...)
-		addr, process := start(t, "redis-server", options...)
-		nodes = append(nodes, Node{addr, process})
-		create = append(create, addr)
+		node := EmptyNode(t, args...)
+		nodes = append(nodes, node)
+		create = append(create, node.Addr)
 	}
 	run(t, append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...)
 	for i, node := range nodes {
@@ -71,6 +69,16 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 		})
 	}
 	return nodes
+}
+
+// EmptyNode starts a server that can become a node of a cluster. The strings in args are further
+// options.
+func EmptyNode(t testing.TB, args ...string) Node {
+	t.Helper()
+	options := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
+		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}, args...)
+	addr, process := start(t, "redis-server", options...)
+	return Node{addr, process}
 }
 
 // MasterName is the name of the master that Sentinel starts.
@@ -94,14 +102,9 @@ func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
 	}
 	Server(t, "--replicaof", host+" "+port)
 	for range 3 {
-		config := filepath.Join(t.TempDir(), "sentinel.conf")
-		text := fmt.Sprintf("sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
-			MasterName, host, port, MasterName, MasterName)
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		addr, _ := start(t, "redis-sentinel", config)
-		sentinels = append(sentinels, addr)
+		sentinels = append(sentinels, SentinelOf(t, fmt.Sprintf(
+			"sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
+			MasterName, host, port, MasterName, MasterName)))
 	}
 	for _, addr := range sentinels {
 		waitFor(t, "the sentinels", func() bool {
@@ -109,6 +112,18 @@ func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
 		})
 	}
 	return sentinels, process
+}
+
+// SentinelOf starts one sentinel with this text in its configuration file, and returns its address.
+// Without a text the sentinel watches no master.
+func SentinelOf(t testing.TB, text string) string {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := start(t, "redis-sentinel", config)
+	return addr
 }
 
 // start runs one server until the test ends.

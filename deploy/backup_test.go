@@ -1,0 +1,163 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/daemontest"
+	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+// notReady holds the orders in flight: each poll says that the task is not solved yet.
+var notReady = simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"}
+
+// takeText takes a token and returns its text.
+func (w *watched) takeText(target string) string {
+	w.Helper()
+	var token struct{ Token string }
+	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "POST", "/pool/"+target+"/token?wait=20s", "")), &token); err != nil {
+		w.Fatal(err)
+	}
+	return token.Token
+}
+
+// state is what GET /pool/TARGET says.
+type state struct {
+	State, Reason  string
+	Fresh          int
+	BoughtInFlight int `json:"bought_in_flight"`
+	Budget         struct{ Day struct{ Used int } }
+}
+
+func (w *watched) state(target string) (s state) {
+	w.Helper()
+	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/pool/"+target, "")), &s); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// wait waits until a target has these numbers of ready tokens and of orders in flight.
+func (w *watched) wait(target string, fresh, inFlight int) {
+	w.Helper()
+	testkit.Within(w.TB, 20*time.Second, fmt.Sprintf("%d tokens and %d orders of %s", fresh, inFlight, target), func() bool {
+		s := w.state(target)
+		return s.Fresh == fresh && s.BoughtInFlight == inFlight
+	})
+}
+
+// solved returns how many solved orders of the target the history has.
+func (w *watched) solved(target string) int {
+	w.Helper()
+	var page struct{ Records []struct{ ID string } }
+	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/history/tasks?status=solved&limit=1000&target="+target, "")), &page); err != nil {
+		w.Fatal(err)
+	}
+	return len(page.Records)
+}
+
+// keysOf returns the names of the keys of Redis that match the pattern.
+func keysOf(t *testing.T, address, pattern string) []string {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer func() { _ = client.Close() }()
+	keys, err := client.Keys(t.Context(), pattern).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// addressOf splits an address into the words of the command REPLICAOF.
+func addressOf(address string) string { return strings.Replace(address, ":", " ", 1) }
+
+// TestRestore makes a backup of Redis, destroys Redis, and restores the backup with the commands of
+// docs/redis.md. The backup has tokens and orders in flight. Callers take all of these tokens after the
+// backup, and get none of them again after the restore. The history and a pause are restored.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	server, process := redistest.Process(t, append(noDelay, "--appendonly", "yes")...)
+	url := service(t, 100*time.Millisecond)
+	config := func(server string) string {
+		return fmt.Sprintf(faultConfig, server, url, "concurrency: 20") +
+			"  login: {" + page + "login, depth: 4, budget: {per_day: 100}}\n  other: {" + page + "other, depth: 1}\n"
+	}
+	w := watch(t, daemontest.Options{Config: config(server)})
+	w.wait("login", 4, 0)
+	w.call(http.StatusNoContent, "POST", "/pool/other/pause", `{"reason": "the page changes"}`)
+	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == 4 })
+
+	// Two tokens are taken, and the orders that replace them are in flight during the backup.
+	setFaults(t, url, notReady)
+	taken := []string{w.takeText("login"), w.takeText("login")}
+	w.wait("login", 2, 2)
+	bash(t, folder, blocks(t, "redis.md", "## Backing up")[0], nil, "10.0.0.11:6379", server)
+	saved := w.state("login")
+
+	setFaults(t, url)
+	for range 6 { // the two ready tokens, the two in flight, and later ones
+		taken = append(taken, w.takeText("login"))
+	}
+	w.Signal(syscall.SIGKILL)
+	if err := <-w.Ended; err == nil {
+		t.Fatal("a killed poold ends without an error")
+	}
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+
+	server = redistest.Server(t, "--appendonly", "yes")
+	redistest.Do(t, server, "SET", "captcha:other", "of a former life")
+	port := fmt.Sprint(testkit.FreePort(t))
+	restore := blocks(t, "redis.md", "## Restoring")
+	start, clean, _ := strings.Cut(restore[0], "for kind")
+	bash(t, folder, start, nil, "6390", port, "--daemonize yes", "--daemonize yes --repl-diskless-sync-delay 0")
+	temporary := "127.0.0.1:" + port
+	var tokens string
+	for _, list := range keysOf(t, temporary, "captcha:pool:*") {
+		tokens += redistest.Do(t, temporary, "LRANGE", list, "0", "-1")
+	}
+	if !strings.Contains(tokens, taken[2]) {
+		t.Error("the backup lacks a token that a caller took afterwards")
+	}
+	if orders := keysOf(t, temporary, "captcha:journal:*"); len(orders) == 0 {
+		t.Error("the backup has no order in flight")
+	}
+	bash(t, folder, "for kind"+clean, nil, "6390", port)
+	bash(t, folder, restore[1], nil, "6390", port, "10.0.0.11:6379", server)
+
+	w = watch(t, daemontest.Options{Config: config(server)})
+	w.wait("login", 4, 0)
+	for range 8 {
+		taken = append(taken, w.takeText("login"))
+	}
+	slices.Sort(taken)
+	if n := len(taken); len(slices.Compact(taken)) != n {
+		t.Error("a token was handed out twice")
+	}
+	if repeated := ledger(t, url).Totals.Repeated; repeated > 0 {
+		t.Errorf("poold collected %d tokens again", repeated)
+	}
+	w.wait("login", 4, 0)
+	if used := w.state("login").Budget.Day.Used; used != saved.Budget.Day.Used+12 {
+		t.Errorf("the budget has %d solves, and had %d in the backup", used, saved.Budget.Day.Used)
+	}
+	if s := w.state("other"); s.State != "paused" || !strings.Contains(s.Reason, "the page changes") {
+		t.Errorf("the paused target: %+v", s)
+	}
+	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == 16 })
+	if got := redistest.Do(t, server, "EXISTS", "captcha:other"); got != "0" {
+		t.Error("the restore kept other data")
+	}
+}

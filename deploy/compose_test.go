@@ -121,7 +121,7 @@ func prepareProject(t *testing.T) (folder string) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(folder, "compose.yaml"), read(t, "compose.yaml"))
-	creation := exec.Command("/bin/sh", "-euc", commands(t, "Compose")[0])
+	creation := exec.Command("/bin/sh", "-euc", blocks(t, "operating.md", "## Compose")[0])
 	creation.Dir, creation.Env = top, append(os.Environ(), "CAPTCHAAI_API_KEY=first-key")
 	if output, err := creation.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

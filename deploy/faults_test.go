@@ -74,13 +74,13 @@ targets:
 )
 
 // service runs the simulated service as a process that solves each task after lead.
-func service(t *testing.T, lead time.Duration) string {
+func service(t testing.TB, lead time.Duration) string {
 	t.Helper()
 	return daemontest.Provider(t, simulated.Options{Median: lead, LedgerHTTP: true})
 }
 
 // setFaults replaces the faults of a simulated service.
-func setFaults(t *testing.T, url string, faults ...simulated.Fault) {
+func setFaults(t testing.TB, url string, faults ...simulated.Fault) {
 	t.Helper()
 	body, err := json.Marshal(append([]simulated.Fault{}, faults...))
 	if err != nil {
@@ -98,6 +98,20 @@ func setFaults(t *testing.T, url string, faults ...simulated.Fault) {
 	if response.StatusCode != http.StatusNoContent {
 		t.Fatalf("setting the faults: %s", response.Status)
 	}
+}
+
+// ledger returns the books of a simulated service.
+func ledger(t *testing.T, provider string) (books simulated.Ledger) {
+	t.Helper()
+	response, err := http.Get(provider + "/ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(response.Body).Decode(&books); err != nil {
+		t.Fatal(err)
+	}
+	return books
 }
 
 // call sends a request to poold and fails the test unless the status is the expected one.

@@ -16,12 +16,6 @@ import (
 	"poold/internal/daemontest"
 )
 
-// commands returns the blocks of commands in a section of docs/operating.md.
-func commands(t *testing.T, section string) []string {
-	t.Helper()
-	return found("(?s)```sh\n(.*?)```", operating(t, section))
-}
-
 func operating(t *testing.T, section string) string {
 	t.Helper()
 	_, text, is := strings.Cut(read(t, "../docs/operating.md"), "\n## "+section+"\n")
@@ -44,7 +38,7 @@ type machine struct {
 
 // install runs the first blocks of commands in the section systemd of the docs, in a folder with the
 // files of an archive.
-func install(t *testing.T, blocks int) *machine {
+func install(t *testing.T, most int) *machine {
 	t.Helper()
 	m := &machine{network: newNetwork(t), root: ownedFolder(t, "0:0", 0o755), state: ownedFolder(t, unitUser, 0o700)}
 	for _, folder := range []string{"usr/bin", "etc/systemd/system", "etc/redis", "var/lib"} {
@@ -58,7 +52,7 @@ func install(t *testing.T, blocks int) *machine {
 		mounts: append(programs(), mount{source: daemontest.Binary(t), target: "/archive/poold"},
 			mount{source: ".", target: "/archive/deploy"}, mount{source: "../pools.yaml", target: "/archive/pools.yaml"}),
 	}
-	for _, block := range commands(t, "systemd")[:blocks] {
+	for _, block := range blocks(t, "operating.md", "## systemd")[:most] {
 		if output, err := c.run("/bin/sh", "-euc", block); err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}

@@ -48,7 +48,7 @@ func parse(t *testing.T, path string, into any) {
 	}
 }
 
-func read(t *testing.T, path string) string {
+func read(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func write(t *testing.T, path, text string) string {
+func write(t testing.TB, path, text string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func write(t *testing.T, path, text string) string {
 }
 
 // promtool runs promtool, and fails the test if promtool fails.
-func promtool(t *testing.T, args ...string) {
+func promtool(t testing.TB, args ...string) {
 	t.Helper()
 	output, err := exec.Command("promtool", args...).CombinedOutput()
 	if err != nil {
@@ -176,11 +176,11 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestCommandsOfTheAlertsWork runs each command that an alert or its section of docs/operating.md
-// names.
+// TestCommandsOfTheAlertsWork runs each command that an alert, or the sections about states, codes and
+// alerts of docs/operating.md name.
 func TestCommandsOfTheAlertsWork(t *testing.T) {
 	t.Parallel()
-	section := regexp.MustCompile(`(?s)\n## Alerts\n.*?\n## `).FindString(read(t, "../docs/operating.md"))
+	section := regexp.MustCompile(`(?s)\n## States and codes\n.*\n## Alerts\n.*?\n## `).FindString(read(t, "../docs/operating.md"))
 	commands := found("`(poold [^`]+)`", section)
 	_, alerts := rules(t)
 	for _, alert := range alerts {

@@ -97,19 +97,6 @@ func status(t *testing.T, p *daemontest.Process) targetStatus {
 	return document.Targets[0]
 }
 
-func ledger(t *testing.T, provider string) (books simulated.Ledger) {
-	t.Helper()
-	response, err := http.Get(provider + "/ledger")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if err := json.NewDecoder(response.Body).Decode(&books); err != nil {
-		t.Fatal(err)
-	}
-	return books
-}
-
 // balancer sends each request to the next replica whose /readyz answers 200.
 type balancer struct {
 	t        *testing.T

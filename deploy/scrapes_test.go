@@ -33,7 +33,7 @@ var sample = regexp.MustCompile(`(?m)^(poold_\w+)(?:\{(.*)\})? (\S+)$`)
 
 // scraped returns the metrics of a running poold, with the labels that Prometheus adds. It omits the
 // buckets of histograms, which no alert uses.
-func scraped(t *testing.T, text string) scrape {
+func scraped(t testing.TB, text string) scrape {
 	t.Helper()
 	all := scrape{`up{job="poold",instance="a"}`: 1}
 	for _, line := range sample.FindAllStringSubmatch(text, -1) {
@@ -51,7 +51,7 @@ func scraped(t *testing.T, text string) scrape {
 
 // watched is a poold whose metrics are scraped before and during faults.
 type watched struct {
-	*testing.T
+	testing.TB
 	*daemontest.Process
 	before  scrape
 	stories []story
@@ -65,10 +65,10 @@ type story struct {
 	during []scrape
 }
 
-func watch(t *testing.T, o daemontest.Options) *watched {
+func watch(t testing.TB, o daemontest.Options) *watched {
 	t.Helper()
 	o.Key = key
-	return &watched{T: t, Process: daemontest.Start(t, o)}
+	return &watched{TB: t, Process: daemontest.Start(t, o)}
 }
 
 // scrapeWith waits until /metrics contains all the given lines, and returns this scrape. A line that
@@ -78,10 +78,10 @@ func (w *watched) scrapeWith(lines ...string) (found scrape) {
 	var last string
 	defer func() {
 		if found == nil {
-			w.Logf("the last scrape: %v", scraped(w.T, last))
+			w.Logf("the last scrape: %v", scraped(w.TB, last))
 		}
 	}()
-	testkit.Within(w.T, 30*time.Second, strings.Join(lines, " and "), func() bool {
+	testkit.Within(w.TB, 30*time.Second, strings.Join(lines, " and "), func() bool {
 		status, body := w.Call("GET", "/metrics", "")
 		last = body
 		if status != http.StatusOK {
@@ -96,7 +96,7 @@ func (w *watched) scrapeWith(lines ...string) (found scrape) {
 				return false
 			}
 		}
-		found = scraped(w.T, body)
+		found = scraped(w.TB, body)
 		return true
 	})
 	return found
@@ -165,7 +165,7 @@ func (w *watched) check() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	promtool(w.T, "test", "rules", write(w.T, filepath.Join(w.TempDir(), "faults.yaml"), string(text)))
+	promtool(w.TB, "test", "rules", write(w.TB, filepath.Join(w.TempDir(), "faults.yaml"), string(text)))
 }
 
 // firing is a query for the names of the alerts that fired in the last minutes.

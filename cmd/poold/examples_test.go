@@ -20,6 +20,7 @@ import (
 //
 //	sh           commands of bash; the first one that fails fails the test
 //	sh install   commands that scripts/firsttoken runs on a clean machine
+//	sh deploy    commands that a test of deploy runs
 //	console      commands behind "$ ", and their output: the test compares the names of the
 //	             fields of JSON, and the first line of a text
 //	python, js   a program. If its first line is a comment with a file's name, it is kept under
@@ -84,8 +85,8 @@ var notRun = map[string]map[string][]string{
 	},
 	"docs/operating.md": {
 		"needs Docker": {"docker build", "docker run"},
-		"a test of deploy runs it, in another root": {"install ", "systemctl ", "umask ", "printf ", "openssl ", "cd deploy", "mkdir -m 700", "chmod 644"},
 	},
+	"docs/redis.md": {"measures for minutes": {"go test ./deploy -run - -bench"}},
 	"docs/history.md": {
 		"the daemon writes down what it counted each ten seconds; TestSimulateFromHistory runs it": {"poold simulate --from-history"},
 	},
@@ -184,7 +185,7 @@ func examples(t *testing.T) map[string][]block {
 			t.Fatal(err)
 		}
 		for _, b := range blocksOf(filepath.ToSlash(page), string(text)) {
-			if !slices.Contains([]string{"sh", "sh install", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
+			if !slices.Contains([]string{"sh", "sh install", "sh deploy", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
 				t.Fatalf("%s: the test does not know how to run a block of %q", b, b.words)
 			}
 			pages[b.page] = append(pages[b.page], b)

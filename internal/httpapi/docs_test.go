@@ -1,16 +1,20 @@
 package httpapi
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"gopkg.in/yaml.v3"
+
 	"poold/internal/httpapi/historyapi"
-	"poold/internal/httpapi/kernel"
-	"poold/internal/refill"
+	"poold/internal/httpapi/openapi"
+	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/status"
 )
 
@@ -60,17 +64,61 @@ func TestDocsNameEveryField(t *testing.T) {
 	}
 }
 
-// TestDocsHelpInEveryState: docs/operating.md contains a remedy for each state of a target, and for
-// each problem code of a request that gets no token.
+// TestDocsHelpInEveryState: the tables of docs/operating.md have a row for each state and mark of a
+// target, each state of a provider and each code of a problem, and no other row. Each row says what to
+// do.
 func TestDocsHelpInEveryState(t *testing.T) {
-	text := docsPage(t, "operating.md")
-	states := []string{refill.OK, status.StateIdle, refill.Paused, refill.Starved, refill.Budget, refill.Refused}
-	for _, c := range []kernel.Code{kernel.CodePoolEmpty, kernel.CodePaused, kernel.CodeBudget, kernel.CodeProviderDown, kernel.CodeStoreDown, kernel.CodeShuttingDown, kernel.CodeRateLimited, kernel.CodeSolveRefused} {
-		states = append(states, string(c))
-	}
-	for _, state := range states {
-		if !regexp.MustCompile("(?m)^\\| [^|]*`" + state + "`[^|]*\\|").MatchString(text) {
-			t.Errorf("docs/operating.md does not say what to do: %s", state)
+	var described struct {
+		Components struct {
+			Schemas struct {
+				ProviderState struct{ Enum []string } `yaml:"ProviderState"`
+				TargetMembers struct {
+					Properties struct {
+						State struct{ Enum []string }
+						Marks struct{ Items struct{ Enum []string } }
+					}
+				} `yaml:"TargetMembers"`
+			}
 		}
 	}
+	noError(t, yaml.Unmarshal(openapi.Document(), &described))
+	schemas := described.Components.Schemas
+	byStatus, err := openapitest.Poold().Codes()
+	noError(t, err)
+	var codes []string
+	for status, list := range byStatus {
+		for _, code := range list {
+			codes = append(codes, fmt.Sprintf("%d `%s`", status, code))
+		}
+	}
+	quoted := func(names []string) (all []string) {
+		for _, name := range names {
+			all = append(all, "`"+name+"`")
+		}
+		return all
+	}
+	if states := schemas.TargetMembers.Properties.State.Enum; !sameNames(states, status.States()) {
+		t.Errorf("openapi.yaml has the states %q, want %q", states, status.States())
+	}
+	text := docsPage(t, "operating.md")
+	for heading, want := range map[string][]string{
+		"States of a target":   quoted(status.States()),
+		"Marks of a target":    quoted(schemas.TargetMembers.Properties.Marks.Items.Enum),
+		"States of a provider": quoted(schemas.ProviderState.Enum),
+		"Codes":                codes,
+	} {
+		_, section, _ := strings.Cut(text, "\n### "+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n##")
+		var got []string
+		for _, row := range regexp.MustCompile("(?m)^\\| ((?:\\d+ )?`[a-z_]+`) \\| (.+) \\| (.*) \\| (.+) \\|$").FindAllStringSubmatch(section, -1) {
+			got = append(got, row[1])
+		}
+		if len(want) == 0 || !sameNames(got, want) {
+			t.Errorf("docs/operating.md, %s: the rows %q, want %q", heading, got, want)
+		}
+	}
+}
+
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

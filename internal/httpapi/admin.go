@@ -220,6 +220,7 @@ type Probe struct {
 func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	s, err := a.buyer.Probe(r.Context(), name)
+	kernel.AnswerWithin(w, kernel.WriteLimit) // a provider that does not answer uses up the whole limit
 	a.status.Changed()
 	if errors.Is(err, purchase.ErrUnknownProvider) {
 		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file has no provider of this name")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -249,4 +250,15 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)
 	}
 	equal(t, "probed", len(d.buyer.probed), 3)
+}
+
+// TestProbeOfASilentProviderIsAnswered: the wait for a provider that does not answer does not end the
+// response.
+func TestProbeOfASilentProviderIsAnswered(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
+	d.buyer.probe = func(name string) (purchase.Status, error) {
+		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout
+		return purchase.Status{Name: name, State: provider.State{Kind: provider.StateDown}}, nil
+	}
+	d.ask(t, "POST", "/providers/main/probe", bearer(keyAll)).check(t, "a silent provider", 200)
 }

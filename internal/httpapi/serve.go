@@ -22,6 +22,11 @@ const statusHungUp = 499
 func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request, params []string) {
 	c := &kernel.Call{W: kernel.Writer{ResponseWriter: w, Stopping: s.stopping}, ID: kernel.RequestID(r), Began: time.Now(), Route: rt, Params: params}
 	w.Header()["X-Request-Id"] = []string{c.ID}
+	if len(r.TransferEncoding) > 0 {
+		// The request may also have a Content-Length, which net/http removes. A proxy in front of poold may
+		// have used this length as the end of the body. So poold ignores what follows (RFC 9112, section 6.1).
+		w.Header().Set("Connection", "close")
+	}
 	defer s.finish(c, r)
 	err := s.admit(c, r)
 	if err == nil {

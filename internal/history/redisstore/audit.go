@@ -10,22 +10,39 @@ import (
 // mostEntries limits the audit entries of a caller's key. Older entries are removed.
 const mostEntries = 10_000
 
+// group is a part of a batch: entries of one key and one day whose figures are equal. The figures of
+// its new entries are the figures of one entry times their number.
+type group struct {
+	key     string
+	day     string
+	figures history.KeyFigures
+}
+
 // WriteEntries implements history.Audit. It ignores an entry that already exists with the same text,
 // and an entry that is older than Options.KeepAudit.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	k := keysOf(s.db)
-	var keys []string
-	args := []any{s.o.KeepAudit.Milliseconds(), mostEntries}
+	var groups []group
+	lines := map[group][]any{}
 	for _, e := range batch {
-		keys = append(keys, k.audit+hashed(e.Key), k.usage+dateOf(e.At))
+		g := group{e.Key, dateOf(e.At), e.Figures()}
+		if lines[g] == nil {
+			groups = append(groups, g)
+		}
 		// A space sorts before all characters of IDs. Entries of the same millisecond are therefore in
 		// the order of their IDs.
-		args = append(args, e.At.UnixMilli(), e.ID+" "+encode(e.Columns()[3:]))
-		f := e.Figures()
-		args = appendFigures(args, f.Counts(), []string{e.Key})
+		lines[g] = append(lines[g], e.At.UnixMilli(), e.ID+" "+encode(e.Columns()[3:]))
+	}
+	k := keysOf(s.db)
+	keys := make([]string, 0, 2*len(groups))
+	args := make([]any, 0, 2+2*len(batch)+8*len(groups))
+	args = append(args, s.o.KeepAudit.Milliseconds(), mostEntries)
+	for _, g := range groups {
+		keys = append(keys, k.audit+hashed(g.key), k.usage+g.day)
+		figures := figuresOf(g.figures.Counts(), []string{g.key})
+		args = append(append(append(args, len(lines[g])/2, len(figures)/2), lines[g]...), figures...)
 	}
 	_, err := s.db.Eval(ctx, scripts.Get("archive_lines"), keys, args...)
 	return storeError(ctx, err)

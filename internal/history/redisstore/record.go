@@ -12,12 +12,9 @@ import (
 	"poold/internal/history"
 )
 
-// appendFigures appends all nonzero figures to the arguments of a script: first their number, then
-// the name and value of each figure. It repeats the figures for each owner. An owner is a list of
-// texts that are put before the names.
-func appendFigures(args []any, counts []history.Count, owners ...[]string) []any {
-	at := len(args)
-	args = append(args, 0)
+// figuresOf returns the name and the value of each figure that is not zero, as arguments of a script.
+// It repeats the figures for each owner. An owner is a list of texts that are put before the names.
+func figuresOf(counts []history.Count, owners ...[]string) (args []any) {
 	for _, names := range owners {
 		for _, c := range counts {
 			if *c.N != 0 {
@@ -25,7 +22,6 @@ func appendFigures(args []any, counts []history.Count, owners ...[]string) []any
 			}
 		}
 	}
-	args[at] = (len(args) - at) / 2
 	return args
 }
 

@@ -64,9 +64,9 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 			task, alias = r.Task, r.ID
 		}
 		keys = append(keys, k.mark+r.ID, k.site+site, k.status+string(r.Status()), k.day+dateOf(r.Ended), k.alias+hashed(task))
-		args = append(args, ended, r.ID+"|"+encodeRecord(r), site+"|"+ended, alias)
 		f := r.Figures()
-		args = appendFigures(args, f.Counts(), []string{"type", string(r.Type)}, []string{"target", r.Target, r.Owner})
+		figures := figuresOf(f.Counts(), []string{"type", string(r.Type)}, []string{"target", r.Target, r.Owner})
+		args = append(append(args, ended, r.ID+"|"+encodeRecord(r), site+"|"+ended, alias, len(figures)/2), figures...)
 	}
 	_, err := s.db.Eval(ctx, scripts.Get("archive_add"), keys, args...)
 	return storeError(ctx, err)

@@ -1,13 +1,14 @@
 -- Stores lines of the audit, each once, and adds them to the figures of their days.
 --
--- KEYS   (for each line its ITSKEYS)
--- ARGV   keep_ms limit, then for each line a LINE and its figures as name, number, …;
+-- KEYS   (for each group its ITSKEYS)
+-- ARGV   keep_ms limit, then for each group a GROUP, its lines as at, line, …, and its figures as
+--        name, number, …;
 --        keep_ms: life of the lines
 --        limit: maximum number of lines in a list
 -- ITSKEYS  lines day
--- LINE   at line figures;
---        at: Unix ms
---        figures: number of the figures
+-- GROUP  lines figures;
+--        lines: number of the lines; at is in Unix ms
+--        figures: number of the figures, which are those of one line
 -- Reply  the number of new lines
 -- Errors WRONGTYPE and OOM before any change
 local keep = tonumber(ARGV.keep_ms)
@@ -15,30 +16,25 @@ for i = 0, #KEYS - 1, ITSKEYS.size do
   expect('ZCARD', KEYS[i + ITSKEYS.lines])
   expect('HLEN', KEYS[i + ITSKEYS.day])
 end
-local oldest, new, at, lists = now_ms() - keep, 0, ARGV.size, {}
+local behind, most, total, at = '(' .. ms(now_ms() - keep), -tonumber(ARGV.limit) - 1, 0, ARGV.size
 for i = 0, #KEYS - 1, ITSKEYS.size do
   local list, day = KEYS[i + ITSKEYS.lines], KEYS[i + ITSKEYS.day]
-  local moment = ARGV[at + LINE.at]
-  local figures = at + LINE.size
-  local behind = figures + 2 * tonumber(ARGV[at + LINE.figures])
-  -- Lines before the time `oldest` are removed below, so a retry would count them
-  -- again.
-  if tonumber(moment) >= oldest and redis.call('ZADD', list, 'NX', moment, ARGV[at + LINE.line]) == 1 then
-    new = new + 1
-    for n = figures + 1, behind, 2 do
-      redis.call('HINCRBY', day, ARGV[n], ARGV[n + 1])
+  local first = at + GROUP.size + 1
+  local figures = first + 2 * tonumber(ARGV[at + GROUP.lines])
+  at = figures - 1 + 2 * tonumber(ARGV[at + GROUP.figures])
+  -- New lines that are too old do not count, because they are removed at once, and a retry would add
+  -- them again.
+  local old = redis.call('ZCOUNT', list, '-inf', behind)
+  local new = redis.call('ZADD', list, unpack(ARGV, first, figures - 1))
+  new = new - (redis.call('ZREMRANGEBYSCORE', list, '-inf', behind) - old)
+  if new > 0 then
+    total = total + new
+    for n = figures, at, 2 do
+      redis.call('HINCRBY', day, ARGV[n], ms(new * tonumber(ARGV[n + 1])))
     end
     redis.call('PEXPIRE', day, keep)
-    lists[list] = true
+    redis.call('ZREMRANGEBYRANK', list, 0, most)
+    redis.call('PEXPIRE', list, keep)
   end
-  at = behind
 end
-for list in pairs(lists) do
-  local over = redis.call('ZCARD', list) - tonumber(ARGV.limit)
-  if over > 0 then
-    redis.call('ZREM', list, unpack(redis.call('ZRANGE', list, 0, over - 1)))
-  end
-  redis.call('ZREMRANGEBYSCORE', list, '-inf', '(' .. ms(oldest))
-  redis.call('PEXPIRE', list, keep)
-end
-return new
+return total

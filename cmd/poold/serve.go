@@ -123,6 +123,7 @@ type daemon struct {
 	solver    *ondemand.Service
 	tasks     *compat.Tasks
 	providers *providers
+	metrics   *httpapi.Metrics
 	status    *status.Collector
 	feed      *status.Feed
 	events    *events.Log
@@ -192,15 +193,15 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		return err
 	}
 	stock := stock{d.store.DB, d.store.Tokens, d.store.Controls}
-	metrics := httpapi.NewMetrics(version, commit(), d.port.Counts)
-	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
+	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts)
+	d.providers = &providers{observe: d.metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
 	var err error
 	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	d.outcomes = outcomes.New(d.store.DB, func(t captcha.Type) { d.manager.Retry(t) }, d.log)
-	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{metrics, d.outcomes, d.history.sender}, d.log)
+	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{d.metrics, d.outcomes, d.history.sender}, d.log)
 	d.buyer.SetChooser(d.outcomes)
 	d.history.addMirror(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
@@ -224,7 +225,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, Outcomes: d.outcomes, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: d.log,
+		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.feed = status.NewFeed(d.status)
@@ -232,7 +233,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Feed: d.feed, Events: d.events, Metrics: metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: tuneGC,
+		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: tuneGC,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

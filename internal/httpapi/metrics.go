@@ -35,6 +35,8 @@ type Metrics struct {
 
 	mu        sync.Mutex
 	targets   map[string]bool     // names that have series
+	asked     map[string]bool     // names of the targets that handed out a token at this replica
+	essential bool                // see targets.PerTargetEssential
 	providers map[string]*traffic // names that have series
 	keys      map[string]bool     // names that have series
 }
@@ -65,6 +67,7 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
 		targets:   make(map[string]bool),
+		asked:     make(map[string]bool),
 		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
 	}
@@ -139,7 +142,7 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.targets[target] = true
+	m.targets[target], m.asked[target] = true, true
 	// Born, Dies and TTL use the clock of Redis.
 	m.age.WithLabelValues(target).Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
 	m.wait.WithLabelValues(target).Observe(waited.Seconds())
@@ -168,6 +171,21 @@ func (m *Metrics) countRequest(key, outcome string) {
 	defer m.mu.Unlock()
 	m.keys[key] = true
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
+}
+
+// SetPerTarget chooses the series of each target.
+func (m *Metrics) SetPerTarget(which targets.PerTarget) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.essential = which == targets.PerTargetEssential
+	if !m.essential {
+		return
+	}
+	for name := range m.targets {
+		if !m.asked[name] {
+			m.solveDuration.DeletePartialMatch(prometheus.Labels{"target": name})
+		}
+	}
 }
 
 // dropStaleSeries drops the series of targets, providers and keys that the configuration file no longer has.
@@ -216,6 +234,8 @@ func (m *Metrics) Ended(e purchase.Event) {
 	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
 	if e.Outcome == purchase.Solved {
 		t.tokens++
+	}
+	if e.Outcome == purchase.Solved && (!m.essential || m.asked[e.Target]) {
 		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -152,6 +153,43 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		problems, err := testutil.GatherAndLint(registry)
 		if err != nil || len(problems) > 0 {
 			t.Errorf("%v %v", problems, err)
+		}
+	}
+}
+
+// With metrics.per_target: essential, a scrape has all series that the ledger and the files of deploy/
+// need, and the histogram of the solves only for targets that handed out a token.
+func TestEssentialSeries(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	fillMetrics(t, d)
+	e := purchase.Event{Target: "staging-signup", Provider: "solver", Outcome: purchase.Solved, Submitted: time.Now(), Solved: time.Now()}
+	d.metrics.Ended(e)
+	names := func(body string) (names []string) {
+		for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(body, -1) {
+			names = append(names, line[1])
+		}
+		return names
+	}
+	full := d.ask(t, "GET", "/metrics").body
+	set := sampleSet()
+	set.Metrics.PerTarget = targets.PerTargetEssential
+	d.config.set.Store(set)
+	d.metrics.SetPerTarget(set.Metrics.PerTarget)
+	d.metrics.Ended(e)
+	time.Sleep(1100 * time.Millisecond) // the snapshot of the first scrape is reused for a second
+	essential := d.ask(t, "GET", "/metrics").body
+	want := slices.DeleteFunc(names(full), func(name string) bool { return name == "poold_pool_forecast" || name == "poold_pool_warm" })
+	if got := names(essential); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, series := range []string{`poold_solve_duration_seconds_count{provider="solver",target="staging-signup"}`, `outcome="replay",target="checkout"`, `poold_junk_total{target="checkout"}`} {
+		if !strings.Contains(full, series) || strings.Contains(essential, series) {
+			t.Errorf("%s is not only in the full metrics", series)
+		}
+	}
+	for _, series := range []string{`poold_solve_duration_seconds_count{provider="solver",target="checkout"} 1`, `poold_solves_total{outcome="solved",provider="solver",target="staging-signup"} 2`} {
+		if !strings.Contains(essential, series) {
+			t.Errorf("%s is missing", series)
 		}
 	}
 }

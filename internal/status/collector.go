@@ -285,7 +285,6 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	why, _, _ := purchase.Outage(providers)
 	for i := range seen {
 		document.Targets[i] = c.completeTarget(set, &set.Targets[i], statuses[i], &seen[i], why)
-		seen[i].hitRate = set.Targets[i].HitRate
 	}
 	guests := onDemand.fill(&document)
 	if s := document.Solve; s != nil && s.Solved+s.Lost > 0 && lacksPrice(set, captcha.SolvableTypes()...) {
@@ -299,7 +298,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		document.Notices = append(document.Notices, more...)
 	}
 	document.shared = len(shared)
-	return newSnapshot(&document, seen, read, guests)
+	return newSnapshot(&document, set, seen, read, guests)
 }
 
 // completeTarget returns the status of a target with all its fields. The argument why is the reason

@@ -133,51 +133,65 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))
 		gauge(ch, descInfo, 1, purchase.GuestTarget, d.Solve.Owner, "")
-		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
+		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures, true)
 		collectBudget(ch, &d.Solve.Budget, purchase.GuestTarget)
 	}
+	full := s.set.Metrics.PerTarget != targets.PerTargetEssential
 	for i := range d.Targets {
-		collectTarget(ch, &d.Targets[i], &s.seen[i])
+		collectTarget(ch, &d.Targets[i], s.set.Targets[i].HitRate, &s.seen[i], full)
 	}
 }
 
-// collectTarget sends the metrics of a target.
-func collectTarget(ch chan<- prometheus.Metric, t *Target, seen *observation) {
+// collectTarget sends the metrics of a target. If full is false, it omits those that neither the
+// ledger nor the files of deploy/ use, and zeros that a sum over the targets does not need.
+func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen *observation, full bool) {
 	gauge(ch, descInfo, 1, t.Name, t.Owner, t.Type)
 	gauge(ch, descState, 1, t.Name, t.State)
 	gauge(ch, descWant, float64(t.Want), t.Name)
-	gauge(ch, descForecast, t.Forecast, t.Name)
-	gauge(ch, descWarm, float64(t.Warm), t.Name)
+	if full {
+		gauge(ch, descForecast, t.Forecast, t.Name)
+		gauge(ch, descWarm, float64(t.Warm), t.Name)
+	}
 	if t.Refill == string(targets.RefillAdaptive) {
 		gauge(ch, descCredit, t.Credit, t.Name)
-		gauge(ch, descAim, seen.hitRate, t.Name)
+		gauge(ch, descAim, hitRate, t.Name)
 	}
 	if seen.Err == nil {
-		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Figures)
-		gauge(ch, descUnknown, float64(t.Unknown), t.Name)
+		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Figures, full)
+		if full || t.Unknown > 0 {
+			gauge(ch, descUnknown, float64(t.Unknown), t.Name)
+		}
 		collectBudget(ch, t.Budget, t.Name)
 	}
 }
 
-// collectStock sends the metrics of the stock of a target, or of all guests.
-func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures) {
+// collectStock sends the metrics of the stock of a target, or of all guests. See collectTarget.
+func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures, full bool) {
 	gauge(ch, descTokens, float64(fresh), name)
 	gauge(ch, descInFlight, float64(orders), name)
 	gauge(ch, descUnderWay, float64(bought), name)
-	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Misses, "replay": f.Replays} {
+	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Misses} {
 		count(ch, descRequests, float64(n), name, outcome)
+	}
+	if full || f.Replays > 0 {
+		count(ch, descRequests, float64(f.Replays), name, "replay")
 	}
 	if f.Refused > 0 { // only guests count refusals
 		count(ch, descRequests, float64(f.Refused), name, "refused")
 	}
 	for desc, n := range map[*prometheus.Desc]int64{
 		descReturned: f.Returned, descBought: f.Bought, descSolved: f.Solved, descExpired: f.Expired, descDiscarded: f.Discarded,
-		descFailed: f.Failed, descLost: f.Lost, descJunk: f.Junk,
+		descFailed: f.Failed, descLost: f.Lost,
 	} {
 		count(ch, desc, float64(n), name)
 	}
-	count(ch, descReports, float64(f.Accepted), name, "accepted")
-	count(ch, descReports, float64(f.Rejected), name, "rejected")
+	if full || f.Junk > 0 {
+		count(ch, descJunk, float64(f.Junk), name)
+	}
+	if full || f.Accepted+f.Rejected > 0 {
+		count(ch, descReports, float64(f.Accepted), name, "accepted")
+		count(ch, descReports, float64(f.Rejected), name, "rejected")
+	}
 	count(ch, descSpend, float64(money(f.Spent)), name)
 	if f.Unrecorded > 0 {
 		count(ch, descUnrecorded, float64(f.Unrecorded), name)

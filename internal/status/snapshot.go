@@ -5,6 +5,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/strictjson"
+	"poold/internal/targets"
 )
 
 // Snapshot is the state of the daemon at one time. A Snapshot is immutable and shared by all
@@ -12,15 +13,16 @@ import (
 type Snapshot struct {
 	Document *Document // read-only
 
+	set        *targets.Set     // the configuration; its targets are in the order of Document.Targets
 	seen       []observation    // stock of the targets, in the order of Document.Targets
 	budgetRead bool             // Document.Budget was read for this snapshot
 	guests     *pool.GuestStock // the source of Document.Solve; nil = absent or not current
 	encode     func() []byte
 }
 
-func newSnapshot(document *Document, seen []observation, budgetRead bool, guests *pool.GuestStock) *Snapshot {
+func newSnapshot(document *Document, set *targets.Set, seen []observation, budgetRead bool, guests *pool.GuestStock) *Snapshot {
 	encode := func() []byte { return append(strictjson.Encode(document), '\n') }
-	return &Snapshot{Document: document, seen: seen, budgetRead: budgetRead, guests: guests, encode: sync.OnceValue(encode)}
+	return &Snapshot{Document: document, set: set, seen: seen, budgetRead: budgetRead, guests: guests, encode: sync.OnceValue(encode)}
 }
 
 // JSON returns the encoded document. All callers share one encoding, so the result is read-only.

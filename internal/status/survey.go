@@ -25,8 +25,7 @@ const (
 // observation is the stock of an identity at a certain time.
 type observation struct {
 	pool.Stock
-	at      time.Time
-	hitRate float64 // hit_rate of the configuration file; the collector sets it for the metrics
+	at time.Time
 }
 
 // surveyor reads the stock of many identities. For unreadable identities, a surveyor returns the

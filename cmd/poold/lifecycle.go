@@ -31,7 +31,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	d.configure(ctx)
 	support := d.startSupport(lasting, failed)
-	d.awaitProbe(working)
+	d.store.DB.AwaitProbe(working) // so that /readyz never answers 200 without Redis
 	d.noteReplica(events.ReplicaStarted, "started")
 	noting := start(lasting, failed, append(d.history.notes, d.solver.KeepCounts, d.events.Run)...)
 	buying := d.startBuying(lasting, failed, hangups)
@@ -78,14 +78,6 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	}
 	parts = append(parts, d.systemd.Part(d.manager.LastTurn, d.status.Brief))
 	return start(ctx, failed, slices.Concat(parts, d.history.runs, d.eventParts)...)
-}
-
-// awaitProbe waits until the state of Redis is known, so that /readyz never answers 200 without Redis.
-func (d *daemon) awaitProbe(ctx context.Context) {
-	select {
-	case <-d.store.DB.Probed():
-	case <-ctx.Done():
-	}
 }
 
 // startBuying starts the parts that place orders: the workers and the solves on demand. It also

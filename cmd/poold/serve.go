@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -34,25 +33,6 @@ import (
 	"poold/internal/targets"
 	"poold/internal/targets/reload"
 )
-
-// gcPercent replaces Go's default of 100. The live heap is a few megabytes, so a garbage collection
-// at four times that size costs little memory. The higher value saves about a sixth of the CPU time
-// of a take (bench/takes).
-const gcPercent = 400
-
-// tuneGC sets the percentage of the garbage collector to gcPercent. While the heap holds large
-// request bodies, it sets Go's default of 100, because gcPercent would multiply the memory for
-// these bodies. The environment variable GOGC overrides both.
-func tuneGC(manyBodies bool) {
-	if _, set := os.LookupEnv("GOGC"); set {
-		return
-	}
-	percent := gcPercent
-	if manyBodies {
-		percent = 100
-	}
-	debug.SetGCPercent(percent)
-}
 
 func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
@@ -95,7 +75,6 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	if err != nil {
 		return err
 	}
-	tuneGC(false)
 	d, err := newDaemon(ctx, file, set, access, log)
 	if err != nil {
 		return err
@@ -124,6 +103,7 @@ type daemon struct {
 	tasks     *compat.Tasks
 	providers *providers
 	metrics   *httpapi.Metrics
+	heap      heap
 	status    *status.Collector
 	feed      *status.Feed
 	events    *events.Log
@@ -152,6 +132,7 @@ type orders struct {
 // It binds the port first, so that the start fails early if the port is in use.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
 	d := &daemon{file: file, log: log, accessLog: access}
+	d.heap.setTargets(len(set.Targets))
 	if err := d.bind(ctx, set.Server); err != nil {
 		return nil, err
 	}
@@ -233,7 +214,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: tuneGC,
+		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: d.heap.setBodies,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

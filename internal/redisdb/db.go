@@ -78,9 +78,14 @@ func (db *DB) Run(ctx context.Context) error {
 	return nil
 }
 
-// Probed returns a channel that Run closes after the first probe, which takes at most CallTimeout.
-// Until then Redis counts as up.
-func (db *DB) Probed() <-chan struct{} { return db.monitor.probed }
+// AwaitProbe waits until the first probe of Run has ended, which takes at most CallTimeout, or until
+// ctx ends. Before this probe Redis counts as up.
+func (db *DB) AwaitProbe(ctx context.Context) {
+	select {
+	case <-db.monitor.probed:
+	case <-ctx.Done():
+	}
+}
 
 // Close closes both clients.
 func (db *DB) Close() error { return errors.Join(db.Hot.Close(), db.Slow.Close()) }

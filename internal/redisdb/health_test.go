@@ -49,7 +49,7 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 }
 
 // The first probe ends also if Redis does not answer. Then it is known to be down.
-func TestProbed(t *testing.T) {
+func TestAwaitProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		bubble.SetDown(true)
@@ -60,7 +60,7 @@ func TestProbed(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- db.Run(ctx) }()
-		<-db.Probed()
+		db.AwaitProbe(ctx)
 		if db.Up() {
 			t.Error("Redis counts as up after a failed probe")
 		}

@@ -12,6 +12,9 @@ import (
 const (
 	// watchEvery is the interval at which a Watch compares the conditions.
 	watchEvery = 500 * time.Millisecond
+	// With thousands of targets a comparison takes some milliseconds. After each one a Watch pauses for
+	// at least pauseFactor times its duration.
+	pauseFactor = 100
 	// If a condition that is new to this replica has been normal for the duration `settled`, the Watch
 	// searches the list for an earlier start of the condition.
 	settled = time.Minute
@@ -66,16 +69,17 @@ func NewWatch(log *Log, replica string, conditions func() iter.Seq[Condition]) *
 	return &Watch{log: log, replica: replica, conditions: conditions, known: map[topic]*watched{}}
 }
 
-// Run compares the conditions twice a second until ctx ends.
+// Run compares the conditions at most twice a second until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(watchEvery)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case at := <-ticker.C:
+		case at := <-timer.C:
 			_ = panics.Contain(w.log.log, "panic while watching for events", func() { w.compare(ctx, at) })
+			timer.Reset(max(watchEvery, pauseFactor*time.Since(at)))
 		}
 	}
 }

@@ -174,9 +174,13 @@ const (
 
 // remedy returns the advice for a code, or "" if there is none.
 func (c *Client) remedy(code string) string {
+	advice := knownFaults[code].remedy
+	if advice == "" {
+		return "" // the usual case: each worker reads the state at each look
+	}
 	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
 	site, _, _ = strings.Cut(site, "/")
-	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(knownFaults[code].remedy)
+	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(advice)
 }
 
 // unreachedCause returns in a few words why a call did not reach the service. The text does not

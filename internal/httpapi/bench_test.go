@@ -55,7 +55,7 @@ func quietServer(changes ...func(*Deps)) *Server {
 }
 
 // audited adds an audit that runs until the benchmark ends and stores no entries.
-func audited(b *testing.B) func(*Deps) {
+func audited(b testing.TB) func(*Deps) {
 	auditor := history.NewAuditor(nothing{}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

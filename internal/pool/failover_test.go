@@ -39,10 +39,11 @@ func TestFailover(t *testing.T) {
 	})
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
-		sentinels, master := redistest.SentinelMaster(t)
-		failover(t, Options{
-			Addresses: "redis://" + strings.Join(sentinels, ",redis://"), SentinelMaster: redistest.MasterName,
-		}, func(*replica) (*os.Process, []captcha.ID) { return master, []captcha.ID{identity("a"), identity("b")} })
+		nodes := redistest.SentinelNodes(t)
+		failover(t, Options{Addresses: urlsOf(nodes[2:]), SentinelMaster: redistest.MasterName},
+			func(*replica) (*os.Process, []captcha.ID) {
+				return nodes[0].Process, []captcha.ID{identity("a"), identity("b")}
+			})
 	})
 }
 

@@ -72,7 +72,7 @@ func TestHealthNamesTheFault(t *testing.T) {
 }
 
 // homes returns one identity for each master of a cluster.
-func homes(t *testing.T, s *replica) map[string]captcha.ID {
+func homes(t testing.TB, s *replica) map[string]captcha.ID {
 	t.Helper()
 	ids := map[string]captcha.ID{}
 	cluster := s.db.Slow.(*redis.ClusterClient)

@@ -79,18 +79,33 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 		one.Dialer = watchful(dial)
 		switch to.mode {
 		case ModeSentinel:
-			options := several(&one, hosts)
-			options.MasterName, options.MaxRetries = sentinelMaster, one.MaxRetries
-			return redis.NewFailoverClient(options.Failover())
+			return sentinelClient(several(&one, hosts).Failover(), sentinelMaster)
 		case ModeCluster:
 			options := several(&one, hosts).Cluster()
 			// With the default interval, a failover could go unnoticed for a minute.
 			options.ClusterStateReloadInterval = time.Second
+			options.NewClient = func(o *redis.Options) *redis.Client { return withDialHook(redis.NewClient(o), 0) }
 			return redis.NewClusterClient(options)
 		default:
-			return redis.NewClient(&one)
+			return withDialHook(redis.NewClient(&one), 0)
 		}
 	}, to, secret, nil
+}
+
+// sentinelClient makes a client for the master behind sentinels. If the sentinel in use hangs, the
+// client asks the other ones within a dial. So each of its two questions to the hanging sentinel has
+// a short time limit and no retry, and the dial may take longer than a call.
+func sentinelClient(o *redis.FailoverOptions, master string) *redis.Client {
+	o.MasterName, o.MaxRetries, o.ReadTimeout = master, -1, CallTimeout/2
+	client := redis.NewFailoverClient(o)
+	// The options of the sentinels are copies, and those of the master are in use from now on.
+	client.Options().MaxRetries, client.Options().ReadTimeout = maxRetries, CallTimeout
+	return withDialHook(client, 3*CallTimeout)
+}
+
+func withDialHook(client *redis.Client, limit time.Duration) *redis.Client {
+	client.AddHook(dialHook{limit})
+	return client
 }
 
 func parseAddress(address string) (*redis.Options, error) {
@@ -106,6 +121,9 @@ func parseAddress(address string) (*redis.Options, error) {
 	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
 }
 
+// maxRetries is the number of repetitions of a call that got no reply, except in a cluster.
+const maxRetries = 3
+
 // tune sets the options. docs/decisions.md has the reasons.
 func tune(o *redis.Options) {
 	o.Protocol = 3
@@ -114,7 +132,7 @@ func tune(o *redis.Options) {
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = CallTimeout, CallTimeout, CallTimeout, CallTimeout
 	o.DialerRetries = 1
-	o.MaxRetries = 3
+	o.MaxRetries = maxRetries
 	o.MaxRetryBackoff = 100 * time.Millisecond
 	o.ConnMaxLifetime = 30 * time.Minute
 	o.PipelinePoolSize = -1

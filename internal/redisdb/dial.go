@@ -3,12 +3,16 @@ package redisdb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -86,3 +90,52 @@ type noSocket struct{}
 func (noSocket) Control(func(uintptr)) error    { return nil }
 func (noSocket) Read(func(uintptr) bool) error  { return nil }
 func (noSocket) Write(func(uintptr) bool) error { return nil }
+
+// dialHook hides failed dials from the pools of go-redis. After as many failed dials as it may have
+// connections, a pool would fail all calls and dial once a second, so the end of an outage would be
+// noticed up to a second late. Instead, the pool gets a connection whose first use fails.
+type dialHook struct {
+	// limit replaces the time limit of go-redis for a dial; 0 = it stays.
+	limit time.Duration
+}
+
+func (h dialHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if h.limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), h.limit)
+			defer cancel()
+		}
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			return newFailedConn(err), nil
+		}
+		return conn, nil
+	}
+}
+
+func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// failedConn is the result of a failed dial.
+type failedConn struct {
+	net.Conn
+	err error
+}
+
+func newFailedConn(err error) failedConn {
+	conn, _ := net.Pipe()
+	// The cause is a text, because go-redis would repeat the first use after an error of a dial. go-redis
+	// unwraps the error of the first use.
+	down := &downError{reason: meaning(err), cause: errors.New(err.Error())}
+	return failedConn{conn, fmt.Errorf("dialing redis: %w", down)}
+}
+
+func (c failedConn) Read([]byte) (int, error)  { return 0, c.err }
+func (c failedConn) Write([]byte) (int, error) { return 0, c.err }
+
+// SyscallConn fails, so that go-redis does not use the connection for a later call.
+func (failedConn) SyscallConn() (syscall.RawConn, error) { return nil, io.EOF }

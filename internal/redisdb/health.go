@@ -98,11 +98,11 @@ type monitor struct {
 }
 
 // watch probes Redis periodically until ctx ends. Thanks to the probes, calls fail immediately
-// while Redis is unavailable, and poold notices the end of an outage without a call.
+// while Redis is unavailable, and poold notices the end of an outage without a call. During an outage
+// the probes are more frequent.
 func (m *monitor) watch(ctx context.Context) {
-	ticker := time.NewTicker(m.every)
-	defer ticker.Stop()
 	for first := true; ; first = false {
+		pause := time.NewTimer(m.every)
 		now := m.probe(ctx)
 		if ctx.Err() != nil {
 			return
@@ -116,10 +116,13 @@ func (m *monitor) watch(ctx context.Context) {
 		if first {
 			close(m.probed)
 		}
+		if now.err != nil {
+			pause.Reset(m.every / 10)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-pause.C:
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 			}
 			closed.Store(false)
 			bubble.SetDown(false)
-			time.Sleep(5 * time.Second)
+			time.Sleep(probeEvery / 5) // during an outage the probes are more frequent
 			if h := db.Health(); !h.Up || h.Reason != "" || !h.Since.IsZero() {
 				t.Errorf("after outage %d: %+v", outage, h)
 			}

@@ -88,42 +88,52 @@ const MasterName = "stock"
 // sentinels.
 func Sentinel(t testing.TB) []string {
 	t.Helper()
-	sentinels, _ := SentinelMaster(t)
-	return sentinels
+	var addrs []string
+	for _, node := range SentinelNodes(t)[2:] {
+		addrs = append(addrs, node.Addr)
+	}
+	return addrs
 }
 
-// SentinelMaster starts the same servers as Sentinel, and also returns the master's process.
-func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
+// SentinelNodes starts the same servers as Sentinel. It returns the master, the replica and the
+// three sentinels, in this order.
+func SentinelNodes(t testing.TB) []Node {
 	t.Helper()
 	master, process := start(t, "redis-server", "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(master)
 	if err != nil {
 		t.Fatal(err)
 	}
-	Server(t, "--replicaof", host+" "+port)
+	replica, second := start(t, "redis-server", "--replicaof", host+" "+port)
+	nodes := []Node{{master, process}, {replica, second}}
 	for range 3 {
-		sentinels = append(sentinels, SentinelOf(t, fmt.Sprintf(
+		nodes = append(nodes, sentinelNode(t, fmt.Sprintf(
 			"sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
 			MasterName, host, port, MasterName, MasterName)))
 	}
-	for _, addr := range sentinels {
+	for _, node := range nodes[2:] {
 		waitFor(t, "the sentinels", func() bool {
-			return strings.Contains(ask(t, addr, "info", "sentinel"), "slaves=1,sentinels=3")
+			return strings.Contains(ask(t, node.Addr, "info", "sentinel"), "slaves=1,sentinels=3")
 		})
 	}
-	return sentinels, process
+	return nodes
 }
 
 // SentinelOf starts one sentinel with this text in its configuration file, and returns its address.
 // Without a text the sentinel watches no master.
 func SentinelOf(t testing.TB, text string) string {
 	t.Helper()
+	return sentinelNode(t, text).Addr
+}
+
+func sentinelNode(t testing.TB, text string) Node {
+	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr, _ := start(t, "redis-sentinel", config)
-	return addr
+	addr, process := start(t, "redis-sentinel", config)
+	return Node{addr, process}
 }
 
 // start runs one server until the test ends.

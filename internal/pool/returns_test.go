@@ -71,6 +71,23 @@ func TestReturnsAreRetriedUntilRedisAnswers(t *testing.T) {
 	})
 }
 
+// A take without a reply is retried soon after the outage, so that the queue serves callers again.
+func TestTakesContinueSoonAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("soon")
+		stock(t, s, id, 5, 0, time.Minute)
+		redis.SetDown(true)
+		if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) {
+			t.Fatalf("during the outage: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		redis.SetDown(false)
+		time.Sleep(2 * resendEvery)
+		take(t, s, Request{ID: id}, 5)
+	})
+}
+
 // If a store closes before it could put tokens back, it logs their number.
 func TestCloseLogsUnreturnedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

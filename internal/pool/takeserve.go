@@ -58,18 +58,29 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok boo
 	return nil, 0, false
 }
 
+// resendEvery is the longest pause before the next try of a call without a reply.
+const resendEvery = 100 * time.Millisecond
+
 // call retries take.lua until the outcome is known, or until Redis refuses the call.
 // After a second without a reply the callers get redisdb.ErrDown, and the retries continue with the
-// same call number. If a reply comes later, its tokens go back into the stock.
+// same call number. If a reply comes later, its tokens go back into the stock. A retry waits until the
+// probe finds that Redis works, because each queue with a lost reply would dial otherwise.
 func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, resendEvery) {
 		limit := redisdb.CallTimeout
 		if !c.failed {
 			limit -= time.Since(began)
 		}
-		reply, err := q.tokens.takeOnce(limit, keys, args)
+		var reply []string
+		var err error
+		if lost {
+			err = q.tokens.db.Away(context.Background(), string(q.id))
+		}
+		if err == nil {
+			reply, err = q.tokens.takeOnce(limit, keys, args)
+		}
 		if err == nil {
 			q.deliver(c, reply)
 			return

@@ -67,7 +67,7 @@ func (w *watched) solved(target string) int {
 }
 
 // keysOf returns the names of the keys of Redis that match the pattern.
-func keysOf(t *testing.T, address, pattern string) []string {
+func keysOf(t testing.TB, address, pattern string) []string {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer func() { _ = client.Close() }()

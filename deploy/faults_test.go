@@ -101,7 +101,7 @@ func setFaults(t testing.TB, url string, faults ...simulated.Fault) {
 }
 
 // ledger returns the books of a simulated service.
-func ledger(t *testing.T, provider string) (books simulated.Ledger) {
+func ledger(t testing.TB, provider string) (books simulated.Ledger) {
 	t.Helper()
 	response, err := http.Get(provider + "/ledger")
 	if err != nil {

@@ -100,6 +100,7 @@ func status(t *testing.T, p *daemontest.Process) targetStatus {
 // balancer sends each request to the next replica whose /readyz answers 200.
 type balancer struct {
 	t        *testing.T
+	outages  bool // no replica may be up for a while: the balancer then answers 503
 	replicas []*backend
 	next     atomic.Int64
 }
@@ -143,8 +144,12 @@ func (b *balancer) serve() string {
 				}
 			}
 		},
-		Transport: &http.Transport{MaxIdleConnsPerHost: 200},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 5 * time.Second},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if b.outages && r.URL.Host == "" {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
 			b.t.Errorf("the balancer got no response from %s: %v", r.URL.Host, err)
 			w.WriteHeader(http.StatusBadGateway)
 		},

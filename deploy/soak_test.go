@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -76,10 +77,12 @@ func TestSoak(t *testing.T) {
 	run := func(d time.Duration, during func(ctx context.Context)) {
 		ctx, stop := context.WithTimeout(t.Context(), d)
 		defer stop()
-		ended := make(chan struct{})
-		go func() { load.run(ctx, 50); close(ended) }()
+		var callers sync.WaitGroup
+		for range 20 {
+			callers.Go(func() { load.call(ctx, 400*time.Millisecond) })
+		}
 		during(ctx)
-		<-ended
+		callers.Wait()
 		s.rest()
 	}
 	run(3*time.Second, func(ctx context.Context) { <-ctx.Done() })
@@ -99,6 +102,18 @@ func TestSoak(t *testing.T) {
 	})
 	if n := s.keys(); n > keys+30 {
 		t.Errorf("Redis has %d keys beside those of orders, and had %d", n, keys)
+	}
+}
+
+// call takes one token after the other until ctx ends, with pauses. The number of callers is fixed:
+// after an outage, callers who all repeat their requests would otherwise be a second fault.
+func (l *steadyLoad) call(ctx context.Context, pause time.Duration) {
+	client := &http.Client{Timeout: 30 * time.Second}
+	for ctx.Err() == nil {
+		if !l.take(client) {
+			l.again.Add(1)
+		}
+		time.Sleep(pause)
 	}
 }
 

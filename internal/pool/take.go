@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sort"
 	"time"
+
+	"poold/internal/redisdb"
 )
 
 // Take hands out one token. Take returns at the latest when the wait ends.
@@ -13,8 +15,30 @@ import (
 // context's error if the caller hung up. If the caller hung up after Redis handed out its token, the
 // token goes back into the stock. A token with an Idempotency-Key is kept for the caller's next try
 // instead. After redisdb.ErrDown, tokens that Redis handed out go back into the stock when Redis
-// responds again.
+// responds again. While a cluster replaces a master or moves keys, a caller with a wait waits.
 func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
+	for began, left := time.Now(), r.Wait; ; left = r.Wait - time.Since(began) {
+		attempt := r
+		attempt.Wait = left
+		token, err := s.take(ctx, attempt)
+		if err == nil || left <= passingEvery || !redisdb.Passing(err) {
+			return token, err
+		}
+		select {
+		case <-time.After(passingEvery):
+		case <-ctx.Done():
+			return Token{}, ctx.Err()
+		case <-r.Over:
+			return Token{}, err
+		}
+	}
+}
+
+// passingEvery is the pause between two tries of a take while a cluster replaces a master or moves keys.
+const passingEvery = 50 * time.Millisecond
+
+// take tries once to hand out a token.
+func (s *Tokens) take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
 	}

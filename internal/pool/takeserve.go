@@ -116,7 +116,7 @@ func isOver(err error, script *redisdb.Script, lost bool) bool {
 }
 
 // refuse ends a call that Redis refused. The callers' tickets expire, like the tickets of a dead
-// replica.
+// replica. If a cluster is moving keys or replacing a master, callers with a ticket stay in the queue.
 func (q *takeQueue) refuse(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,9 +125,13 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 		q.refused = true
 		q.tokens.log.Warn("redis refuses to hand out tokens", "identity", q.id, "err", err)
 	}
+	err = redisdb.Down(err)
 	for _, w := range slices.Concat(c.immediate, c.waiters) {
 		w.asked = false
-		q.finishLocked(w, answer{err: redisdb.Down(err)})
+		if w.parked && !w.done && redisdb.Passing(err) {
+			continue
+		}
+		q.finishLocked(w, answer{err: err})
 		q.unparkLocked(w)
 	}
 }

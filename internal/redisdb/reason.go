@@ -19,6 +19,8 @@ const (
 	reasonMemory = "redis is out of memory"
 	reasonDenied = "redis denies its user a command, a key or a channel that poold needs"
 	reasonClosed = "redis closes the connection without an answer"
+	reasonVotes  = "the redis cluster is down: it has no quorum, or a part of its slots has no node"
+	reasonMoves  = "the redis cluster is moving these keys to another node"
 )
 
 // reasons translates errors of Redis into plain words. If a command in a script fails, Redis 6.2
@@ -30,7 +32,8 @@ var reasons = []struct{ words, reason string }{
 	{"NOREPLICAS", "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)"},
 	{"MISCONF", "redis takes no writes: it cannot save to its disk"},
 	{"MASTERDOWN", "redis is a replica whose master is away"},
-	{"CLUSTERDOWN", "the redis cluster is down: it has no quorum, or a part of its slots has no node"},
+	{"CLUSTERDOWN", reasonVotes},
+	{"TRYAGAIN", reasonMoves},
 	{"LOADING", "redis is loading its data"},
 	{"NOPERM", reasonDenied},
 	{"ACL failure", reasonDenied},
@@ -39,6 +42,9 @@ var reasons = []struct{ words, reason string }{
 	{"WRONGPASS", "redis refuses the user or its password"},
 	{"NOAUTH", "redis requires a password"},
 	{"max number of clients", "redis has as many clients as its maxclients allows"},
+	// go-redis follows a limited number of redirections in a call.
+	{"ASK ", reasonMoves},
+	{"MOVED ", reasonMoves},
 }
 
 // ErrDown means that Redis does not reply, or refuses the call. Either the call did nothing, or its
@@ -87,6 +93,10 @@ func is(err error, reason string) bool {
 	var known *downError
 	return errors.As(err, &known) && known.reason == reason
 }
+
+// Passing reports whether err is an ErrDown of a cluster that is replacing a master or moving keys. Such a
+// call did nothing, and may succeed within seconds.
+func Passing(err error) bool { return is(err, reasonVotes) || is(err, reasonMoves) }
 
 func meaning(err error) string {
 	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {

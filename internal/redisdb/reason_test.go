@@ -25,6 +25,8 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	t.Parallel()
 	const password = "canary-password"
 	locked := redistest.Server(t, "--requirepass", "other")
+	_, replica, _ := net.SplitHostPort(redistest.Server(t, "--replicaof", "127.0.0.1 1"))
+	liar := redistest.SentinelOf(t, "sentinel monitor main 127.0.0.1 "+replica+" 1\n") // names a replica as the master
 	fails := func(err error) func(context.Context, string, string) (net.Conn, error) {
 		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
 	}
@@ -40,6 +42,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		"wrong password":  {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
 		"no password":     {"redis://" + locked, "", nil, "redis requires a password", locked},
 		"no sentinel":     {"redis://" + locked, "main", nil, "the address in redis.url is not a sentinel", "sentinels " + locked},
+		"wrong master":    {"redis://" + liar, "main", nil, "redis is read-only: this is a replica", "sentinels " + liar},
 		"nobody there":    {"redis://:" + password + "@127.0.0.1:1", "", nil, "redis refuses the connection: nothing listens there", "127.0.0.1:1"},
 		"no socket":       {"unix://:" + password + "@/no/such.sock", "", nil, "redis' socket does not exist", "/no/such.sock"},
 		"locked socket":   {at, "", of(syscall.EACCES), "the user of poold may not open redis' socket", ""},
@@ -100,7 +103,21 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}
+	for _, answer := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "ASK 1059 127.0.0.1:1", "CLUSTERDOWN Hash slot not served"} {
+		if err := Down(redisAnswer(answer)); !Passing(err) || Reason(err) == "redis answers with an error" {
+			t.Errorf("%s: %s", answer, Reason(err))
+		}
+	}
+	if err := Down(redisAnswer("READONLY You can't write against a read only replica.")); Passing(err) || Passing(nil) {
+		t.Errorf("passes: %v", err)
+	}
 	if got := firstThree([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more" {
 		t.Error(got)
 	}
 }
+
+// redisAnswer is an error that Redis replied.
+type redisAnswer string
+
+func (a redisAnswer) Error() string { return string(a) }
+func (redisAnswer) RedisError()     {}

@@ -101,7 +101,7 @@ func TestSoak(t *testing.T) {
 		return after.Goroutines <= before.Goroutines+30 && after.Files <= before.Files+30 && after.Heap <= before.Heap+8<<20
 	})
 	if n := s.keys(); n > keys+30 {
-		t.Errorf("Redis has %d keys beside those of orders, and had %d", n, keys)
+		t.Errorf("Redis has %d keys beside those of perOrder, and had %d", n, keys)
 	}
 }
 
@@ -267,11 +267,11 @@ func (s *soak) metrics() map[string]float64 {
 	return all
 }
 
-// perOrder matches the keys that exist for each order or token: the history, and the tokens that may
-// still be reported.
-var perOrder = regexp.MustCompile(`^captcha:(alias|solve|task|records|sold|back|last):`)
+// perOrder matches the keys that exist for each order, token or event: the history, the events, and
+// the tokens that may still be reported.
+var perOrder = regexp.MustCompile(`^captcha:(alias|solve|task|records|sold|back|last|event):`)
 
-// keys counts the keys of Redis that do not exist for each order. It fails the test if a key does not
+// keys counts the keys of Redis that perOrder does not match. It fails the test if a key does not
 // expire.
 func (s *soak) keys() (n int) {
 	for _, name := range keysOf(s, s.redis, "captcha:*") {

@@ -16,7 +16,7 @@ for i = 0, #KEYS - 1, ITSKEYS.size do
   expect('ZCARD', KEYS[i + ITSKEYS.lines])
   expect('HLEN', KEYS[i + ITSKEYS.day])
 end
-local behind, most, total, at = '(' .. ms(now_ms() - keep), -tonumber(ARGV.limit) - 1, 0, ARGV.size
+local behind, total, at = '(' .. ms(now_ms() - keep), 0, ARGV.size
 for i = 0, #KEYS - 1, ITSKEYS.size do
   local list, day = KEYS[i + ITSKEYS.lines], KEYS[i + ITSKEYS.day]
   local first = at + GROUP.size + 1
@@ -33,7 +33,10 @@ for i = 0, #KEYS - 1, ITSKEYS.size do
       redis.call('HINCRBY', day, ARGV[n], ms(new * tonumber(ARGV[n + 1])))
     end
     redis.call('PEXPIRE', day, keep)
-    redis.call('ZREMRANGEBYRANK', list, 0, most)
+    local over = redis.call('ZCARD', list) - tonumber(ARGV.limit)
+    if over > 0 then
+      redis.call('ZREM', list, unpack(redis.call('ZRANGE', list, 0, over - 1)))
+    end
     redis.call('PEXPIRE', list, keep)
   end
 end

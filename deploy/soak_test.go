@@ -1,9 +1,8 @@
-//go:build !race
+//go:build soak
 
 package deploy_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,7 +64,7 @@ type soak struct {
 // and poold and Redis have not grown.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	duration, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "25s"))
+	duration, err := time.ParseDuration(os.Getenv("SOAK"))
 	if err != nil {
 		t.Fatal(err)
 	}

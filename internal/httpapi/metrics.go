@@ -34,8 +34,7 @@ type Metrics struct {
 	keyRequests   *prometheus.CounterVec   // key, outcome
 
 	mu        sync.Mutex
-	targets   map[string]bool     // names that have series
-	asked     map[string]bool     // names of the targets that handed out a token at this replica
+	targets   map[string]bool     // names that have series, and whether the target handed out a token at this replica
 	essential bool                // see targets.PerTargetEssential
 	providers map[string]*traffic // names that have series
 	keys      map[string]bool     // names that have series
@@ -67,7 +66,6 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
 		targets:   make(map[string]bool),
-		asked:     make(map[string]bool),
 		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
 	}
@@ -142,10 +140,15 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.targets[target], m.asked[target] = true, true
+	m.addLocked(target, true)
 	// Born, Dies and TTL use the clock of Redis.
 	m.age.WithLabelValues(target).Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
 	m.wait.WithLabelValues(target).Observe(waited.Seconds())
+}
+
+// addLocked notes that a target has series. The argument asked says whether it hands out a token.
+func (m *Metrics) addLocked(target string, asked bool) {
+	m.targets[target] = asked || m.targets[target]
 }
 
 // Reported counts a caller's report on a token. The argument age is the age of the token at the
@@ -157,7 +160,7 @@ func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.targets[target] = true
+	m.addLocked(target, false)
 	m.reportAge.WithLabelValues(target, outcome).Observe(max(0, age.Seconds()))
 }
 
@@ -181,8 +184,8 @@ func (m *Metrics) SetPerTarget(which targets.PerTarget) {
 	if !m.essential {
 		return
 	}
-	for name := range m.targets {
-		if !m.asked[name] {
+	for name, asked := range m.targets {
+		if !asked {
 			m.solveDuration.DeletePartialMatch(prometheus.Labels{"target": name})
 		}
 	}
@@ -229,13 +232,13 @@ func dropSeries[V any](names map[string]V, wanted map[string]bool, label string,
 func (m *Metrics) Ended(e purchase.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.targets[e.Target] = true
+	m.addLocked(e.Target, false)
 	t := m.providerLocked(e.Provider)
 	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
 	if e.Outcome == purchase.Solved {
 		t.tokens++
 	}
-	if e.Outcome == purchase.Solved && (!m.essential || m.asked[e.Target]) {
+	if e.Outcome == purchase.Solved && (!m.essential || m.targets[e.Target]) {
 		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
 	}
 }

@@ -36,14 +36,14 @@ func TestProviderAccount(t *testing.T) {
 	setFaults(t, first, notReady)
 	var taken []string
 	for range 3 {
-		taken = append(taken, w.takeText("login"))
+		taken = append(taken, w.take("login").Token)
 	}
 	w.wait("login", 1, 3)
 
 	w.Write(config("next="+second, "main="+first))
 	testkit.Within(t, 20*time.Second, "the second account", func() bool { return w.Process.Output.Count("the configuration was applied") == 1 })
 	for range 4 { // one ready token, and tokens of the new account
-		taken = append(taken, w.takeText("login"))
+		taken = append(taken, w.take("login").Token)
 	}
 	w.wait("login", 1, 3)
 	ended := blocks(t, "operating.md", "## Rotating keys")[0]
@@ -58,7 +58,7 @@ func TestProviderAccount(t *testing.T) {
 	w.Write(config("next=" + second))
 	testkit.Within(t, 20*time.Second, "the old account to be removed", func() bool { return w.Process.Output.Count("the configuration was applied") == 2 })
 	for range 5 {
-		taken = append(taken, w.takeText("login"))
+		taken = append(taken, w.take("login").Token)
 	}
 	w.wait("login", 4, 0)
 

@@ -21,16 +21,6 @@ import (
 // notReady holds the orders in flight: each poll says that the task is not solved yet.
 var notReady = simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"}
 
-// takeText takes a token and returns its text.
-func (w *watched) takeText(target string) string {
-	w.Helper()
-	var token struct{ Token string }
-	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "POST", "/pool/"+target+"/token?wait=20s", "")), &token); err != nil {
-		w.Fatal(err)
-	}
-	return token.Token
-}
-
 // state is what GET /pool/TARGET says.
 type state struct {
 	State, Reason  string
@@ -100,14 +90,14 @@ func TestRestore(t *testing.T) {
 
 	// Two tokens are taken, and the orders that replace them are in flight during the backup.
 	setFaults(t, url, notReady)
-	taken := []string{w.takeText("login"), w.takeText("login")}
+	taken := []string{w.take("login").Token, w.take("login").Token}
 	w.wait("login", 2, 2)
 	bash(t, folder, blocks(t, "redis.md", "## Backing up")[0], nil, "10.0.0.11:6379", server)
 	saved := w.state("login")
 
 	setFaults(t, url)
 	for range 6 { // the two ready tokens, the two in flight, and later ones
-		taken = append(taken, w.takeText("login"))
+		taken = append(taken, w.take("login").Token)
 	}
 	w.Signal(syscall.SIGKILL)
 	if err := <-w.Ended; err == nil {
@@ -140,7 +130,7 @@ func TestRestore(t *testing.T) {
 	w = watch(t, daemontest.Options{Config: config(server)})
 	w.wait("login", 4, 0)
 	for range 8 {
-		taken = append(taken, w.takeText("login"))
+		taken = append(taken, w.take("login").Token)
 	}
 	slices.Sort(taken)
 	if n := len(taken); len(slices.Compact(taken)) != n {

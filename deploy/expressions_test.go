@@ -144,7 +144,7 @@ func busyDaemon(t *testing.T) *watched {
 	other := fmt.Sprintf("}, {name: second, url: %q, key: b-key, price_per_1000: 2, first_poll: 200ms}]\n", second)
 	w := watch(t, daemontest.Options{Config: strings.Replace(config, "}]\ndefaults", other+"defaults", 1)})
 	for _, outcome := range []string{"accepted", "rejected"} {
-		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login")+"/report", fmt.Sprintf(`{"outcome": %q}`, outcome))
+		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login").ID+"/report", fmt.Sprintf(`{"outcome": %q}`, outcome))
 	}
 	w.take("poor")
 	w.call(http.StatusServiceUnavailable, "POST", "/pool/poor/token?wait=0s", "")

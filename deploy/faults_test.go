@@ -124,14 +124,13 @@ func (w *watched) call(want int, method, path, body string) string {
 	return answer
 }
 
-// take takes a token and returns its id.
-func (w *watched) take(target string) string {
+// take takes a token and returns its id and its text.
+func (w *watched) take(target string) (token struct{ ID, Token string }) {
 	w.Helper()
-	var token struct{ ID string }
 	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "POST", "/pool/"+target+"/token?wait=20s", "")), &token); err != nil {
 		w.Fatal(err)
 	}
-	return token.ID
+	return token
 }
 
 // overwrite replaces the values of the matching keys of Redis by texts.
@@ -187,7 +186,7 @@ func storeFaults(t *testing.T) *watched {
 
 	w.calm("poold_config_last_reload_successful 1")
 	for range 6 {
-		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login")+"/report", `{"outcome": "rejected"}`)
+		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login").ID+"/report", `{"outcome": "rejected"}`)
 	}
 	w.fault("a site rejects tokens", []string{"PooldTokensRejected"}, `poold_reports_total{outcome="rejected",target="login"} 6`, tokensOf+"2")
 

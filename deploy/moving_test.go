@@ -68,7 +68,7 @@ func TestMoving(t *testing.T) {
 	w.wait("third", 2, 0)
 	w.call(http.StatusNoContent, "POST", "/pool/third/pause", `{"reason": "the page changes"}`)
 	setFaults(t, url, notReady)
-	taken := []string{w.takeText("login"), w.takeText("other"), w.takeText("third")}
+	taken := []string{w.take("login").Token, w.take("other").Token, w.take("third").Token}
 	w.kept("single")
 
 	section, sentinel := toSentinels(t, first, second)
@@ -91,7 +91,7 @@ func TestMoving(t *testing.T) {
 	setFaults(t, url)
 	w.wait("login", 4, 0)
 	for _, target := range []string{"login", "login", "login", "login", "other", "other", "other", "third"} {
-		taken = append(taken, w.takeText(target))
+		taken = append(taken, w.take(target).Token)
 	}
 	slices.Sort(taken)
 	if n := len(taken); len(slices.Compact(taken)) != n {

@@ -1,14 +1,12 @@
-//go:build soak
+//go:build hostile
 
 package deploy_test
 
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -75,35 +73,6 @@ func TestHostileClients(t *testing.T) {
 		// The connections to the provider and to Redis that the pictures needed stay open for some seconds.
 		return after.Connections <= before.Connections && after.Goroutines <= before.Goroutines+100 && after.Files <= before.Files+60 && after.Heap <= before.Heap+8<<20
 	})
-}
-
-// usage is what a poold occupies.
-type usage struct{ Connections, Goroutines, Files, Heap int }
-
-// usageOf collects the garbage of a poold and reads its usage.
-func usageOf(t testing.TB, p *daemontest.Process) usage {
-	t.Helper()
-	find := func(path, form string) int {
-		_, text := p.Call(http.MethodGet, path, "")
-		found := regexp.MustCompile(form).FindStringSubmatch(text)
-		if found == nil {
-			t.Fatalf("%s has no %s: %.200s", path, form, text)
-		}
-		n, err := strconv.Atoi(found[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return usage{
-		Connections: find("/metrics", `(?m)^poold_connections (\d+)`),
-		Goroutines:  find("/debug/pprof/goroutine?debug=1", `^goroutine profile: total (\d+)`),
-		Heap:        find("/debug/pprof/heap?debug=1&gc=1", `# HeapAlloc = (\d+)`), Files: len(files),
-	}
 }
 
 // takeUntil takes 40 tokens a second, each over a new connection, and returns how long each take

@@ -1,8 +1,9 @@
-//go:build soak
+//go:build !race
 
 package deploy_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,12 +60,12 @@ type soak struct {
 	folder  string // of the master's append-only file
 }
 
-// TestSoak runs replicas under load for the duration in the environment variable SOAK, while their
-// environment fails in turn. Afterwards the figures of poold equal the books of the solving services,
-// and poold and Redis have not grown.
+// TestSoak runs replicas under load for 30 s, or the duration in the environment variable SOAK, while
+// their environment fails in turn. Afterwards the figures of poold equal the books of the solving
+// services, and poold and Redis have not grown.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	duration, err := time.ParseDuration(os.Getenv("SOAK"))
+	duration, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "30s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,4 +335,33 @@ func (s *soak) balance() {
 		b = s.books()
 		return b.Recorded == b.Sold && b.Bought == b.Sold
 	})
+}
+
+// usage is what a poold occupies.
+type usage struct{ Connections, Goroutines, Files, Heap int }
+
+// usageOf collects the garbage of a poold and reads its usage.
+func usageOf(t testing.TB, p *daemontest.Process) usage {
+	t.Helper()
+	find := func(path, form string) int {
+		_, text := p.Call(http.MethodGet, path, "")
+		found := regexp.MustCompile(form).FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no %s: %.200s", path, form, text)
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usage{
+		Connections: find("/metrics", `(?m)^poold_connections (\d+)`),
+		Goroutines:  find("/debug/pprof/goroutine?debug=1", `^goroutine profile: total (\d+)`),
+		Heap:        find("/debug/pprof/heap?debug=1&gc=1", `# HeapAlloc = (\d+)`), Files: len(files),
+	}
 }

@@ -4,8 +4,6 @@ package pool
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,63 +11,66 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
+// step is a step of poold in Redis.
+type step struct {
+	name string
+	do   func(id captcha.ID, i int)
+	cost redistest.Cost // without the CPU times
+}
+
+// costly is the identity of the steps.
+var costly = identity("costs")
+
+// steps returns the steps whose cost TestCosts guards. The first steps create the stock of the last
+// ones: each step has to be done for the same numbers i from 0 on.
+func steps(t testing.TB, address string) []step {
+	s := open(t, Options{Addresses: "redis://" + address, Prefix: "cost", Probe: time.Hour})
+	time.Sleep(time.Second) // the store reads the settings of Redis once, at its start
+	order := func(i int) string { return fmt.Sprintf("order%021d", i) }
+	all := []step{
+		{"placing an order", func(id captcha.ID, i int) { place(t, s, id, order(i)) }, redistest.Cost{Commands: 27, Read: 949, Wrote: 15}},
+		{"a landing", func(id captcha.ID, i int) { land(t, s, id, order(i), 0, time.Hour) }, redistest.Cost{Commands: 37, Read: 1136, Wrote: 7}},
+		{"a look", func(id captcha.ID, _ int) { look(t, s, id) }, redistest.Cost{Commands: 47, Read: 1063, Wrote: 727}},
+		{"a take", func(id captcha.ID, _ int) {
+			if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}, redistest.Cost{Commands: 17, Read: 572, Wrote: 146}},
+	}
+	// The first call of each kind loads its script. One token remains in the stock.
+	for i := range 2 {
+		all[0].do(costly, i)
+		all[1].do(costly, i)
+	}
+	all[2].do(costly, 0)
+	all[3].do(costly, 0)
+	return all
+}
+
 // TestCosts guards the cost of each step in Redis, so that no change raises it unnoticed: the number
 // of commands, including those in scripts, and the bytes that Redis reads and writes. A change that
 // lowers a figure changes it here, too.
 func TestCosts(t *testing.T) {
 	address := redistest.Server(t)
-	s := open(t, Options{Addresses: "redis://" + address, Prefix: "cost", Probe: time.Hour})
-	const n = 50
-	info := func(section, field string) (sum int) {
-		for line := range strings.Lines(redistest.Do(t, address, "INFO", section)) {
-			name, value, is := strings.Cut(strings.TrimSpace(line), field)
-			if !is || strings.HasPrefix(name, "cmdstat_info") || strings.HasPrefix(name, "cmdstat_hello") || strings.HasPrefix(name, "cmdstat_client") {
-				continue // of this function
+	for _, one := range steps(t, address) {
+		got := redistest.CostOf(t, address, 50, func(i int) { one.do(costly, i+2) })
+		got.Redis, got.Process = 0, 0
+		near := func(a, b int) bool { return max(a-b, b-a) <= 2+b/100 } // numbers differ in their digits
+		if got.Commands != one.cost.Commands || !near(got.Read, one.cost.Read) || !near(got.Wrote, one.cost.Wrote) {
+			t.Errorf("%s costs %+v; it was %+v", one.name, got, one.cost)
+		}
+	}
+}
+
+// BenchmarkCosts reports the cost of the same steps, with CPU times.
+func BenchmarkCosts(b *testing.B) {
+	address := redistest.Server(b)
+	const n = 200
+	for _, one := range steps(b, address) {
+		b.Run(one.name, func(b *testing.B) {
+			for b.Loop() {
+				redistest.CostOf(b, address, n, func(i int) { one.do(costly, i+2) }).Report(b, 1)
 			}
-			value, _, _ = strings.Cut(value, ",")
-			number, err := strconv.Atoi(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum += number
-		}
-		return sum
-	}
-	time.Sleep(time.Second) // the store reads the settings of Redis once, at its start
-	take := func(id captcha.ID, _ int) {
-		if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	order := func(i int) string { return fmt.Sprintf("order%021d", i) }
-	id := identity("costs")
-	// The first call of each kind loads the script.
-	for i := range 2 {
-		place(t, s, id, order(n+i))
-		land(t, s, id, order(n+i), 0, time.Hour)
-	}
-	take(id, 0)
-	look(t, s, id)
-	for _, c := range []struct {
-		name        string
-		do          func(id captcha.ID, i int)
-		commands    int // for each call, rounded down
-		read, wrote int // bytes for each call
-	}{
-		{"placing an order", func(id captcha.ID, i int) { place(t, s, id, order(i)) }, 27, 950, 133},
-		{"a landing", func(id captcha.ID, i int) { land(t, s, id, order(i), 0, time.Hour) }, 37, 1137, 126},
-		{"a look", func(id captcha.ID, _ int) { look(t, s, id) }, 47, 1064, 847},
-		{"a take", take, 17, 574, 266},
-	} {
-		commands, read, wrote := info("commandstats", ":calls="), info("stats", "total_net_input_bytes:"), info("stats", "total_net_output_bytes:")
-		for i := range n {
-			c.do(id, i)
-		}
-		commands = (info("commandstats", ":calls=") - commands) / n
-		read, wrote = (info("stats", "total_net_input_bytes:")-read)/n, (info("stats", "total_net_output_bytes:")-wrote)/n
-		near := func(a, b int) bool { return 50*max(a-b, b-a) <= b } // the bytes of the requests of info are included
-		if commands != c.commands || !near(read, c.read) || !near(wrote, c.wrote) {
-			t.Errorf("%s costs %d commands, %d bytes read, %d bytes written; it was %d, %d, %d", c.name, commands, read, wrote, c.commands, c.read, c.wrote)
-		}
+		})
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// openMeasured opens a store. The returned function reports how many bytes the store's Redis uses.
-func openMeasured(b *testing.B) (store *redisstore.Store, used func() int64) {
-	address := redistest.Server(b)
+// openMeasured opens a store, and returns the address of its Redis. The returned function reports how
+// many bytes this Redis uses.
+func openMeasured(b *testing.B) (store *redisstore.Store, address string, used func() int64) {
+	address = redistest.Server(b)
 	client := redis.NewClient(&redis.Options{Addr: address})
 	b.Cleanup(func() { _ = client.Close() })
-	return redisstore.New(openDB(b, redistest.Place{Addresses: "redis://" + address}, "bench"), redisstore.Options{}), func() int64 {
+	return redisstore.New(openDB(b, redistest.Place{Addresses: "redis://" + address}, "bench"), redisstore.Options{}), address, func() int64 {
 		info := client.Info(b.Context(), "memory").Val()
 		_, rest, _ := strings.Cut(info, "used_memory:")
 		n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
@@ -34,9 +35,9 @@ func openMeasured(b *testing.B) (store *redisstore.Store, used func() int64) {
 }
 
 // BenchmarkWrite reports how many records are written per second in batches of 100. It also reports
-// the size of a record in Redis when the lists of its site and status are full.
+// the cost of a record, and its size in Redis when the lists of its site and status are full.
 func BenchmarkWrite(b *testing.B) {
-	store, used := openMeasured(b)
+	store, address, used := openMeasured(b)
 	written := 0
 	write := func(n int) {
 		for n > 0 {
@@ -61,7 +62,7 @@ func BenchmarkWrite(b *testing.B) {
 	write(2000)
 	before := used()
 	b.ResetTimer()
-	write(b.N)
+	redistest.CostOf(b, address, 1, func(int) { write(b.N) }).Report(b, b.N)
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 	b.ReportMetric(float64(used()-before)/float64(b.N), "B/record")
@@ -69,12 +70,12 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // BenchmarkWriteEntries reports how many audit entries are written per second in batches of 100. It
-// also reports the size of an entry in Redis. A key keeps 10,000 entries, so the benchmark uses one
+// also reports the cost of an entry, and its size in Redis. A key keeps 10,000 entries, so the benchmark uses one
 // key for every 5,000 entries.
 func BenchmarkWriteEntries(b *testing.B) {
-	store, used := openMeasured(b)
+	store, address, used := openMeasured(b)
 	before, written := used(), 0
-	for b.Loop() {
+	write := func(int) {
 		batch := make([]history.Entry, history.MostBatch)
 		for i := range batch {
 			batch[i] = history.Entry{
@@ -87,6 +88,9 @@ func BenchmarkWriteEntries(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ResetTimer()
+	redistest.CostOf(b, address, b.N, write).Report(b, history.MostBatch)
+	b.StopTimer()
 	b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "entries/s")
 	b.ReportMetric(float64(used()-before)/float64(written), "B/entry")
 }

@@ -6,16 +6,14 @@ import (
 	"time"
 )
 
-// A Seldom that has at least mostSeldom names drops the expired names.
-const mostSeldom = 500
-
 // Seldom limits how often this process writes a fact to Redis. Each fact has a name. Only the field
 // Every needs a value.
 type Seldom struct {
 	Every time.Duration // minimum interval between two writes of one fact
 
-	mu   sync.Mutex
-	last map[string]time.Time // time of the last successful write, by name
+	mu      sync.Mutex
+	last    map[string]time.Time // time of the last successful write, by name
+	dropped time.Time            // time of the last drop of the expired names, which visits all names
 }
 
 // Do calls the function write if at least the time Every has passed since the last successful write
@@ -33,8 +31,9 @@ func (s *Seldom) Do(name string, write func(at time.Time) error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.last) >= mostSeldom {
+	if at.Sub(s.dropped) >= s.Every {
 		maps.DeleteFunc(s.last, func(_ string, last time.Time) bool { return at.Sub(last) >= s.Every })
+		s.dropped = at
 	}
 	if s.last == nil {
 		s.last = map[string]time.Time{}

@@ -17,8 +17,8 @@
 //
 // # Two clients
 //
-// The client Hot is only for taking and returning tokens. The client Slow is for everything else,
-// so that refilling cannot delay hand-outs. A client connects at its first call.
+// The client Hot is only for taking and returning tokens, and for the probe. The client Slow is for
+// everything else, so that refilling cannot delay hand-outs. A client connects at its first call.
 //
 // # Keys
 //

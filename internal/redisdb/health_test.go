@@ -2,6 +2,7 @@ package redisdb
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -44,6 +47,31 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 			if down, back := log.Count("redis is down"), log.Count("redis serves again"); down != outage || back != outage {
 				t.Errorf("after outage %d: %d lines of outages, %d of their ends", outage, down, back)
 			}
+		}
+	})
+}
+
+// If refilling uses all connections of the slow client, Redis still counts as up, because takes have
+// connections of their own.
+func TestBusySlowClientIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		var log testkit.Log
+		db := running(t, Options{Addresses: redistest.BubbleAddress, Log: log.Logger(), Dial: bubble.Dial})
+		slow := db.Slow.(*redis.Client)
+		for range slow.Options().PoolSize {
+			conn := slow.Conn()
+			if err := conn.Ping(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+		}
+		if err := db.Slow.Ping(t.Context()).Err(); !errors.Is(err, ErrDown) {
+			t.Fatalf("a connection of the slow client is free: %v", err)
+		}
+		time.Sleep(3 * (probeEvery + CallTimeout))
+		if n := log.Count("redis is down"); n > 0 || !db.Up() {
+			t.Errorf("%d outages\n%s", n, log.String())
 		}
 	})
 }

@@ -67,25 +67,55 @@ func (m meter) memory(kinds ...string) (bytes float64) {
 	return bytes
 }
 
-// commands returns how many commands and how many scripts Redis has executed. The commands include
-// those of the scripts.
-func (m meter) commands() (all, scripts float64) {
+// work is what Redis and a poold have done so far: the numbers of commands, including those in scripts,
+// and of scripts, and their CPU times in µs.
+type work struct{ commands, scripts, redis, poold float64 }
+
+// done returns the work of Redis and of the poold with this process ID.
+func (m meter) done(pid int) (w work) {
 	m.Helper()
-	text, err := m.Info(m.Context(), "commandstats").Result()
+	number := func(text string) float64 {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			m.Fatal(err)
+		}
+		return n
+	}
+	text, err := m.Info(m.Context(), "commandstats", "cpu").Result()
 	if err != nil {
 		m.Fatal(err)
 	}
 	for _, line := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
-		calls, err := strconv.ParseFloat(line[2], 64)
-		if err != nil {
-			m.Fatal(err)
-		}
-		all += calls
+		calls := number(line[2])
+		w.commands += calls
 		if strings.HasPrefix(line[1], "eval") {
-			scripts += calls
+			w.scripts += calls
 		}
 	}
-	return all, scripts
+	for _, line := range regexp.MustCompile(`used_cpu_(?:sys|user):([\d.]+)`).FindAllStringSubmatch(text, -1) {
+		w.redis += 1e6 * number(line[1])
+	}
+	const tick = 1e4 // µs
+	for _, ticks := range strings.Fields(read(m, fmt.Sprintf("/proc/%d/stat", pid)))[13:15] {
+		w.poold += tick * number(ticks)
+	}
+	return w
+}
+
+// minus returns the work of w without n times that of other, divided by calls.
+func (w work) minus(other work, n, calls float64) work {
+	return work{
+		(w.commands - n*other.commands) / calls, (w.scripts - n*other.scripts) / calls,
+		(w.redis - n*other.redis) / calls, (w.poold - n*other.poold) / calls,
+	}
+}
+
+// rows returns the figures of a step.
+func (w work) rows(step string) []row {
+	return []row{
+		{step + ": commands", w.commands}, {step + ": scripts", w.scripts},
+		{step + ": CPU time of Redis, µs", w.redis}, {step + ": CPU time of poold, µs", w.poold},
+	}
 }
 
 // sizingConfig has a busy target with a budget and a price, and the default history and audit.
@@ -166,7 +196,7 @@ func BenchmarkSizing(b *testing.B) {
 	}
 }
 
-// commandRows measures the commands of takes, and of orders.
+// commandRows measures the work for takes, and for orders.
 func commandRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
@@ -174,44 +204,33 @@ func commandRows(t testing.TB) (rows []row) {
 	w := watch(t, daemontest.Options{Config: sizingConfig(address, daemontest.Provider(t, simulated.Options{Median: 200 * time.Millisecond}), n)})
 	w.wait("login", n, 0)
 	w.call(http.StatusNoContent, "POST", "/pool/login/pause", `{}`)
-	// count returns the commands and the scripts for each of n calls. It leaves out those that poold
-	// sends without calls.
-	count := func(call func()) (all, scripts float64) {
-		rest := func() (all, scripts float64) {
-			time.Sleep(time.Second) // the calls before have ended
-			a, s := m.commands()
-			time.Sleep(5 * time.Second)
-			all, scripts = m.commands()
-			return (all - a) / 5, (scripts - s) / 5
-		}
-		restAll, restScripts := rest()
-		a, s := m.commands()
-		began := time.Now()
+	// count returns the work for each of n calls. It leaves out the work that poold does without calls.
+	count := func(call func()) work {
+		time.Sleep(time.Second) // the calls before have ended
+		before := m.done(w.PID())
+		time.Sleep(5 * time.Second)
+		began, start := time.Now(), m.done(w.PID())
 		for range n {
 			call()
 		}
 		time.Sleep(2 * time.Second) // the orders and the audit
-		all, scripts = m.commands()
-		seconds := time.Since(began).Seconds()
-		return (all - a - seconds*restAll) / n, (scripts - s - seconds*restScripts) / n
+		all, second := m.done(w.PID()).minus(start, 1, 1), start.minus(before, 1, 5)
+		return all.minus(second, time.Since(began).Seconds(), n)
 	}
 	time.Sleep(70 * time.Second) // poold renews the status until a minute after its last reader
-	takeAll, takeScripts := count(func() { w.take("login") })
+	take := count(func() { w.take("login") })
 	w.call(http.StatusNoContent, "POST", "/pool/login/resume", "")
-	bothAll, bothScripts := count(func() {
+	both := count(func() {
 		w.take("login")
 		time.Sleep(20 * time.Millisecond)
 	})
-	return []row{
-		{"a take: commands", takeAll}, {"a take: scripts", takeScripts},
-		{"an order: commands", bothAll - takeAll}, {"an order: scripts", bothScripts - takeScripts},
-	}
+	return append(take.rows("a take"), both.minus(take, 1, 1).rows("an order")...)
 }
 
 // idleRows measures what targets without callers cost.
 func idleRows(t testing.TB) []row {
 	const n = 2000
-	resident := func(targets int) (m meter, bytes float64) {
+	resident := func(targets int) (m meter, pid int, bytes float64) {
 		address := redistest.Server(t)
 		text := fmt.Sprintf(faultConfig, address, service(t, time.Second), "concurrency: 10")
 		for i := range targets {
@@ -227,16 +246,14 @@ func idleRows(t testing.TB) []row {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newMeter(t, address), 1024 * kilobytes
+		return newMeter(t, address), p.PID(), 1024 * kilobytes
 	}
-	_, alone := resident(1)
-	m, many := resident(n + 1)
-	a, s := m.commands()
+	_, _, alone := resident(1)
+	m, pid, many := resident(n + 1)
+	start := m.done(pid)
 	time.Sleep(time.Minute)
-	all, scripts := m.commands()
-	return []row{
-		{"an idle target: bytes in Redis", m.memory("*") / n}, {"an idle target: bytes in the process", (many - alone) / n},
-		{"an idle target: commands a minute", (all - a) / n}, {"a look at an idle target: commands", (all - a) / (scripts - s)},
-		{"a poold with one target: MB", alone / 1e6},
-	}
+	minute := m.done(pid).minus(start, 1, n)
+	return append(minute.rows("an idle target in a minute"), row{"a look at an idle target: commands", minute.commands / minute.scripts},
+		row{"an idle target: bytes in Redis", m.memory("*") / n}, row{"an idle target: bytes in the process", (many - alone) / n},
+		row{"a poold with one target: MB", alone / 1e6})
 }

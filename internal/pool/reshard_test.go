@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -31,13 +30,13 @@ func TestASlotMoves(t *testing.T) {
 	working.Go(func() {
 		for ctx.Err() == nil {
 			order := Ref{id, fmt.Sprint("moved", landed)}
-			if err := untilItPasses(func() error {
+			if err := untilItPasses(s, func() error {
 				_, err := s.Place(t.Context(), Order{Ref: order, Depth: 1000, TTL: time.Minute})
 				return err
 			}); err != nil {
 				t.Errorf("placing: %v", err)
 			}
-			if err := untilItPasses(func() error {
+			if err := untilItPasses(s, func() error {
 				_, err := s.Settle(t.Context(), Landing{Ref: order, Call: order.Order, Provider: "p", Value: order.Order, Lifetime: time.Minute})
 				return err
 			}); err != nil {
@@ -83,9 +82,9 @@ func TestASlotMoves(t *testing.T) {
 }
 
 // untilItPasses repeats a call while the cluster moves keys.
-func untilItPasses(call func() error) error {
+func untilItPasses(s *replica, call func() error) error {
 	for {
-		if err := call(); !redisdb.Passing(err) {
+		if err := call(); !s.db.Passing(err) {
 			return err
 		}
 	}

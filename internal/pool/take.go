@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sort"
 	"time"
-
-	"poold/internal/redisdb"
 )
 
 // Take hands out one token. Take returns at the latest when the wait ends.
@@ -15,13 +13,13 @@ import (
 // context's error if the caller hung up. If the caller hung up after Redis handed out its token, the
 // token goes back into the stock. A token with an Idempotency-Key is kept for the caller's next try
 // instead. After redisdb.ErrDown, tokens that Redis handed out go back into the stock when Redis
-// responds again. While a cluster replaces a master or moves keys, a caller with a wait waits.
+// responds again. While a cluster moves keys, or replaces or lacks a master, a caller with a wait waits.
 func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	for began, left := time.Now(), r.Wait; ; left = r.Wait - time.Since(began) {
 		attempt := r
 		attempt.Wait = left
 		token, err := s.take(ctx, attempt)
-		if err == nil || left <= passingEvery || !redisdb.Passing(err) {
+		if err == nil || left <= passingEvery || !s.db.Passing(err) {
 			return token, err
 		}
 		select {
@@ -34,7 +32,7 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	}
 }
 
-// passingEvery is the pause between two tries of a take while a cluster replaces a master or moves keys.
+// passingEvery is the pause between two tries of a take while DB.Passing reports true.
 const passingEvery = 50 * time.Millisecond
 
 // take tries once to hand out a token.

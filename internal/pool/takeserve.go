@@ -128,7 +128,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	err = redisdb.Down(err)
 	for _, w := range slices.Concat(c.immediate, c.waiters) {
 		w.asked = false
-		if w.parked && !w.done && redisdb.Passing(err) {
+		if w.parked && !w.done && q.tokens.db.Passing(err) {
 			continue
 		}
 		q.finishLocked(w, answer{err: err})

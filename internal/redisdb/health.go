@@ -84,6 +84,25 @@ func (db *DB) Away(ctx context.Context, tag string) error {
 	return now.err
 }
 
+// Passing reports whether a call failed with err because a cluster moves keys, has no quorum, or replaces
+// or lacks one of its masters while other masters work. Such a call may succeed if it is repeated.
+func (db *DB) Passing(err error) bool {
+	if db.Mode != ModeCluster || !errors.Is(err, ErrDown) {
+		return false
+	}
+	var known *downError
+	if partial := errors.As(err, &known) && known.partial; isReply(err) && !partial {
+		return passes(err)
+	}
+	now := db.condition.Load()
+	return now.up() || passes(now.err)
+}
+
+// passes reports whether a cluster replied with an error that ends by itself.
+func passes(err error) bool {
+	return is(err, reasonVotes) || is(err, reasonMoves) || is(err, reasonLoading)
+}
+
 // monitor watches the health and the settings of Redis.
 type monitor struct {
 	*DB
@@ -185,8 +204,8 @@ func (m *monitor) try(ctx context.Context) *condition {
 			defer mu.Unlock()
 			if err != nil {
 				now.away[master] = true
-				// An error in a node's reply is more useful than a timeout.
-				if now.err == nil || is(now.err, reasonSilent) {
+				// An error in a node's reply is more useful than a fault of the network.
+				if now.err == nil || isReply(err) && !isReply(now.err) {
 					now.err = err
 				}
 			}

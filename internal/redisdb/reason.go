@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	reasonSilent = "redis does not answer"
-	reasonMemory = "redis is out of memory"
-	reasonDenied = "redis denies its user a command, a key or a channel that poold needs"
-	reasonClosed = "redis closes the connection without an answer"
-	reasonVotes  = "the redis cluster is down: it has no quorum, or a part of its slots has no node"
-	reasonMoves  = "the redis cluster is moving these keys to another node"
+	reasonSilent  = "redis does not answer"
+	reasonMemory  = "redis is out of memory"
+	reasonDenied  = "redis denies its user a command, a key or a channel that poold needs"
+	reasonClosed  = "redis closes the connection without an answer"
+	reasonLoading = "redis is loading its data"
+	reasonVotes   = "the redis cluster is down: it has no quorum, or a part of its slots has no node"
+	reasonMoves   = "the redis cluster is moving these keys to another node"
 )
 
 // reasons translates errors of Redis into plain words. If a command in a script fails, Redis 6.2
@@ -34,7 +35,7 @@ var reasons = []struct{ words, reason string }{
 	{"MASTERDOWN", "redis is a replica whose master is away"},
 	{"CLUSTERDOWN", reasonVotes},
 	{"TRYAGAIN", reasonMoves},
-	{"LOADING", "redis is loading its data"},
+	{"LOADING", reasonLoading},
 	{"NOPERM", reasonDenied},
 	{"ACL failure", reasonDenied},
 	{"can't run this command", reasonDenied},
@@ -53,9 +54,10 @@ var ErrDown = errors.New("redis does not answer")
 
 // downError is an ErrDown with a reason in plain words.
 type downError struct {
-	reason string
-	where  string // host:port of the servers that were called; "" = unknown
-	cause  error
+	reason  string
+	where   string // host:port of the servers that were called; "" = unknown
+	partial bool   // whether other masters of the cluster work
+	cause   error
 }
 
 func (e *downError) Error() string { return e.Reason() + ": " + e.cause.Error() }
@@ -94,9 +96,11 @@ func is(err error, reason string) bool {
 	return errors.As(err, &known) && known.reason == reason
 }
 
-// Passing reports whether err is an ErrDown of a cluster that is replacing a master or moving keys. Such a
-// call did nothing, and may succeed within seconds.
-func Passing(err error) bool { return is(err, reasonVotes) || is(err, reasonMoves) }
+// isReply reports whether err is an error that Redis replied.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
 
 func meaning(err error) string {
 	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
@@ -196,8 +200,8 @@ func withTLSHint(reason string, secure bool) string {
 func partialFault(err error, away []string, total int) error {
 	slices.Sort(away)
 	return &downError{
-		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err)),
-		cause:  err,
+		reason:  fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err)),
+		partial: true, cause: err,
 	}
 }
 

@@ -103,12 +103,14 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}
-	for _, answer := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "ASK 1059 127.0.0.1:1", "CLUSTERDOWN Hash slot not served"} {
-		if err := Down(redisAnswer(answer)); !Passing(err) || Reason(err) == "redis answers with an error" {
+	cluster := &DB{Mode: ModeCluster}
+	cluster.condition.Store(&condition{})
+	for _, answer := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "ASK 1059 127.0.0.1:1", "CLUSTERDOWN Hash slot not served", "LOADING Redis is loading the dataset in memory"} {
+		if err := Down(redisAnswer(answer)); !cluster.Passing(err) || Reason(err) == "redis answers with an error" {
 			t.Errorf("%s: %s", answer, Reason(err))
 		}
 	}
-	if err := Down(redisAnswer("READONLY You can't write against a read only replica.")); Passing(err) || Passing(nil) {
+	if err := Down(redisAnswer("READONLY You can't write against a read only replica.")); cluster.Passing(err) || cluster.Passing(nil) {
 		t.Errorf("passes: %v", err)
 	}
 	if got := firstThree([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more" {

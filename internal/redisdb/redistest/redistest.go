@@ -38,6 +38,15 @@ func Process(t testing.TB, args ...string) (string, *os.Process) {
 type Node struct {
 	Addr    string
 	Process *os.Process
+
+	options []string // of redis-server
+}
+
+// Restart starts the server again after a test has killed it. The server has its old address and folder.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	_, _ = n.Process.Wait()
+	n.Process = launch(t, "redis-server", n.Addr, n.options)
 }
 
 // Cluster starts three masters that share all slots and returns their addresses.
@@ -77,8 +86,7 @@ func EmptyNode(t testing.TB, args ...string) Node {
 	t.Helper()
 	options := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
 		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}, args...)
-	addr, process := start(t, "redis-server", options...)
-	return Node{addr, process}
+	return startNode(t, "redis-server", options...)
 }
 
 // MasterName is the name of the master that Sentinel starts.
@@ -99,13 +107,12 @@ func Sentinel(t testing.TB) []string {
 // three sentinels, in this order.
 func SentinelNodes(t testing.TB) []Node {
 	t.Helper()
-	master, process := start(t, "redis-server", "--repl-diskless-sync-delay", "0")
-	host, port, err := net.SplitHostPort(master)
+	master := startNode(t, "redis-server", "--repl-diskless-sync-delay", "0")
+	host, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica, second := start(t, "redis-server", "--replicaof", host+" "+port)
-	nodes := []Node{{master, process}, {replica, second}}
+	nodes := []Node{master, startNode(t, "redis-server", "--replicaof", host+" "+port)}
 	for range 3 {
 		nodes = append(nodes, sentinelNode(t, fmt.Sprintf(
 			"sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
@@ -132,22 +139,34 @@ func sentinelNode(t testing.TB, text string) Node {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr, process := start(t, "redis-sentinel", config)
-	return Node{addr, process}
+	return startNode(t, "redis-sentinel", config)
 }
 
-// start runs one server until the test ends.
+// start is startNode for a server that the test does not restart.
 func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	t.Helper()
+	node := startNode(t, program, args...)
+	return node.Addr, node.Process
+}
+
+// startNode runs one server until the test ends.
+func startNode(t testing.TB, program string, args ...string) Node {
+	t.Helper()
 	port := strconv.Itoa(testkit.FreePort(t))
-	dir := t.TempDir()
-	options := []string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no"}
+	options := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"}
 	if program == "redis-server" {
 		options = append(options, "--save", "", "--appendonly", "no")
 		options = append(options, args...)
 	} else {
 		options = append(args, options...) // a sentinel's first argument must be its configuration file
 	}
+	addr := net.JoinHostPort("127.0.0.1", port)
+	return Node{addr, launch(t, program, addr, options), options}
+}
+
+// launch starts a program and waits until it replies at the address.
+func launch(t testing.TB, program, addr string, options []string) *os.Process {
+	t.Helper()
 	var output bytes.Buffer
 	command := exec.Command(program, options...)
 	command.Stdout, command.Stderr = &output, &output
@@ -158,12 +177,11 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	addr := net.JoinHostPort("127.0.0.1", port)
 	waitFor(t, program, func() bool {
-		answer := ask(t, addr, "ping") // the reply NOAUTH also means that the server is up
-		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH")
+		answer := ask(t, addr, "ping") // the replies NOAUTH and LOADING also mean that the server is up
+		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH") || strings.Contains(answer, "LOADING")
 	})
-	return addr, command.Process
+	return command.Process
 }
 
 // FreeAddress returns an address of this machine on which no program listens.

@@ -8,7 +8,7 @@ const (
 	cheaper = 2.0
 	// A plan that wants fewer than slowFrom tokens is recomputed at each event. One event changes a
 	// greater plan only a little, so a greater plan is recomputed every planStep scaled seconds.
-	// Without demand, a plan is recomputed every idleStep.
+	// In a long silence, a plan is recomputed every idleStep.
 	slowFrom = 12
 	planStep = 1.0
 	idleStep = 10.0
@@ -78,7 +78,11 @@ func (s *State) adaptivePlan() Plan {
 	lead := min(s.learned.solves.quantile(fractile), s.params.Usable.Seconds())
 	v.prepare(&s.workspace.soon, lead/scale)
 	p.Lead = inSeconds(lead)
-	if p.Want == 0 && (s.learned.last == 0 || s.learned.silence(s.now) > lateAfter*scale) {
+	switch {
+	case p.Want > 0:
+	case s.learned.last == 0 && p.Limit == LimitNone:
+		p.Look = Never // without a first request, the forecast does not change
+	case s.learned.last == 0 || s.learned.silence(s.now) > lateAfter*scale:
 		step := idleStep
 		if v.use.ge(1) > likely {
 			step = likelyStep

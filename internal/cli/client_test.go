@@ -94,9 +94,33 @@ func TestStreamEndsWhenItIsQuiet(t *testing.T) {
 			}
 		}()
 		documents := 0
-		err := readStream(t.Context(), &Client{base: "http://daemon"}, func(d *status.Document) error { documents++; return nil })
+		err := readStream(t.Context(), &Client{base: "http://daemon"}, "", func(d *status.Document) error { documents++; return nil })
 		if lasted := time.Since(began); !errors.Is(err, context.Canceled) || documents != 1 || lasted != 30*time.Second+mostQuiet {
 			t.Errorf("%d documents, ended after %v: %v", documents, lasted, err)
 		}
 	})
+}
+
+// Only the JSON of the status has the minutes of each target, because they are most of the document.
+func TestOnlyTheJSONHasTheMinutes(t *testing.T) {
+	for _, c := range []struct {
+		json  bool
+		query string
+	}{{false, "?minutes=0"}, {true, ""}} {
+		asked := ""
+		withTransport(t, func(r *http.Request) (*http.Response, error) {
+			asked += " " + r.URL.RequestURI()
+			return answer(http.StatusOK, body(`{"as_of":"a","targets":[]}`)), nil
+		})
+		console, daemon, view := &Console{Stdout: io.Discard, Stderr: io.Discard}, &Client{base: "http://daemon"}, &statusView{json: c.json}
+		shown := view.show(t.Context(), console, daemon)
+		enough := errors.New("enough")
+		err := follow(t.Context(), func(*status.Document) error { return enough }, nil,
+			func(ctx context.Context, take taker) error { return readStream(ctx, daemon, view.query(), take) },
+			func(ctx context.Context, take taker) error { return readOnce(ctx, daemon, view.query(), take) })
+		want := " /status.json" + c.query + " /status/stream" + c.query + " /status.json" + c.query
+		if shown != nil || !errors.Is(err, enough) || asked != want {
+			t.Errorf("JSON %v: asked%s, want%s (%v, %v)", c.json, asked, want, shown, err)
+		}
+	}
 }

@@ -205,7 +205,7 @@ func TestStreamEndsWithABadDocument(t *testing.T) {
 			event := "event: status\ndata: " + c.event + "\n\n"
 			return answer(http.StatusOK, closingReader{strings.NewReader(event + event), &closed}), nil
 		})
-		err := readStream(t.Context(), &Client{base: "http://daemon"}, func(*status.Document) error { shown++; return shows })
+		err := readStream(t.Context(), &Client{base: "http://daemon"}, "", func(*status.Document) error { shown++; return shows })
 		if !c.is(err) || shown != c.shown || !closed {
 			t.Errorf("%s: %v, shown %d times, closed %v", name, err, shown, closed)
 		}

@@ -81,8 +81,16 @@ func (v *statusView) part(d *status.Document) *status.Document {
 	return &part
 }
 
+// query returns the query of a request for the status. Only the JSON needs the minutes of each target.
+func (v *statusView) query() string {
+	if v.json {
+		return ""
+	}
+	return "?minutes=0"
+}
+
 func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error {
-	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", StatusTime)
+	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json"+v.query(), "application/json", StatusTime)
 	if err != nil {
 		return err
 	}
@@ -105,9 +113,13 @@ func (v *statusView) text(d *status.Document, s screen) string {
 	return statusText(v.part(d), v.glob != "", s)
 }
 
-// AskStatus requests the whole status document of a running daemon.
+// AskStatus requests the status document of a running daemon, without Hour.Minutes of the targets.
 func AskStatus(ctx context.Context, daemon *Client, limit time.Duration) (*status.Document, error) {
-	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", limit)
+	return askStatus(ctx, daemon, "?minutes=0", limit)
+}
+
+func askStatus(ctx context.Context, daemon *Client, query string, limit time.Duration) (*status.Document, error) {
+	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json"+query, "application/json", limit)
 	if err != nil {
 		return nil, err
 	}

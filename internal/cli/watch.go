@@ -27,8 +27,8 @@ const (
 func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error {
 	w := &watcher{Console: c, view: v}
 	err := follow(ctx, w.take, w.showOutage,
-		func(ctx context.Context, take taker) error { return readStream(ctx, daemon, take) },
-		func(ctx context.Context, take taker) error { return readOnce(ctx, daemon, take) })
+		func(ctx context.Context, take taker) error { return readStream(ctx, daemon, v.query(), take) },
+		func(ctx context.Context, take taker) error { return readOnce(ctx, daemon, v.query(), take) })
 	if ctx.Err() == nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func isFinal(err error) bool {
 	return errors.Is(err, errShown) || errors.As(err, &refused) && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden)
 }
 
-func readOnce(ctx context.Context, daemon *Client, take taker) error {
-	document, err := AskStatus(ctx, daemon, StatusTime)
+func readOnce(ctx context.Context, daemon *Client, query string, take taker) error {
+	document, err := askStatus(ctx, daemon, query, StatusTime)
 	if err != nil {
 		return err
 	}
@@ -96,12 +96,12 @@ func readOnce(ctx context.Context, daemon *Client, take taker) error {
 }
 
 // readStream reads GET /status/stream until the stream ends or sends no event for mostQuiet.
-func readStream(ctx context.Context, daemon *Client, take taker) error {
+func readStream(ctx context.Context, daemon *Client, query string, take taker) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	quiet := time.AfterFunc(mostQuiet, cancel)
 	defer quiet.Stop()
-	response, err := daemon.open(ctx, apiRequest{method: http.MethodGet, path: "/status/stream", header: http.Header{"Accept": {"text/event-stream"}}})
+	response, err := daemon.open(ctx, apiRequest{method: http.MethodGet, path: "/status/stream" + query, header: http.Header{"Accept": {"text/event-stream"}}})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/page"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -34,6 +35,10 @@ type streams struct {
 // follow sends server-sent events until the caller hangs up, the daemon stops, or the rights of the
 // caller's key change. A caller that does not read its stream is disconnected.
 func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	minutes, err := page.WantsMinutes(r)
+	if err != nil {
+		return err
+	}
 	select {
 	case <-s.stopping:
 		return pool.ErrClosed
@@ -43,7 +48,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	if s.open.Add(1) > mostStreams {
 		return kernel.NewProblem(kernel.CodeStreams, "the maximum of open streams is reached; poll /status.json instead").RetrySoon()
 	}
-	reader := s.feed.Follow(strings.Join(c.Caller.Globs, "\n"), c.Caller.Sees())
+	reader := s.feed.Follow(strings.Join(c.Caller.Globs, "\n"), c.Caller.Sees(), minutes)
 	defer reader.Close()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")

@@ -133,6 +133,59 @@ func TestStreamSendsDocumentThenChanges(t *testing.T) {
 	d.ask(t, "HEAD", "/status/stream").check(t, "HEAD", 405)
 }
 
+// TestMinutesCanBeOmitted: with minutes=0 the targets of the status lack hour.minutes, in the document,
+// in the events of the stream and for a key that is limited to some targets. Nothing else differs. Other
+// queries are refused.
+func TestMinutesCanBeOmitted(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.stock.readStock(t, d.target("staging-login")) // counts begin with the first read
+	d.fill(t, "staging-login", 3)
+	d.ask(t, "GET", "/pool/staging-login/token", bearer(keyAll)).check(t, "a take", 200)
+	for _, key := range []string{keyAll, keyStaging} {
+		whole := parseAnswer[status.Document](t, d.ask(t, "GET", "/status.json", bearer(key)))
+		text := d.ask(t, "GET", "/status.json?minutes=0", bearer(key))
+		brief := parseAnswer[status.Document](t, text)
+		i := len(whole.Targets) - 2
+		if h := whole.Targets[i].Hour; h.Requests != 1 || len(h.Minutes) == 0 || strings.Contains(text.body, `"minutes"`) {
+			t.Errorf("%+v, without minutes: %s", h, text.body)
+		}
+		for i := range whole.Targets {
+			whole.Targets[i].Hour.Minutes, whole.Targets[i].NextExpiry, brief.Targets[i].NextExpiry = nil, nil, nil
+		}
+		brief.AsOf = whole.AsOf
+		equal(t, "the rest", asJSON(t, brief), asJSON(t, whole))
+	}
+	events := func(query string) *stream {
+		answer, err := (&http.Client{Transport: d.client.Transport}).Do(d.request(t, "GET", "/status/stream"+query, nil, bearer(keyAll)))
+		noError(t, err)
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		return &stream{t: t, answer: answer, lines: bufio.NewReader(answer.Body)}
+	}
+	whole, brief := events(""), events("?minutes=0")
+	for i := range 3 {
+		for s, want := range map[*stream]bool{whole: true, brief: false} {
+			s.document(func(name string, got *status.Document) bool {
+				at := slices.IndexFunc(got.Targets, func(target status.Target) bool {
+					return target.Name == "staging-login" && target.Hour.Requests == int64(1+i)
+				})
+				if at >= 0 && (got.Targets[at].Hour.Minutes != nil) != want {
+					t.Errorf("event %s: %+v, want minutes: %v", name, got.Targets[at].Hour, want)
+				}
+				return at >= 0
+			})
+		}
+		d.ask(t, "GET", "/pool/staging-login/token", bearer(keyAll))
+	}
+	for _, path := range []string{"/status.json", "/status/stream", "/status"} {
+		for query, text := range map[string]string{
+			"minutes=": "minutes must be 0", "minutes=1": "minutes must be 0", "minutes=00": "minutes must be 0", "minutes=-0": "minutes must be 0",
+			"minutes=0&minutes=0": "more than once", "minute=0": "did you mean minutes?",
+		} {
+			checkProblem(t, path+"?"+query, d.ask(t, "GET", path+"?"+query, bearer(keyAll)), 400, kernel.CodeBadRequest, "", text)
+		}
+	}
+}
+
 // TestStreamEndsWithTheRightsOfItsKey: a stream contains the targets of its key, and ends if a
 // reload changes the rights of the key. After any other reload the stream continues.
 func TestStreamEndsWithTheRightsOfItsKey(t *testing.T) {

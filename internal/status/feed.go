@@ -51,17 +51,23 @@ type Feed struct {
 	wanted chan struct{} // wakes Run when a reader is added; capacity 1
 
 	mu    sync.Mutex
-	views map[string]*view // views with readers, by name
+	views map[viewKey]*view // views with readers
 }
 
 // NewFeed returns a Feed of the snapshots of a collector.
 func NewFeed(c *Collector) *Feed {
-	return &Feed{snapshots: c, log: c.Log, wanted: make(chan struct{}, 1), views: map[string]*view{}}
+	return &Feed{snapshots: c, log: c.Log, wanted: make(chan struct{}, 1), views: map[viewKey]*view{}}
+}
+
+// viewKey identifies a view.
+type viewKey struct {
+	name    string
+	minutes bool // the targets have Hour.Minutes
 }
 
 // view is a part of the document, for the readers that may see this part.
 type view struct {
-	name    string
+	key     viewKey
 	may     func(target string) bool // nil = all targets
 	readers int                      // guarded by the Feed's mu
 	current atomic.Pointer[edition]  // only Run replaces it
@@ -88,15 +94,17 @@ type Reader struct {
 
 // Follow adds a reader. The reader sees a target if the function `may` returns true for the name of
 // the target. If the function is nil, the reader sees all targets. Readers that see the same
-// targets must use the same name. The caller must close the reader.
-func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
+// targets must use the same name. If the argument minutes is false, the events lack Hour.Minutes of
+// the targets. The caller must close the reader.
+func (f *Feed) Follow(name string, may func(target string) bool, minutes bool) *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := f.views[name]
+	key := viewKey{name, minutes}
+	v := f.views[key]
 	if v == nil {
-		v = &view{name: name, may: may}
+		v = &view{key: key, may: may}
 		v.current.Store(&edition{next: make(chan struct{})})
-		f.views[name] = v
+		f.views[key] = v
 	}
 	v.readers++
 	select {
@@ -111,7 +119,7 @@ func (r *Reader) Close() {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()
 	if r.view.readers--; r.view.readers == 0 {
-		delete(r.feed.views, r.view.name)
+		delete(r.feed.views, r.view.key)
 	}
 }
 
@@ -173,6 +181,9 @@ func (f *Feed) activeViews() []*view {
 // than heartbeatEvery.
 func (v *view) publish(s *Snapshot) {
 	last, at := v.current.Load(), time.Now()
+	if !v.key.minutes {
+		s = s.WithoutMinutes()
+	}
 	document, whole := s.Document, s.JSON
 	if v.may != nil {
 		document = document.Part(v.may)

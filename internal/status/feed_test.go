@@ -70,7 +70,7 @@ func TestFeedSendsChanges(t *testing.T) {
 		id := file.set.Targets[1].ID
 		stock.change(id, pool.Stock{Fresh: 1, NextExpiry: time.Minute})
 		f := runFeed(t, s)
-		r := f.Follow("", nil)
+		r := f.Follow("", nil, true)
 		defer r.Close()
 		first := next(t, r)
 		if whole := string(encoded(t, f.snapshots.Snapshot(t.Context()))); first.name != EventStatus || first.text+"\n" != whole {
@@ -103,7 +103,7 @@ func TestFeedAfterAGap(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b")))
 		file, _ := s.File.(*fixedFile)
 		f := runFeed(t, s)
-		r := f.Follow("", nil)
+		r := f.Follow("", nil, true)
 		defer r.Close()
 		next(t, r)
 		change := func(fresh int) {
@@ -128,9 +128,9 @@ func TestFeedIsFiltered(t *testing.T) {
 		s, stock := sources(newSet(newTarget("public"), newTarget("secret")))
 		file, _ := s.File.(*fixedFile)
 		f := runFeed(t, s)
-		all := f.Follow("", nil)
+		all := f.Follow("", nil, true)
 		defer all.Close()
-		some := f.Follow("public", func(name string) bool { return name == "public" })
+		some := f.Follow("public", func(name string) bool { return name == "public" }, true)
 		defer some.Close()
 		next(t, all)
 		if e := next(t, some); e.names() != "[public] []" || strings.Contains(e.text, "secret") || e.Dedup != nil {
@@ -142,6 +142,33 @@ func TestFeedIsFiltered(t *testing.T) {
 		}
 		if e := next(t, some); e.name != EventChange || e.text != fmt.Sprintf(`{"as_of":%q}`, e.AsOf) {
 			t.Errorf("%s", e.text)
+		}
+	})
+}
+
+// Readers with and without minutes share the snapshots. The minutes are omitted once for each
+// snapshot, and from no other reader's events.
+func TestFeedOmitsMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(newSet(newTarget("a"), newTarget("b")))
+		f := runFeed(t, s)
+		whole, brief := f.Follow("", nil, true), f.Follow("", nil, false)
+		defer brief.Close()
+		one := f.snapshots.Snapshot(t.Context())
+		if first, e := next(t, whole), next(t, brief); !strings.Contains(first.text, `"minutes":[]`) ||
+			strings.ReplaceAll(first.text, `,"minutes":[]`, "") != e.text || one.Document.Targets[0].Hour.Minutes == nil {
+			t.Errorf("%s\nwithout minutes: %s", first.text, e.text)
+		}
+		if first, second := one.WithoutMinutes(), one.WithoutMinutes(); first != second {
+			t.Error("the minutes are omitted twice")
+		}
+		stock.change(s.File.Current().Targets[1].ID, pool.Stock{Fresh: 2})
+		if first, e := next(t, whole), next(t, brief); first.names() != "[b] []" || strings.ReplaceAll(first.text, `,"minutes":[]`, "") != e.text {
+			t.Errorf("%s\nwithout minutes: %s", first.text, e.text)
+		}
+		whole.Close()
+		if len(f.views) != 1 {
+			t.Errorf("%d views of one reader", len(f.views))
 		}
 	})
 }
@@ -176,7 +203,7 @@ func TestFeedIsShared(t *testing.T) {
 			for i := range readers {
 				reading.Go(func() {
 					name := map[bool]string{true: "odd"}[i%2 == 1]
-					r := f.Follow(name, map[string]func(string) bool{"odd": func(string) bool { return true }}[name])
+					r := f.Follow(name, map[string]func(string) bool{"odd": func(string) bool { return true }}[name], true)
 					defer r.Close()
 					for {
 						select {
@@ -213,7 +240,7 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 		file, _ := s.File.(*fixedFile)
 		whole := file.set
 		f := runFeed(t, s)
-		r := f.Follow("", nil)
+		r := f.Follow("", nil, true)
 		defer r.Close()
 		var copied Copy
 		follows := func(step string) {
@@ -281,7 +308,7 @@ func TestAFigureWithoutAJSONFormIsLogged(t *testing.T) {
 		buyer, _ := s.Purchases.(*fixedBuyer)
 		s.Purchases = oddBalance{buyer, &broken}
 		f := runFeed(t, s)
-		r := f.Follow("", nil)
+		r := f.Follow("", nil, true)
 		defer r.Close()
 		select {
 		case <-r.Changed():

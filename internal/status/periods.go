@@ -25,8 +25,8 @@ type Counts struct {
 type TargetHour struct {
 	Counts
 	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
-	// Minutes contains the minutes with a count, the oldest first; never null.
-	Minutes []TargetPeriod `json:"minutes"`
+	// Minutes contains the minutes with a count, the oldest first; nil = omitted (Snapshot.WithoutMinutes).
+	Minutes []TargetPeriod `json:"minutes,omitzero"`
 }
 
 // TargetLastDay contains the counts of the current UTC hour and of the 23 hours before it.

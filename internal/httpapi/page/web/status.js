@@ -138,7 +138,7 @@ const pollEvery = 3000;
 function open() {
   close();
   reopen = performance.now() + 5000;
-  source = new EventSource('/status/stream');
+  source = new EventSource('/status/stream?minutes=0');
   const heard = (take) => (event) => {
     lastEvent = performance.now();
     setMode('live');
@@ -159,7 +159,7 @@ async function poll() {
   if (polling) return;
   polling = true;
   try {
-    const answer = await fetch('/status.json', { signal: AbortSignal.timeout(8000) });
+    const answer = await fetch('/status.json?minutes=0', { signal: AbortSignal.timeout(8000) });
     if (source && mode === 'live') return; // the stream has sent a newer status meanwhile
     if (answer.ok) {
       const document = await answer.json();
@@ -300,11 +300,24 @@ function drawRetries() {
   }
 }
 
+let paces = []; // as_of in ms, number of targets, and their requests so far; of the last 5 minutes
+
+// pace returns the requests a minute over the last 5 minutes, or since the page opened. In the first
+// minute the result is the average of the last hour.
+function pace(all) {
+  const now = { at: asOf(), targets: all.length, requests: all.reduce((sum, t) => sum + t.requests, 0) };
+  const last = paces.at(-1);
+  if (last && (last.targets !== now.targets || last.requests > now.requests)) paces = []; // other targets have other counts
+  if (last?.at !== now.at) paces.push(now);
+  paces = paces.filter((one) => one.at >= now.at - 5 * 60000);
+  const took = (now.at - paces[0].at) / 1000;
+  return took >= 60 ? [60 * (now.requests - paces[0].requests) / took, 'over ' + seconds(took)] : [all.reduce((sum, t) => sum + t.hour.requests, 0) / 60, 'over the last hour'];
+}
+
 function drawSummary() {
   const all = [...byName.values()];
   const states = {};
-  let fresh = 0, ordered = 0, spent = 0, hits = 0, done = 0, lately = 0;
-  const recent = new Date(asOf() - 5 * 60000).toISOString();
+  let fresh = 0, ordered = 0, spent = 0, hits = 0, done = 0;
   for (const t of all) {
     states[t.state] = (states[t.state] || 0) + 1;
     fresh += t.fresh;
@@ -312,8 +325,8 @@ function drawSummary() {
     spent += spentToday(t);
     hits += t.hour.hits;
     done += outcomes(t.hour);
-    for (let i = t.hour.minutes.length - 1; i >= 0 && t.hour.minutes[i].at > recent; i--) lately += t.hour.minutes[i].requests;
   }
+  const [requests, over] = pace(all);
   const bad = all.filter(troubled).length;
   const broken = all.some((t) => rank(t) < 2); // starved or refused: callers get no token
   const others = ['starved', 'refused', 'budget', 'paused', 'idle'].filter((state) => states[state]).map((state) => states[state] + ' ' + state);
@@ -321,7 +334,7 @@ function drawSummary() {
   const tiles = [
     ['Healthy targets', count(all.length - bad) + ' of ' + count(all.length), others.join(', ') || 'all targets', broken ? 'bad' : bad > 0 ? 'warn' : 'good'],
     ['Tokens ready', count(fresh), count(ordered) + ' on order'],
-    ['Requests a minute', (lately / 5).toFixed(lately > 0 && lately < 500 ? 1 : 0), 'over 5 minutes'],
+    ['Requests a minute', requests.toFixed(requests > 0 && requests < 100 ? 1 : 0), over],
     ['Hit rate', done > 0 ? percent(hits / done) : '–', done > 0 ? count(done) + ' in the last hour' : 'no requests in the last hour'],
     ['Spent today', money(spent), 'since midnight UTC'],
   ];
@@ -488,7 +501,7 @@ function subtotal(owner, list) {
 }
 
 function newRow(t) {
-  const row = { name: t.name };
+  const row = { name: t.name, minutes: [], hours: [], loaded: -Infinity };
   row.name_ = h('span', {}, t.name);
   row.toggle = h('button', { type: 'button', className: 'open', 'aria-expanded': 'false', onclick: () => toggle(row) }, row.name_);
   row.owner = h('small', {});
@@ -515,6 +528,7 @@ function newRow(t) {
     cell('Last hour', 'hour', row.spark, row.hits),
     cell('Lead time', 'n', row.lead),
     cell('Spent today', 'n', row.spent));
+  inView.observe(row.node);
   return row;
 }
 
@@ -539,7 +553,8 @@ function drawRow(row, t) {
   put(row.depth, depth);
   const done = outcomes(t.hour);
   put(row.hits, done > 0 ? percent(t.hour.hit_rate) + ' of ' + count(done) : 'no requests');
-  drawSpark(row, t);
+  drawSpark(row);
+  refresh(row);
   put(row.lead, t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) : '–');
   const spent = spentToday(t);
   put(row.spent, spent === null || spent > 0 ? money(spent) : '–');
@@ -574,26 +589,50 @@ function countsOf(n, step, list) {
 const hourAndMinute = (at) => at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
 
 // The ranges of the chart. bars is the number of bars, and step is the width of a bar in seconds.
-// list returns the counts of a target t with its loaded detail d, and text returns the label of a
-// bar.
+// list returns the counts of a target t with its row, and text returns the label of a bar.
 const ranges = {
-  hour: { name: '1 hour', bars: 60, step: 60, list: (t) => t.hour.minutes, text: hourAndMinute },
-  day: { name: '24 hours', bars: 24, step: 3600, list: (t, d) => d.hours, text: hourAndMinute },
-  days: { name: '7 days', bars: 7, step: 86400, list: (t) => t.days, text: (at) => at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }) },
+  hour: { name: '1 hour', bars: 60, step: 60, list: (row) => row.minutes, text: hourAndMinute },
+  day: { name: '24 hours', bars: 24, step: 3600, list: (row) => row.hours, text: hourAndMinute },
+  days: { name: '7 days', bars: 7, step: 86400, list: (row, t) => t.days, text: (at) => at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }) },
 };
 
-// loadHours loads the counts of the last 24 hours, which the document does not have.
-async function loadHours(d, name) {
-  d.loaded = performance.now();
-  const { body, problem } = await load('/pool/' + encodeURIComponent(name));
-  if (!d.node.isConnected) return; // the row was closed meanwhile
-  d.hours = body?.last_day?.hours || [];
-  put(d.problem, problem || (body.last_day ? '' : 'Redis does not answer, so the hours are unknown.'));
-  drawChart(d, byName.get(name));
+// loadPeriods loads the counts of the last 60 minutes and 24 hours, which the stream does not have.
+async function loadPeriods(row) {
+  clearTimeout(row.due);
+  row.due = 0;
+  if (!row.visible && !row.detail) return;
+  row.loaded = performance.now();
+  const { body, problem } = await load('/pool/' + encodeURIComponent(row.name));
+  const t = byName.get(row.name);
+  if (!row.node.isConnected || !t) return; // the row was removed meanwhile
+  if (body) {
+    row.minutes = body.hour.minutes;
+    row.hours = body.last_day?.hours || row.hours;
+  }
+  drawSpark(row);
+  if (!row.detail) return;
+  put(row.detail.problem, problem || (body.last_day ? '' : 'Redis does not answer, so the hours are unknown.'));
+  drawChart(row, t);
 }
 
-function drawSpark(row, t) {
-  const { hits, others } = countsOf(60, 60, t.hour.minutes);
+// refresh loads the counts of a row after a change, if the row is open or in the window. It waits
+// until the last counts of an open row are 2 s old, and the last counts of another row a minute.
+function refresh(row) {
+  if (row.due || !row.visible && !row.detail) return;
+  row.due = setTimeout(loadPeriods, Math.max(200, row.loaded + (row.detail ? 2000 : 60000) - performance.now()), row);
+}
+
+const inView = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    const row = rows.get(entry.target.id.slice(2));
+    if (!row) continue;
+    row.visible = entry.isIntersecting;
+    refresh(row);
+  }
+});
+
+function drawSpark(row) {
+  const { hits, others } = countsOf(60, 60, row.minutes);
   const most = Math.max(1, ...hits.map((n, i) => n + others[i]));
   let good = '', bad = '';
   for (let i = 0; i < 60; i++) {
@@ -617,7 +656,7 @@ function toggle(row) {
   }
   const t = byName.get(row.name);
   if (!t) return;
-  const detail = { range: 'hour', hours: [], loaded: 0, problem: h('p', { className: 'why', role: 'status' }), choice: h('p', { className: 'ranges' }), facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
+  const detail = { range: 'hour', problem: h('p', { className: 'why', role: 'status' }), choice: h('p', { className: 'ranges' }), facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
   detail.node = tableRow({ className: 'detail' }, h('td', { colSpan: 6, role: 'cell' },
     h('div', { className: 'columns' }, h('div', {}, detail.choice, detail.plot, legend(), detail.problem, detail.days), h('div', {}, detail.facts)), detail.acts));
   detail.choice.append(...Object.entries(ranges).map(([name, range]) => h('button', { type: 'button', 'aria-pressed': String(name === detail.range), onclick: (event) => {
@@ -625,14 +664,13 @@ function toggle(row) {
     for (const button of detail.choice.children) button.setAttribute('aria-pressed', String(button === event.target));
     detail.chart?.destroy();
     detail.chart = detail.plotted = null;
-    put(detail.problem, '');
-    drawChart(detail, byName.get(row.name));
-    if (detail.range === 'day') loadHours(detail, row.name);
+    drawChart(row, byName.get(row.name));
   } }, range.name)));
   row.detail = detail;
   row.toggle.setAttribute('aria-expanded', 'true');
   row.node.after(detail.node);
   drawDetail(row, t);
+  loadPeriods(row);
 }
 
 function drawDetail(row, t) {
@@ -663,8 +701,7 @@ function drawDetail(row, t) {
     h('tbody', {}, t.days.map((day) => h('tr', {}, h('th', { scope: 'row' }, day.date),
       [count(day.requests), count(day.hits), count(day.waited), count(day.misses), count(day.bought), money(day.spent)].map((text) => h('td', { className: 'n' }, text))))))]));
   replace(d.acts, [t.state, mayAct], () => actions(t));
-  drawChart(d, t);
-  if (d.range === 'day' && performance.now() - d.loaded > 60000) loadHours(d, t.name);
+  drawChart(row, t);
 }
 
 const used = (u, per) => count(u.used) + ' of ' + count(u.limit) + ' ' + per;
@@ -674,10 +711,10 @@ function legend() {
   return h('p', { className: 'legend' }, item('hit', 'hits'), item('miss', 'waited or missed'), item('ready', 'tokens ready (lowest)'), item('want', 'wanted'));
 }
 
-function drawChart(d, t) {
+function drawChart(row, t) {
   if (!t) return;
-  const range = ranges[d.range];
-  const { at, hits, others, fresh, want } = countsOf(range.bars, range.step, range.list(t, d));
+  const d = row.detail, range = ranges[d.range];
+  const { at, hits, others, fresh, want } = countsOf(range.bars, range.step, range.list(row, t));
   const sum = (list) => count(list.reduce((all, n) => all + n, 0));
   set(d.plot, { 'aria-label': 'Requests in the last ' + range.name + ': ' + sum(hits) + ' hits, ' + sum(others) + ' waited or missed' });
   const data = [at, hits.map((n, i) => n + others[i]), hits, fresh, want];

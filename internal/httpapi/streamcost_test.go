@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -30,14 +31,14 @@ type readers struct {
 	ended sync.WaitGroup
 }
 
-// openStreams opens n streams and waits until each stream has got an event.
-func (d *daemon) openStreams(t testing.TB, n int) *readers {
+// openStreams opens n streams with this query, and waits until each stream has got an event.
+func (d *daemon) openStreams(t testing.TB, n int, query string) *readers {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &readers{stop: stop}
-	client := &http.Client{Transport: d.client.Transport}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // checks no schema, which costs more than a stream
 	for range n {
-		request := d.request(t, "GET", "/status/stream", nil).WithContext(ctx)
+		request := d.request(t, "GET", "/status/stream"+query, nil).WithContext(ctx)
 		r.ended.Go(func() {
 			answer, err := client.Do(request)
 			if err != nil {
@@ -79,7 +80,7 @@ func openFiles(t *testing.T) int {
 // descriptor, whether the reader or the daemon ended the stream.
 func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.openStreams(t, 1).close() // the first stream starts goroutines that stay on purpose
+	d.openStreams(t, 1, "").close() // the first stream starts goroutines that stay on purpose
 	d.client.CloseIdleConnections()
 	files, routines, same := 0, 0, 0
 	testkit.Within(t, 20*time.Second, "it is quiet", func() bool {
@@ -91,7 +92,7 @@ func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 		return same == 10
 	})
 	for _, end := range []func(*readers){(*readers).close, func(r *readers) { d.Stopping(); r.ended.Wait() }} {
-		end(d.openStreams(t, 100))
+		end(d.openStreams(t, 100, ""))
 		d.client.CloseIdleConnections()
 		testkit.Within(t, 20*time.Second, "nothing is left", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
 	}
@@ -121,7 +122,7 @@ func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 // second.
 func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (each, second float64) {
 	t.Helper()
-	defer d.openStreams(t, n).close()
+	defer d.openStreams(t, n, "").close()
 	surveys := (len(d.config.Current().Targets) + 49) / 50 // number of surveys per snapshot
 	taken := func() int { return d.stock.countCalls("survey") / surveys }
 	next := func() (count int) { // counts the commands after the next snapshot, while the feed is idle
@@ -172,33 +173,52 @@ func BenchmarkStreamsOnRedis(b *testing.B) {
 // BenchmarkStream measures the cost per second of one stream and of each further stream. The cost
 // is the number of bytes, and the processor time of the whole process, which also reads the
 // streams. Every target has requests each minute, and one target in ten changes from snapshot to
-// snapshot.
+// snapshot. With the query minutes=0, the streams omit these minutes. At each full minute all targets
+// change, because the oldest of their minutes ends. This adds a whole document, whose size is B-whole,
+// and is not in the cost per second.
 func BenchmarkStream(b *testing.B) {
 	for targets, more := range map[int]int{10: 100, 500: 100, 10_000: 20} {
-		b.Run(fmt.Sprintf("targets=%d", targets), func(b *testing.B) {
-			d := startCrowd(b, targets, 60)
-			for b.Loop() {
-				one, cpuOfOne := d.cost(b, 1)
-				many, cpuOfMany := d.cost(b, 1+more)
-				b.ReportMetric(one, "B/s-of-1")
-				b.ReportMetric(1000*cpuOfOne, "cpu-ms/s-of-1")
-				b.ReportMetric((many-one)/float64(more), "B/s-more")
-				b.ReportMetric(1000*(cpuOfMany-cpuOfOne)/float64(more), "cpu-ms/s-more")
-			}
-		})
+		for name, query := range map[string]string{"60": "", "0": "?minutes=0"} {
+			b.Run(fmt.Sprintf("targets=%d/minutes=%s", targets, name), func(b *testing.B) {
+				d := startCrowd(b, targets, 60)
+				for b.Loop() {
+					one, cpuOfOne := d.cost(b, 1, query)
+					many, cpuOfMany := d.cost(b, 1+more, query)
+					b.ReportMetric(float64(d.documentSize(b, query)), "B-whole")
+					b.ReportMetric(one, "B/s-of-1")
+					b.ReportMetric(1000*cpuOfOne, "cpu-ms/s-of-1")
+					b.ReportMetric((many-one)/float64(more), "B/s-more")
+					b.ReportMetric(1000*(cpuOfMany-cpuOfOne)/float64(more), "cpu-ms/s-more")
+				}
+			})
+		}
 	}
 }
 
-// cost returns the number of bytes that n streams receive per second, and the seconds of processor
+// cost returns the number of bytes that n streams with this query receive per second, and the seconds of processor
 // time that they use per second.
-func (d *daemon) cost(b *testing.B, n int) (bytes, cpu float64) {
-	r := d.openStreams(b, n)
+func (d *daemon) cost(b *testing.B, n int, query string) (bytes, cpu float64) {
+	r := d.openStreams(b, n, query)
 	defer r.close()
-	time.Sleep(2 * time.Second) // each stream has got the whole document
+	whole := d.documentSize(b, query)
+	testkit.Within(b, time.Minute, "each stream has got the whole document", func() bool { return r.bytes.Load() >= int64(n)*whole })
+	time.Sleep(2 * time.Second)
+	if second := time.Now().Second(); second > 38 {
+		time.Sleep(time.Duration(62-second) * time.Second)
+	}
 	read, used, began := r.bytes.Load(), processorTime(b), time.Now()
 	time.Sleep(20 * time.Second)
 	took := time.Since(began).Seconds()
 	return float64(r.bytes.Load()-read) / took, (processorTime(b) - used).Seconds() / took
+}
+
+// documentSize returns the number of bytes of the document that a stream with this query sends first.
+func (d *daemon) documentSize(b *testing.B, query string) int64 {
+	snapshot := d.status.Snapshot(b.Context())
+	if query != "" {
+		snapshot = snapshot.WithoutMinutes()
+	}
+	return int64(len(snapshot.JSON()))
 }
 
 func processorTime(b *testing.B) time.Duration {
@@ -257,9 +277,15 @@ func manyTargets(set *targets.Set, n int) *targets.Set {
 // number of minutes with requests in the last hour.
 func startCrowd(t testing.TB, n, minutes int) *daemon {
 	t.Helper()
+	return startCrowdBehind(t, n, minutes, nil)
+}
+
+// startCrowdBehind is startCrowd with the function wrap for each connection; nil = none.
+func startCrowdBehind(t testing.TB, n, minutes int, wrap func(net.Conn) net.Conn) *daemon {
+	t.Helper()
 	set := manyTargets(sampleSet(), n)
 	set.Targets = set.Targets[3:]
-	d := start(t, set, nil, nil)
+	d := start(t, set, wrap, nil)
 	hour := "6000 5820 0 180 6300 6000"
 	for back := range int64(minutes) {
 		hour += fmt.Sprintf("|%d 100 97 0 3 105 100", time.Now().Unix()/60-back)

@@ -13,7 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response.
+// statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response, or
+// did not read the response in time.
 // statusHungUp is never sent.
 const statusHungUp = 499
 
@@ -102,7 +103,7 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	}
 	status := c.W.Status
 	switch {
-	case c.HungUp:
+	case c.HungUp || c.W.Broken:
 		status = statusHungUp
 	case status == 0:
 		status = http.StatusOK // the handler wrote nothing

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -102,6 +103,7 @@ type Writer struct {
 	Stopping *atomic.Bool // the flag of the Server
 	Status   int          // 0 = nothing written yet
 	Bytes    int64        // number of bytes of the body that were written
+	Broken   bool         // a part of the body could not be written
 }
 
 // begin records the status of the response. It is called just before the header is written.
@@ -127,6 +129,9 @@ func (w *Writer) Write(b []byte) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(b)
 	w.Bytes += int64(n)
+	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) { // the response to HEAD has no body
+		w.Broken = true
+	}
 	return n, err
 }
 

@@ -104,18 +104,28 @@ end
 
 local now = now_ms()
 local margin, lead = tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)
-expect('LLEN', KEYS.tokens)
-expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
-expect('HLEN', KEYS.journal, KEYS.stats)
+expect('HLEN', KEYS.stats)
 local hour_text = redis.call('GET', KEYS.hour)
-local attempts = redis.call('HGETALL', KEYS.attempts)
 local leads, verdicts = redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRANGE', KEYS.verdicts, 0, -1)
-local windows = windows_of(now)
+-- An idle identity has none of these keys, so one command replaces their reads.
+local busy = redis.call('EXISTS', KEYS.orders, KEYS.journal, KEYS.leases, KEYS.tickets, KEYS.seen,
+  KEYS.attempts, KEYS.warm) > 0
+local attempts, windows, lines, next_order = {}, {}, {}, {}
+if busy then
+  expect('LLEN', KEYS.tokens)
+  expect('ZCARD', KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
+  expect('HLEN', KEYS.journal)
+  attempts = redis.call('HGETALL', KEYS.attempts)
+  windows = windows_of(now)
+  purge_orders(now)
+  lines = redis.call('HGETALL', KEYS.journal)
+  next_order = redis.call('ZRANGE', KEYS.orders, 0, 0, 'WITHSCORES')
+end
+local hour_used = redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - hour), '+inf')
+local day_used = redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - day), '+inf')
 drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now + margin)
-purge_orders(now)
-local have = stock_counts(now, margin, lead)
+local have = stock_counts(now, margin, lead, not busy)
 local ages, unknown, bought = {}, 0, 0
-local lines = redis.call('HGETALL', KEYS.journal)
 for i = 1, #lines, 2 do
   local placed, state = string.match(lines[i + 1], '^(%d+)|(%a)|')
   if placed then
@@ -135,7 +145,6 @@ for _, w in ipairs(windows) do
   warm[#warm + 1] = w.begins - now
   warm[#warm + 1] = w.ends - now
 end
-local next_order = redis.call('ZRANGE', KEYS.orders, 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 local pause = redis.pcall('GET', KEYS.paused)
 local paused = pause and 1 or 0 -- a value of another type pauses buying, too
@@ -153,8 +162,5 @@ if ARGV.keep_ms ~= '0' then
   end
 end
 return {paused, have.fresh, have.outliving, have.orders, have.waiting, have.expiry, have.look,
-  ends, unknown, bought,
-  redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - hour), '+inf'),
-  redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - day), '+inf'),
-  ages, leads, verdicts, figures, warm, ARGV.hour == '1' and hour_text or '', pause, resumes,
-  attempts, now}
+  ends, unknown, bought, hour_used, day_used, ages, leads, verdicts, figures, warm,
+  ARGV.hour == '1' and hour_text or '', pause, resumes, attempts, now}

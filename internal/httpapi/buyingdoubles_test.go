@@ -28,6 +28,10 @@ func (f *fakeRefill) Status(name string) (refill.Status, bool) {
 	return now, ok
 }
 
+func (f *fakeRefill) Stock(string, time.Time) (stock pool.Stock, read time.Time, holds bool) {
+	return pool.Stock{}, time.Time{}, false
+}
+
 func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, bool) {
 	return f.Status(name)
 }

@@ -8,13 +8,27 @@ import (
 	"poold/internal/refill/policy"
 )
 
+// seenFor limits the age of a look that Manager.Stock returns. The limit exceeds the time between two
+// looks of an idle worker, so that the status needs no further looks.
+const seenFor = time.Minute
+
 // lookResult is the result of a look. A worker uses one result for several decisions while nothing
 // changes. An adaptive target with demand decides about once a second, but most decisions need no new
-// look.
+// look. Manager.Stock also shows the result to readers of the status. A stored lookResult is
+// immutable.
 type lookResult struct {
-	query pool.Query
-	stock pool.Stock
-	until time.Time // time at which the result becomes stale; zero = there is no result
+	query    pool.Query
+	stock    pool.Stock
+	at       time.Time // time of the look
+	until    time.Time // time at which the result becomes stale
+	division *division // division of the identities at the look
+}
+
+// alone reports whether this replica has been the only live replica since the look. If not, changes by
+// another replica may have changed the stock and not have woken the worker. Without a look, alone
+// returns false.
+func (s *lookResult) alone(now *division) bool {
+	return s != nil && s.division == now && now.only()
 }
 
 // validFor returns how long the result stays valid without an event: for example, until the next
@@ -43,11 +57,9 @@ func (s *lookResult) validFor() time.Duration {
 
 // reconsider decides again with the result of the last look. It returns true if nothing can have
 // changed since that look and there is nothing to order. If it returns false, the worker must look.
-// While another replica is alive, it returns false, because changes by other replicas do not wake
-// this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
-	saw := &w.last
-	if !w.calm || !at.Before(saw.until) {
+	saw := w.last.Load()
+	if !w.calm || !saw.alone(w.division) || !at.Before(saw.until) {
 		return waitRange{}, false
 	}
 	if !w.nearEnough(plan.Lead, saw.query.Lead) {
@@ -60,4 +72,23 @@ func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan)
 	}
 	w.note(ctx, at, d, saw.stock)
 	return waitRange{least: coalesce, most: min(d.Look, saw.until.Sub(at)), passive: true}, true
+}
+
+// Stock returns the stock that the target's worker read last, and the time of that read. The result
+// is false if the stock may have changed since, or if the read did not include the last hour. A change
+// that wakes no worker, such as a report on a token, is in the stock at the latest after seenFor.
+func (m *Manager) Stock(name string, at time.Time) (stock pool.Stock, read time.Time, holds bool) {
+	w := m.workers.Load().byName[name]
+	if w == nil {
+		return pool.Stock{}, time.Time{}, false
+	}
+	saw := w.last.Load()
+	if !saw.alone(m.looker.division.Load()) || w.woken.Load() || at.Sub(saw.at) >= min(seenFor, saw.validFor()) {
+		return pool.Stock{}, time.Time{}, false
+	}
+	// The steps of an order in flight wake no worker.
+	if saw.stock.Orders > 0 || !saw.query.Hour {
+		return pool.Stock{}, time.Time{}, false
+	}
+	return saw.stock, saw.at, true
 }

@@ -73,3 +73,63 @@ func TestValidFor(t *testing.T) {
 		}
 	}
 }
+
+// Manager.Stock returns the stock of the last look until the target changes. While another replica is
+// alive, it returns none.
+func TestStockOfTheLastLook(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *scenario) {
+		steady := lasting(1, 2, 10*time.Hour)[0]
+		w.provider.lead = func() time.Duration { return 40 * time.Second }
+		w.apply(steady)
+		var stock pool.Stock
+		is := func(when string, want bool) {
+			t.Helper()
+			var read time.Time
+			var holds bool
+			if stock, read, holds = w.manager.Stock(steady.Name, time.Now()); holds != want || holds && time.Since(read) > seenFor {
+				t.Errorf("%s: %v, read %v ago", when, holds, time.Since(read))
+			}
+		}
+		w.after(30 * time.Second)
+		is("while orders are in flight", false)
+		w.after(quietRound)
+		for range 90 {
+			w.after(time.Second)
+			is("in an idle pool", true)
+		}
+		if stock.Fresh != 2 || len(stock.Hour(time.Now())) != 1 {
+			t.Errorf("%+v", stock)
+		}
+		woken := &w.manager.workers.Load().byName[steady.Name].woken
+		woken.Store(true)
+		is("after a wake-up", false)
+		woken.Store(false)
+		w.take(steady)
+		w.after(time.Millisecond)
+		is("after a take", false)
+		for range int(2 * quietRound / time.Second) {
+			w.after(time.Second)
+			if s, _, holds := w.manager.Stock(steady.Name, time.Now()); holds && len(s.Hour(time.Now())) == 0 {
+				t.Error("a stock without the last hour")
+			}
+		}
+		is("when the pool is full again", true)
+		if stock.Figures.Hits != 1 {
+			t.Errorf("%+v", stock.Figures)
+		}
+		if _, _, holds := w.manager.Stock("other", time.Now()); holds {
+			t.Error("the stock of an unknown target")
+		}
+		second := w.start(steady)
+		w.after(quietRound)
+		is("beside another replica", false)
+		w.end(second)
+		w.after(2*heartbeatLife + quietRound)
+		is("alone again", true)
+		w.redis.SetDown(true)
+		w.after(2 * quietRound)
+		is("without Redis", false)
+		w.redis.SetDown(false)
+		w.after(10 * time.Second)
+	})
+}

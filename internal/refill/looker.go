@@ -135,8 +135,7 @@ func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 		}
 		heap.Pop(&l.queue)
 		// The next look covers every wake-up so far.
-		woken := w.woken.Swap(false)
-		w.calm = !woken && w.division == current && current.only()
+		w.calm = !w.woken.Swap(false)
 		w.division = current
 		w.absent = !w.passiveSince.IsZero() && at.Sub(w.passiveSince) > absence
 		w.passiveSince = time.Time{}

@@ -57,6 +57,9 @@ type worker struct {
 	buy    buy
 	woken  atomic.Bool // whether there was a wake-up since the last look
 	status status      // shared with the goroutines of orders and with Status
+	// last is the last look if a decision can reuse it, else nil. The goroutine that runs the turn
+	// replaces it.
+	last atomic.Pointer[lookResult]
 	// owner is the target's owner. A reload that changes only the owner does not replace the worker.
 	owner atomic.Pointer[string]
 
@@ -76,8 +79,7 @@ type worker struct {
 	figures      pool.Figures  // counters at the last look
 	quiet        int           // number of consecutive looks without a change
 	absent       bool          // whether another replica has watched the target meanwhile
-	calm         bool          // whether there was no wake-up and no other live replica since the last turn
-	last         lookResult    // last look; zero = no look that a decision can reuse
+	calm         bool          // whether there was no wake-up since the last turn
 	shared       Status        // last status shared with the other replicas
 	sharedAt     time.Time
 	sharedIn     *division // division of the identities at sharedAt
@@ -168,6 +170,7 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 	if pause, holds := w.reconsider(ctx, at, plan); holds {
 		return q, pause, false
 	}
+	w.last.Store(nil)
 	q = w.query(plan.Lead)
 	if q.Keep = at.Sub(w.kept) >= keepEvery; q.Keep {
 		w.kept = at
@@ -175,15 +178,16 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 	return q, waitRange{}, true
 }
 
+// query returns the query for a look. The last hour of a busy target is long, and its looks are
+// frequent. So only a look without a wake-up includes the hour, which only Manager.Stock needs.
 func (w *worker) query(lead time.Duration) pool.Query {
-	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead, Want: w.status.snapshot().Want}
+	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead, Hour: w.calm, Want: w.status.snapshot().Want}
 }
 
 // turn decides what to order for the stock that a look returned. If there is nothing to order, turn
 // returns a nil order and the time to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next waitRange, order *ordering) {
-	w.last = lookResult{}
-	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock})
+	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock, at: at, division: w.division})
 	if err != nil {
 		return w.stockAway(ctx, err), nil
 	}
@@ -197,7 +201,7 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	passive := saw.stock.Waiting == 0
 	if d.Order == 0 {
 		saw.until = at.Add(min(w.backstop(), saw.validFor()))
-		w.last = saw
+		w.last.Store(&saw)
 		return waitRange{least: coalesce, most: d.Look, passive: passive}, nil
 	}
 	return waitRange{}, &ordering{

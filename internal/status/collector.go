@@ -68,6 +68,9 @@ type Refill interface {
 	Refresh(ctx context.Context) error
 	// Status returns false while no worker refills the target.
 	Status(name string) (refill.Status, bool)
+	// Stock returns the stock that a worker read at the time `read`. The result is false if the stock
+	// may have changed since.
+	Stock(name string, at time.Time) (stock pool.Stock, read time.Time, holds bool)
 }
 
 // Purchases reports on the providers and the budgets; *purchase.Buyer implements it.
@@ -261,7 +264,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	asOf := time.Now()
 	surveying, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	seen, err := c.surveyor.survey(surveying, queries)
+	seen, err := c.surveyor.survey(surveying, queries, c.reuse(set, asOf))
 	health := c.Stock.Health()
 	redis := redisStatus(c.RedisMode, health, err)
 	document := Document{
@@ -299,6 +302,27 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	}
 	document.shared = len(shared)
 	return newSnapshot(&document, set, seen, read, guests)
+}
+
+// reuse returns an observation of each target. With many targets, an observation contains the stock
+// that a worker of package refill has already read, if the stock cannot have changed since. The other
+// observations are zero.
+func (c *Collector) reuse(set *targets.Set, at time.Time) []observation {
+	seen := make([]observation, len(set.Targets))
+	if !many(set) || !c.Stock.Health().Up {
+		return seen
+	}
+	for i := range set.Targets {
+		stock, read, holds := c.Refill.Stock(set.Targets[i].Name, at)
+		if !holds {
+			continue
+		}
+		if stock.NextExpiry >= 0 {
+			stock.NextExpiry = max(0, stock.NextExpiry-at.Sub(read))
+		}
+		seen[i] = observation{Stock: stock, at: read}
+	}
+	return seen
 }
 
 // completeTarget returns the status of a target with all its fields. The argument why is the reason

@@ -90,6 +90,41 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
+// TestManyTargetsReuseReads: with many targets a snapshot reuses the stocks that the workers have read.
+// It reads the other stocks. With few targets or while Redis is down, it reads all stocks.
+func TestManyTargetsReuseReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, x := range map[string]struct {
+			targets    int
+			down       bool
+			read       int // number of queries
+			fresh      int
+			nextExpiry float64
+		}{
+			"many":               {manyTargets + 1, false, manyTargets, 7, 50},
+			"few":                {manyTargets, false, manyTargets, 8, 90},
+			"many without Redis": {manyTargets + 1, true, manyTargets + 1, 8, 90},
+		} {
+			set := setOf(x.targets)
+			s, stock := sources(set)
+			stock.down = x.down
+			for i := range set.Targets {
+				stock.stocks[set.Targets[i].ID] = pool.Stock{Fresh: 8, NextExpiry: 90 * time.Second}
+			}
+			read := pool.Stock{Fresh: 7, NextExpiry: time.Minute}
+			s.Refill = &reading{target: "t00002", stock: read, read: time.Now().Add(-10 * time.Second)}
+			document := NewCollector(s).Snapshot(t.Context()).Document
+			got := document.Targets[2]
+			if stock.asked != x.read || got.Fresh != x.fresh || *got.NextExpiry != x.nextExpiry {
+				t.Errorf("%s: %d stocks read, %d fresh tokens, the next expires in %v s", name, stock.asked, got.Fresh, *got.NextExpiry)
+			}
+			if others := document.Targets[3]; others.Fresh != 8 {
+				t.Errorf("%s: %d fresh tokens of another target", name, others.Fresh)
+			}
+		}
+	})
+}
+
 // TestAnotherSetIsShownAtOnce: after a reload no snapshot of the previous Set is returned, even
 // with many targets.
 func TestAnotherSetIsShownAtOnce(t *testing.T) {

@@ -53,7 +53,9 @@ type fixedStock struct {
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
 	queries []pool.Query // queries of the last survey
+	asked   int          // number of all queries
 	hours   []pool.Period
+	down    bool // whether Health reports that Redis is down
 	// If the function `before` is not nil, it is called before each survey, and the survey returns its
 	// error.
 	before func(ctx context.Context) error
@@ -69,6 +71,7 @@ func (f *fixedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queries = slices.Clone(queries)
+	f.asked += len(queries)
 	stocks := make([]pool.Stock, len(queries))
 	for i, q := range queries {
 		stocks[i] = f.stocks[q.ID]
@@ -92,7 +95,7 @@ func (f *fixedStock) LastDay(ctx context.Context, _ captcha.ID, _ time.Time) ([]
 	return f.hours, nil
 }
 
-func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: true} }
+func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: !f.down} }
 
 // unreachable is a Refill that cannot read the reports of other replicas.
 type unreachable struct{ fixedRefill }
@@ -107,6 +110,22 @@ func (f fixedRefill) Refresh(context.Context) error { return nil }
 func (f fixedRefill) Status(name string) (refill.Status, bool) {
 	now, ok := f[name]
 	return now, ok
+}
+
+func (f fixedRefill) Stock(string, time.Time) (stock pool.Stock, read time.Time, holds bool) {
+	return pool.Stock{}, time.Time{}, false
+}
+
+// reading is a Refill whose worker of one target has read its stock.
+type reading struct {
+	fixedRefill
+	target string
+	stock  pool.Stock
+	read   time.Time
+}
+
+func (r *reading) Stock(name string, _ time.Time) (stock pool.Stock, read time.Time, holds bool) {
+	return r.stock, r.read, name == r.target
 }
 
 // fixedBuyer is a buyer whose results are its fields.

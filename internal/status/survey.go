@@ -25,7 +25,7 @@ const (
 // observation is the stock of an identity at a certain time.
 type observation struct {
 	pool.Stock
-	at time.Time
+	at time.Time // zero = not read yet
 }
 
 // surveyor reads the stock of many identities. For unreadable identities, a surveyor returns the
@@ -36,13 +36,21 @@ type surveyor struct {
 	known atomic.Pointer[map[captcha.ID]pool.Stock] // the last known figures
 }
 
-// survey returns an observation for each query. The observation of an unreadable identity contains
-// an Err and the last known figures. The survey fails only if all identities are unreadable.
-func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observation, error) {
-	seen := make([]observation, 0, len(queries))
+// survey completes the argument seen, which has an observation for each query, and returns it. The
+// survey reads only the identities whose observation is zero. The observation of an unreadable
+// identity contains an Err and the last known figures. The survey fails only if all identities are
+// unreadable.
+func (s *surveyor) survey(ctx context.Context, queries []pool.Query, seen []observation) ([]observation, error) {
+	var unread []pool.Query
+	var places []*observation // of the queries in unread
+	for i := range seen {
+		if seen[i].at.IsZero() {
+			unread, places = append(unread, queries[i]), append(places, &seen[i])
+		}
+	}
 	var failed error
-	read, lost := 0, time.Duration(0) // lost is the total time of failed exchanges
-	for part := range slices.Chunk(queries, surveyPart) {
+	read, lost := len(queries)-len(unread), time.Duration(0) // lost is the total time of failed exchanges
+	for part := range slices.Chunk(unread, surveyPart) {
 		var stocks []pool.Stock
 		began, err := time.Now(), failed
 		if lost < partLimit {
@@ -56,9 +64,10 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 		} else {
 			read += len(part)
 		}
-		for _, stock := range stocks {
-			seen = append(seen, observation{Stock: stock, at: at})
+		for i, stock := range stocks {
+			*places[i] = observation{Stock: stock, at: at}
 		}
+		places = places[len(stocks):]
 	}
 	s.remember(queries, seen)
 	if failed != nil {

@@ -1,11 +1,15 @@
 package refill
 
 import (
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"poold/internal/pool"
 	"poold/internal/refill/policy"
+	"poold/internal/targets"
 )
 
 // A replica that is alone decides every second, but looks rarely while nothing happens. If another
@@ -131,5 +135,41 @@ func TestStockOfTheLastLook(t *testing.T) {
 		is("without Redis", false)
 		w.redis.SetDown(false)
 		w.after(10 * time.Second)
+	})
+}
+
+// The only cost of an idle target in Redis is 1.5 looks a minute. Once an hour, a look extends the life of the
+// target's keys. TestCosts of package pool says what a look costs.
+func TestAnIdleTargetCostsOnlyLooks(t *testing.T) {
+	long(t)
+	play(t, 100, func(t *testing.T, w *scenario) {
+		const many, perHour = 10, 90 * 10 // looks
+		list := lasting(many, 1, 20*time.Hour)
+		w.apply(list...)
+		w.after(quietRound)
+		var mu sync.Mutex
+		commands := map[string]int{} // calls that name an identity of the targets
+		w.redis.SetAnswer(func(command string, args []string) string {
+			about := func(x targets.Target) bool { return strings.Contains(strings.Join(args, " "), string(x.ID)) }
+			if slices.ContainsFunc(list, about) {
+				mu.Lock()
+				defer mu.Unlock()
+				commands[command]++
+			}
+			return ""
+		})
+		keeps := func() (n int) { w.store.with(func() { n = w.store.keeps }); return n }
+		before := keeps()
+		w.after(time.Hour)
+		w.redis.SetAnswer(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		looks := commands["EVALSHA"]
+		if len(commands) != 1 || looks < perHour*97/100 || looks > perHour*103/100 {
+			t.Errorf("%v in an hour", commands)
+		}
+		if n := keeps() - before; n != many {
+			t.Errorf("%d looks extended the life of keys", n)
+		}
 	})
 }

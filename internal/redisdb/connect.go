@@ -36,8 +36,9 @@ func (p *password) credentials(user string) func(context.Context) (string, strin
 // route describes the addresses of Redis.
 type route struct {
 	mode   Mode
-	where  string // host:port or path of each address, without user and password
-	secure bool   // whether the addresses use TLS
+	where  string  // host:port or path of each address, without user and password
+	secure bool    // whether the addresses use TLS
+	voters *voters // the sentinels, if there are several; nil = at most one
 }
 
 // clients returns a function that makes one client for all addresses. The addresses are URLs with
@@ -69,6 +70,9 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 	switch {
 	case sentinelMaster != "":
 		to.mode, to.where = ModeSentinel, "sentinels "+to.where
+		if len(hosts) > 1 {
+			to.voters = newVoters(first, hosts, sentinelMaster, dial)
+		}
 	case len(hosts) > 1 && first.DB != 0:
 		return nil, route{}, nil, errors.New("a cluster has database 0 alone: leave the number out of the address")
 	case len(hosts) > 1:
@@ -76,7 +80,10 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 	}
 	return func() redis.UniversalClient {
 		one := *first
-		one.Dialer = watchful(dial)
+		one.Dialer = newWatchful(dial).Dial
+		if to.voters != nil {
+			one.Dialer = to.voters.Dial
+		}
 		switch to.mode {
 		case ModeSentinel:
 			return sentinelClient(several(&one, hosts).Failover(), sentinelMaster)

@@ -87,8 +87,10 @@ func (db *DB) AwaitProbe(ctx context.Context) {
 	}
 }
 
-// Close closes both clients.
-func (db *DB) Close() error { return errors.Join(db.Hot.Close(), db.Slow.Close()) }
+// Close closes all clients.
+func (db *DB) Close() error {
+	return errors.Join(db.Hot.Close(), db.Slow.Close(), db.monitor.route.voters.close())
+}
 
 // EachMaster calls the function do for each node that accepts writes. In a cluster it calls do for
 // all masters concurrently.

@@ -17,25 +17,36 @@ import (
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchful wraps a dialer. If one connection breaks, older connections to the same address are not
+// watchful is a dialer. If one connection breaks, older connections to the same address are not
 // used again, because a restart of Redis has probably ended them, too. Without TLS, go-redis finds
 // a dead connection by a check of the socket. With TLS, there is no such check. Without this
-// wrapper, a call would try one dead connection after another, and fail at the fourth.
-func watchful(dial dialFunc) dialFunc {
-	var mu sync.Mutex
-	servers := map[string]*peer{}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if servers[addr] == nil {
-			servers[addr] = &peer{}
-		}
-		return &watchedConn{Conn: conn, peer: servers[addr], number: servers[addr].opened.Add(1)}, nil
+// dialer, a call would try one dead connection after another, and fail at the fourth.
+type watchful struct {
+	dial dialFunc
+
+	mu      sync.Mutex
+	servers map[string]*peer // by address
+}
+
+func newWatchful(dial dialFunc) *watchful { return &watchful{dial: dial, servers: map[string]*peer{}} }
+
+// Dial opens a connection.
+func (d *watchful) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := d.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
 	}
+	server := d.server(addr)
+	return &watchedConn{Conn: conn, peer: server, number: server.opened.Add(1)}, nil
+}
+
+func (d *watchful) server(addr string) *peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.servers[addr] == nil {
+		d.servers[addr] = &peer{}
+	}
+	return d.servers[addr]
 }
 
 // peer is the state of one address.
@@ -43,6 +54,9 @@ type peer struct {
 	opened atomic.Int64 // number of connections so far
 	broken atomic.Int64 // highest number of a connection that must not be used again
 }
+
+// drop marks all existing connections to the address as broken.
+func (p *peer) drop() { p.broken.Store(p.opened.Load()) }
 
 type watchedConn struct {
 	net.Conn
@@ -69,7 +83,7 @@ func (c *watchedConn) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
-	c.peer.broken.Store(c.peer.opened.Load())
+	c.peer.drop()
 }
 
 // SyscallConn fails if the connection counts as broken. Before go-redis uses an idle connection, it
@@ -107,6 +121,9 @@ func (h dialHook) DialHook(next redis.DialHook) redis.DialHook {
 			defer cancel()
 		}
 		conn, err := next(ctx, network, addr)
+		if is(err, reasonContradicted) {
+			conn, err = next(ctx, network, addr) // asks another sentinel
+		}
 		if err != nil {
 			return newFailedConn(err), nil
 		}

@@ -6,6 +6,7 @@
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
 //	hook.go     the time limit of each exchange, and the conversion of errors to ErrDown
 //	dial.go     connections that are dropped when another connection to the same server breaks
+//	voters.go   sentinels that contradict each other about the master
 //	script.go   loading scripts
 //	call.go     running scripts, one or many in an exchange
 //	types.go    errors that name a key which holds another program's value

@@ -27,7 +27,7 @@ func (m *monitor) review(ctx context.Context) {
 	defer ticker.Stop()
 	warned := []string{}
 	for {
-		found := append(m.faults(ctx), m.missingRights(ctx)...)
+		found := slices.Concat(m.faults(ctx), m.missingRights(ctx), m.route.voters.dispute(ctx))
 		if ctx.Err() != nil {
 			return
 		}

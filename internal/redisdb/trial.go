@@ -43,7 +43,7 @@ func (db *DB) Try(ctx context.Context) Trial {
 		return t // no server can be reached
 	}
 	t.Version = m.versions(ctx)
-	t.Faults = append(append(append(t.Faults, m.deniedCommands(ctx)...), m.faults(ctx)...), m.missingRights(ctx)...)
+	t.Faults = slices.Concat(t.Faults, m.deniedCommands(ctx), m.faults(ctx), m.missingRights(ctx), m.route.voters.dispute(ctx))
 	return t
 }
 

@@ -81,7 +81,7 @@ func (p *failoverPlace) strike(t testing.TB, signal syscall.Signal, sentinel boo
 	struck := p.nodes[:1:1]
 	if sentinel {
 		used := slices.IndexFunc(p.sentinels, func(node redistest.Node) bool {
-			return strings.Contains(redistest.Do(t, node.Addr, "CLIENT", "LIST"), "cmd=subscribe")
+			return strings.Contains(redistest.Do(t, node.Addr, "CLIENT", "LIST"), " sub=2 ")
 		})
 		struck = append(struck, p.sentinels[used])
 		p.sentinels = slices.Delete(p.sentinels, used, used+1)

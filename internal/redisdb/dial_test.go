@@ -106,7 +106,7 @@ func TestSentinelsHang(t *testing.T) {
 	}
 	hanging := 0
 	for _, node := range nodes[2:] {
-		if strings.Contains(redistest.Do(t, node.Addr, "CLIENT", "LIST"), "cmd=subscribe") {
+		if strings.Contains(redistest.Do(t, node.Addr, "CLIENT", "LIST"), " sub=2 ") {
 			hanging++
 			if err := node.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ const (
 	// snapshotLife is the life of a snapshot. snapshotLife limits the load of status requests on Redis.
 	snapshotLife = 200 * time.Millisecond
 	// A survey of more than manyTargets targets takes a second or longer, so a snapshot of so many
-	// targets lives for manyLife. Run makes a new snapshot every renewEvery, so that no reader waits.
+	// targets lives for manyLife. Run pauses for renewEvery between two snapshots, so that no reader waits.
 	// If no request has come for the time watchedFor, Run makes no more snapshots.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
@@ -207,14 +207,14 @@ func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
 // Run prepares data before readers need it, until ctx ends. It makes the snapshots of many targets,
 // and queries the slow sources of on-demand solves. Run must be called at most once.
 func (c *Collector) Run(ctx context.Context) error {
-	for {
+	for pause := renewEvery; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.changed:
-		case <-time.After(renewEvery):
+		case <-time.After(pause):
 		}
-		set := c.File.Current()
+		set, began := c.File.Current(), time.Now()
 		watched := time.Since(time.Unix(0, c.asked.Load())) < watchedFor
 		if watched && many(set) {
 			of, life := c.terms(set)
@@ -223,6 +223,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		if watched && (c.guests.isSlow() || c.savings.isSlow()) {
 			c.askOnDemand(ctx, set)
 		}
+		pause = max(renewEvery, time.Since(began)) // a long survey must leave Redis time for other calls
 	}
 }
 

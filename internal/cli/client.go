@@ -76,7 +76,7 @@ func readSecret(file, fallback string) (string, error) {
 }
 
 // answerLimit is the maximum number of bytes that the client reads of a response.
-const answerLimit = 64 << 20
+const answerLimit = 512 << 20
 
 type apiRequest struct {
 	method, path string

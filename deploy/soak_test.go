@@ -92,7 +92,7 @@ func TestSoak(t *testing.T) {
 	s.taken = maps.Clone(load.tokens)
 	s.balance()
 	if len(s.taken) > 0 {
-		t.Errorf("%d tokens were handed out that nobody sold", len(s.taken))
+		t.Errorf("%d tokens were handed out that no service sold", len(s.taken))
 	}
 	after := usageOf(t, s.stable)
 	defer func() { t.Logf("%d takes; before %+v, after %+v", len(load.tokens), before, after) }()

@@ -15,11 +15,12 @@ type takeCall struct {
 	failed     bool // whether the callers got redisdb.ErrDown; tokens in a late reply go back into the stock
 }
 
-// admit adds waiters to the call until the call is full. admit returns the remaining waiters.
+// admit adds waiters to the call until the call is full. admit returns the remaining waiters. If the callers
+// of a new waiter left and their request counts, the waiter is added, because the script counts requests.
 func (c *takeCall) admit(waiters []*waiter) []*waiter {
 	for i, w := range waiters {
 		switch {
-		case w.done:
+		case w.done && (w.arrival != "" || w.outcome == outcomeNone):
 			continue
 		case w.immediate() && len(c.immediate) < mostImmediate:
 			c.immediate = append(c.immediate, w)

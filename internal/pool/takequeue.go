@@ -134,16 +134,21 @@ func (q *takeQueue) endWaits() {
 	defer q.mu.Unlock()
 	for _, w := range q.parked {
 		w.parked = false
-		if w.endOnFailure {
-			w.outcome = outcomeRefused
-		}
-		q.finishLocked(w, answer{err: ErrClosed})
+		q.closeLocked(w)
 		if !w.asked {
 			q.departLocked(w)
 		}
 	}
 	q.parked = nil
 	q.ring()
+}
+
+// closeLocked answers a waiter with ErrClosed. A request for a guest counts as refused.
+func (q *takeQueue) closeLocked(w *waiter) {
+	if w.endOnFailure && !w.done {
+		w.outcome = outcomeRefused
+	}
+	q.finishLocked(w, answer{err: ErrClosed})
 }
 
 // abandon removes a caller that stops waiting because it hung up, was refused, or reached the end of

@@ -258,3 +258,35 @@ func TestEndWaitsCountsCallersOfGuestsAsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A caller leaves before the first call of the script includes it. Its request counts, with its outcome.
+func TestCallersThatLeaveAtOnceCount(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		q, mine := s.queue(id), make(listener, 1)
+		q.serving = true // no call is made yet
+		w, err := q.join(q.newWaiter(Request{ID: id, Wait: time.Minute, MaxWaiting: 9, EndOnFailure: true}, mine))
+		must(t, err)
+		_ = q.abandon(w, mine, outcomeRefused)
+		q.mu.Lock()
+		q.serving = false
+		must(t, q.serveLocked())
+		q.mu.Unlock()
+		synctest.Wait()
+		if got := look(t, s, id); got.Figures.Requests != 1 || got.Figures.Refused != 1 || got.Waiting != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// The waits end while a call is in flight, which gives the caller its ticket. Its request counts as refused.
+func TestWaitsEndDuringACall(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		q, mine := s.queue(id), make(listener, 1)
+		w := q.newWaiter(Request{ID: id, Wait: time.Minute, MaxWaiting: 9, EndOnFailure: true}, mine)
+		s.draining.Store(true)
+		q.deliver(&takeCall{waiters: []*waiter{w}}, []string{"1700000000000", "0", "parked", "1700000000000000"})
+		if got := <-mine; !errors.Is(got.err, ErrClosed) || len(q.departures) != 1 || q.departures[0].outcome != outcomeRefused {
+			t.Errorf("%v, %+v", got.err, q.departures)
+		}
+	})
+}

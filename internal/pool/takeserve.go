@@ -190,7 +190,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 			}
 			continue
 		case errors.Is(got.err, errParked):
-			q.finishLocked(w, answer{err: ErrClosed})
+			q.closeLocked(w)
 			q.departLocked(w)
 		case w.done && got.err == nil:
 			orphans = append(orphans, got.token)

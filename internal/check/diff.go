@@ -22,7 +22,7 @@ func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set
 	if err != nil {
 		return err
 	}
-	if running.Config.Lasting == nil {
+	if len(running.Config.Lasting) == 0 {
 		return errors.New("the daemon does not report its whole configuration: the key is limited to some targets, or the daemon is older")
 	}
 	_, err = io.WriteString(w, differences(running, set))

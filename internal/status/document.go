@@ -62,7 +62,7 @@ type Config struct {
 	Problems []string `json:"problems"`  // problems of the last attempt: "pools.yaml:LINE: message"
 	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
 	// Lasting contains the settings that only a restart changes, without secrets. The keys are paths
-	// of YAML keys. For a key that is limited to some targets, Lasting is null.
+	// of YAML keys. For a key that is limited to some targets, Lasting is empty.
 	Lasting map[string]string `json:"lasting"`
 }
 
@@ -360,6 +360,6 @@ func (d *Document) Part(may func(target string) bool) *Document {
 	}
 	shared := sharedReasons(&part)
 	part.Notices, part.shared = append(shared, d.Notices[d.shared:]...), len(shared)
-	part.Config.Problems, part.Config.Warnings, part.Config.Lasting = []string{}, []string{}, nil
+	part.Config.Problems, part.Config.Warnings, part.Config.Lasting = []string{}, []string{}, map[string]string{}
 	return &part
 }

@@ -129,7 +129,7 @@ func testPartHidesOtherTargets(t *testing.T) {
 	whole := NewCollector(busySources()).Snapshot(t.Context()).Document
 	part := whole.Part(func(name string) bool { return name == "checkout" })
 	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||
-		part.Config.Problems == nil || part.Config.Lasting != nil || len(part.Config.Problems)+len(part.Config.Warnings) > 0 {
+		part.Config.Problems == nil || part.Config.Lasting == nil || len(part.Config.Problems)+len(part.Config.Warnings)+len(part.Config.Lasting) > 0 {
 		t.Errorf("%+v", part)
 	}
 	if part.Solve != nil || part.Dedup != nil || whole.Solve == nil || whole.Dedup == nil {

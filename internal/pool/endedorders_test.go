@@ -130,6 +130,29 @@ func testEndsAreLimited(t *testing.T, o Options) {
 	}
 }
 
+// A foreign value in the key of the ended orders costs only the records of the history.
+func testForeignEndsCostOnlyTheHistory(t *testing.T, o Options) {
+	o.Endings = 10
+	s, id := open(t, o), identity("foreign ends")
+	must(t, s.db.Slow.Set(t.Context(), s.keys(id).ended, "foreign", 0).Err())
+	placeOrder(t, s, Order{Ref: Ref{id, "lost"}, Depth: 9, TTL: time.Millisecond})
+	placeOrder(t, s, Order{Ref: Ref{id, "failed"}, Depth: 9, TTL: time.Minute})
+	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "failed"}, Bought: true, Asked: &Asked{}}))
+	stock(t, s, id, 1, 0, time.Minute)
+	take(t, s, Request{ID: id}, 1)
+	time.Sleep(5 * time.Millisecond) // the first order is lost
+	_, _, err := s.Adopt(t.Context(), id, []string{"lost"})
+	must(t, err)
+	got := look(t, s, id)
+	balanced(t, got)
+	if f := got.Figures; f.Solved != 1 || f.Failed != 1 || f.Unrecorded < 2 || f.Hits != 1 || got.Orders != 0 {
+		t.Errorf("%+v", got)
+	}
+	if n := s.db.Slow.Get(t.Context(), s.keys(id).ended).Val(); n != "foreign" {
+		t.Errorf("the foreign value is now %q", n)
+	}
+}
+
 // Sweep finds the stored ends of targets and guests. A guest stays on the list until its ends are
 // removed.
 func testSweepFindsEndedOrders(t *testing.T, o Options) {

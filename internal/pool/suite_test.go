@@ -89,6 +89,7 @@ var suite = map[string]func(*testing.T, Options){
 	"SurveyDelaysAdditionsToTheRow":             testSurveyDelaysAdditionsToTheRow,
 	"EachEndIsKept":                             testEachEndIsKept,
 	"EndsAreLimited":                            testEndsAreLimited,
+	"ForeignEndsCostOnlyTheHistory":             testForeignEndsCostOnlyTheHistory,
 	"SweepFindsEndedOrders":                     testSweepFindsEndedOrders,
 	"RetriedEndsLeaveOneLine":                   testRetriedEndsLeaveOneLine,
 	"OnRequestReportsEachRequest":               testOnRequestReportsEachRequest,

@@ -10,7 +10,7 @@
 --        gone: IDs of orders that no longer exist
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
-expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend, KEYS.ended)
+expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend)
 expect('HLEN', KEYS.journal)
 writable('HDEL', KEYS.stats)
 purge_orders(now)

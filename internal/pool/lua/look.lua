@@ -113,7 +113,7 @@ local busy = redis.call('EXISTS', KEYS.orders, KEYS.journal, KEYS.leases, KEYS.t
 local attempts, windows, lines, next_order = {}, {}, {}, {}
 if busy then
   expect('LLEN', KEYS.tokens)
-  expect('ZCARD', KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
+  expect('ZCARD', KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend)
   expect('HLEN', KEYS.journal)
   attempts = redis.call('HGETALL', KEYS.attempts)
   windows = windows_of(now)

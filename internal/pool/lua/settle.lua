@@ -22,7 +22,7 @@
 local order = ARGV.order
 expect('LLEN', KEYS.tokens, KEYS.leads)
 expect('HLEN', KEYS.attempts)
-expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.leases, KEYS.values, KEYS.ended, KEYS.seen, KEYS.failures)
+expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.leases, KEYS.values, KEYS.seen, KEYS.failures)
 writable('HDEL', KEYS.stats)
 local e = entry_of(order)
 if not e or not redis.call('ZSCORE', KEYS.orders, order) then

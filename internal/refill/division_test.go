@@ -93,13 +93,13 @@ func named(by string) targets.Target {
 func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := named("me")
-		mine.Refill, mine.HitRate, mine.MaxWaste = targets.RefillAdaptive, 0.97, 3
+		mine.Refill, mine.HitRate, mine.MaxWaste, mine.Min = targets.RefillAdaptive, 0.97, 3, 1
 		stock := &paced{asks: map[captcha.ID][]time.Duration{mine.ID: {time.Hour}}, looks: map[captcha.ID][]time.Time{}}
 		left := time.Now().Add(5*heartbeatEvery - heartbeatEvery/2)
 		noticed := left.Add(heartbeatEvery / 2)
 		m := NewManager(stock, &shares{left: left}, &counter{}, noOthers, slog.New(slog.DiscardHandler))
 		running(t, m, func() { time.Sleep(15 * heartbeatEvery) }, mine)
-		const decides = 1200 * time.Millisecond // maximum time until a decision with this lead time and without demand
+		const decides = 1200 * time.Millisecond // maximum time between two decisions with this lead time
 		looks := stock.at(mine)
 		if len(looks) < 2 || looks[1].Sub(looks[0]) > decides {
 			t.Fatalf("beside the other replica: looks at %v", looks)

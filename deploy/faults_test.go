@@ -215,8 +215,7 @@ func storeFaults(t *testing.T) *watched {
 	w.scrapeWith(tokensOf+"2", "poold_history_up 0")
 	overwrite(t, redis, "captcha:ended:*") // the orders that wait for PostgreSQL
 	database.Up(t)
-	w.fault("another program writes to Redis", []string{"PooldHistoryBehind", "PooldHistoryDown", "PooldTargetStarved"},
-		"poold_history_unread_identities >0", `poold_target_state{state="starved",target="login"} 1`)
+	w.fault("another program writes to Redis", []string{"PooldHistoryBehind", "PooldHistoryDown"}, "poold_history_unread_identities >0")
 
 	w.Signal(syscall.SIGKILL)
 	if err := <-w.Ended; err == nil {

@@ -62,8 +62,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	})
 
 	var served atomic.Int64
-	var key atomic.Value
-	key.Store("first-key-0123456789")
+	var using sync.RWMutex // held while a request uses the key
+	key := "first-key-0123456789"
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	for i := range 4 {
@@ -84,8 +84,10 @@ func TestRotationUnderLoad(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				request.Header.Set("Authorization", "Bearer "+key.Load().(string))
+				using.RLock()
+				request.Header.Set("Authorization", "Bearer "+key)
 				response, err := client.Do(request)
+				using.RUnlock()
 				if err != nil {
 					t.Error(err)
 					continue
@@ -111,8 +113,9 @@ func TestRotationUnderLoad(t *testing.T) {
 
 	write("second-key", "second-key-012345678")
 	applied("the second key", func() { p.Write(config(entry("key") + entry("second-key"))) })
-	key.Store("second-key-012345678")
-	time.Sleep(100 * time.Millisecond) // requests with the first key have left the client
+	using.Lock() // no request with the first key is left
+	key = "second-key-012345678"
+	using.Unlock()
 	applied("the end of the first key", func() { p.Write(config(entry("second-key"))) })
 
 	acl(">second-password")

@@ -21,8 +21,9 @@ type step struct {
 // costly is the identity of the steps.
 var costly = identity("costs")
 
-// steps returns the steps whose cost TestCosts guards. The first steps create the stock of the last
-// ones: each step has to be done for the same numbers i from 0 on.
+// steps returns the steps whose cost TestCosts guards, after it has done them for the numbers 0 and 1.
+// The first steps create the stock of the last ones, so each step has to be done once for each number
+// from 2 on.
 func steps(t testing.TB, address string) []step {
 	s := open(t, Options{Addresses: "redis://" + address, Prefix: "cost", Probe: time.Hour})
 	time.Sleep(time.Second) // the store reads the settings of Redis once, at its start
@@ -67,7 +68,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// BenchmarkCosts reports the cost of the same steps, with CPU times.
+// BenchmarkCosts reports the cost of the same steps, with CPU times. It needs -benchtime 1x, because a
+// step cannot be done twice for the same number.
 func BenchmarkCosts(b *testing.B) {
 	address := redistest.Server(b)
 	const n = 200

@@ -16,7 +16,7 @@ type Cost struct {
 	Process     time.Duration // CPU time of this process
 }
 
-// CostOf makes n calls and returns the mean cost of a call. No one else may use the Redis.
+// CostOf makes n calls and returns the mean cost of a call. No other program may use the server.
 func CostOf(t testing.TB, address string, n int, call func(i int)) Cost {
 	t.Helper()
 	before, reply := totals(t, address)

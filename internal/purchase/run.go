@@ -29,16 +29,17 @@ func (b *Buyer) Run(ctx context.Context) error {
 	return nil
 }
 
-// repeat calls the function work periodically until ctx ends. A panic ends only the current call.
+// repeat calls the function work at once and then periodically until ctx ends. A panic ends only the
+// current call.
 func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
+		b.contain(func() { work(ctx) })
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			b.contain(func() { work(ctx) })
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestCompose(t *testing.T) {
 	// Without a signal, poold notices the change within a minute.
 	write(t, secret("captchaai-key"), "second-key")
 	applied(time.Minute, 1)
-	testkit.Within(t, 10*time.Second, "a request with the second key", func() bool {
+	testkit.Within(t, 60*time.Second, "a request with the second key", func() bool {
 		return strings.Contains(solver.last.Load().(string), "key=second-key")
 	})
 

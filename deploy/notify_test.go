@@ -79,7 +79,7 @@ func (n *notifications) matching(pattern string) (found []notification) {
 // wait waits until n messages have a line that matches the pattern.
 func (n *notifications) wait(t *testing.T, count int, pattern string) {
 	t.Helper()
-	testkit.Within(t, 15*time.Second, pattern, func() bool { return len(n.matching(pattern)) >= count })
+	testkit.Within(t, 60*time.Second, pattern, func() bool { return len(n.matching(pattern)) >= count })
 }
 
 // states returns the messages about the state of the daemon, in order, without the keep-alives and
@@ -116,7 +116,7 @@ targets:
 // fill waits until the target has two tokens.
 func fill(t *testing.T, p *daemontest.Process) {
 	t.Helper()
-	testkit.Within(t, 15*time.Second, "two tokens", func() bool {
+	testkit.Within(t, 60*time.Second, "two tokens", func() bool {
 		_, body := p.Call(http.MethodGet, "/pool/login", "")
 		return strings.Contains(body, `"fresh":2`)
 	})
@@ -171,7 +171,7 @@ func TestAnOutageOfRedisCausesNoRestart(t *testing.T) {
 		if err := redis.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Within(t, 10*time.Second, what, func() bool {
+		testkit.Within(t, 60*time.Second, what, func() bool {
 			status, _ := p.Call(http.MethodGet, "/readyz", "")
 			return status == http.StatusServiceUnavailable
 		})
@@ -211,7 +211,7 @@ func TestWithoutTheSocket(t *testing.T) {
 	if err := os.Remove(n.path); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	testkit.Within(t, 15*time.Second, "a line about the socket", func() bool { return p.Output.Count("systemd does not receive") > 0 })
+	testkit.Within(t, 60*time.Second, "a line about the socket", func() bool { return p.Output.Count("systemd does not receive") > 0 })
 	time.Sleep(watchdog)
 	if p.Output.Count("level=WARN", "systemd does not receive the state of the daemon", n.path) != 1 || p.Output.Count("systemd") != 1 {
 		t.Errorf("poold logged:\n%s", p.Output.String())

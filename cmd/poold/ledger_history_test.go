@@ -94,6 +94,7 @@ func (w *world) initHistory(t testing.TB, env []string) {
 // of the day equal the service's ledger.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
+	t.Parallel()
 	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
 	credentials := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret}
 	for name, b := range map[string]struct {

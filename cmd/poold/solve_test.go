@@ -120,6 +120,7 @@ func claimStores(t *testing.T) map[string]claimStore {
 // even if the replica that solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
 	testkit.WithoutRace(t)
+	t.Parallel()
 	for name, b := range claimStores(t) {
 		for _, crash := range b.crashes {
 			t.Run(name+"/killed when "+crash, func(t *testing.T) {

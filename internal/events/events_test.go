@@ -115,12 +115,12 @@ func testList(t *testing.T, p redistest.Place) {
 	for _, r := range []*replica{one, two} {
 		r.Note(events.Event{Kind: events.ProviderDown, Topic: "provider", State: "down"})
 	}
-	testkit.Within(t, 5*time.Second, "three events", func() bool { return len(one.recent(t, 10, "")) == 3 })
+	testkit.Within(t, 20*time.Second, "three events", func() bool { return len(one.recent(t, 10, "")) == 3 })
 	one.Note(events.Event{Kind: events.ProviderUp, Topic: "provider"})
-	testkit.Within(t, 5*time.Second, "the fourth event", func() bool { return len(one.recent(t, 10, "")) == 4 })
+	testkit.Within(t, 20*time.Second, "the fourth event", func() bool { return len(one.recent(t, 10, "")) == 4 })
 	two.Note(events.Event{Kind: events.ProviderUp, Topic: "provider"})
 	two.Note(events.Event{Kind: events.TargetResumed})
-	testkit.Within(t, 5*time.Second, "the last event", func() bool { return strings.HasSuffix(one.kinds(t), "resumed") })
+	testkit.Within(t, 20*time.Second, "the last event", func() bool { return strings.HasSuffix(one.kinds(t), "resumed") })
 
 	var paged []events.Event
 	for before := ""; ; before = paged[len(paged)-1].ID {

@@ -1,12 +1,15 @@
 package refill
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -135,6 +138,43 @@ func TestStockOfTheLastLook(t *testing.T) {
 		is("without Redis", false)
 		w.redis.SetDown(false)
 		w.after(10 * time.Second)
+	})
+}
+
+// While looks hang, Manager.Stock returns the last look until the stock may have changed without an
+// event, and for at most seenFor.
+func TestStockOfAnOldLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const soon = 20 * time.Second // the first token no longer outlives the lead time
+		list := lasting(batchesAtOnce+2, 1, time.Hour)
+		stock := &paced{asks: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID][]time.Time{}}
+		for _, x := range list {
+			stock.asks[x.ID] = []time.Duration{time.Hour}
+		}
+		stock.asks[list[0].ID] = []time.Duration{soon}
+		m := NewManager(stock, alone{}, &counter{}, noOthers, slog.New(slog.DiscardHandler))
+		running(t, m, func() {
+			time.Sleep(2 * backstop) // the second look knows that this replica is alone
+			stock.mu.Lock()
+			stock.hang = make(chan struct{})
+			stock.mu.Unlock()
+			for _, x := range list[2:] { // each look hangs in its own exchange
+				m.Wake(x.ID)
+				time.Sleep(time.Millisecond)
+			}
+			for n, life := range []time.Duration{soon, seenFor} {
+				_, read, _ := m.Stock(list[n].Name, time.Now())
+				time.Sleep(time.Until(read.Add(life)) - 1)
+				if _, _, holds := m.Stock(list[n].Name, time.Now()); !holds {
+					t.Errorf("%s: a look is not reused until %v after it", list[n].Name, life)
+				}
+				time.Sleep(1)
+				if _, _, holds := m.Stock(list[n].Name, time.Now()); holds {
+					t.Errorf("%s: a look is reused %v after it", list[n].Name, life)
+				}
+			}
+			close(stock.hang)
+		}, list...)
 	})
 }
 

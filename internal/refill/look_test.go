@@ -164,11 +164,11 @@ func TestStockOfAnOldLook(t *testing.T) {
 			}
 			for n, life := range []time.Duration{soon, seenFor} {
 				_, read, _ := m.Stock(list[n].Name, time.Now())
-				time.Sleep(time.Until(read.Add(life)) - 1)
+				time.Sleep(time.Until(read.Add(life)) - time.Nanosecond)
 				if _, _, holds := m.Stock(list[n].Name, time.Now()); !holds {
 					t.Errorf("%s: a look is not reused until %v after it", list[n].Name, life)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if _, _, holds := m.Stock(list[n].Name, time.Now()); holds {
 					t.Errorf("%s: a look is reused %v after it", list[n].Name, life)
 				}

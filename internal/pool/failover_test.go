@@ -29,10 +29,9 @@ func TestFailover(t *testing.T) {
 			addrs = append(addrs, "redis://poold:"+redistest.Password+"@"+node.Addr)
 		}
 		failover(t, Options{Addresses: strings.Join(addrs, ",")}, func(s *replica) (*os.Process, []captcha.ID) {
-			ids := homes(t, s)
 			var all []captcha.ID
 			for _, node := range nodes[:3] {
-				all = append(all, ids[node.Addr])
+				all = append(all, identityAt(t, s, node.Addr, "a"))
 			}
 			return nodes[0].Process, all
 		})

@@ -154,8 +154,7 @@ func measureFailover(b *testing.B, p *failoverPlace, signal syscall.Signal, sent
 	testkit.Within(b, 20*time.Second, "healthy", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	ids := []captcha.ID{identity("a")}
 	if len(p.sentinels) == 0 {
-		all := homes(b, s)
-		ids = []captcha.ID{all[p.nodes[0].Addr], all[p.nodes[1].Addr]}
+		ids = []captcha.ID{identityAt(b, s, p.nodes[0].Addr, "a"), identityAt(b, s, p.nodes[1].Addr, "a")}
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	var group sync.WaitGroup

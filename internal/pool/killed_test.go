@@ -3,15 +3,11 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -25,19 +21,10 @@ func TestAKilledMasterReturns(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.ClusterOf(t, 0, "--cluster-require-full-coverage", "no", "--appendonly", "yes")
 	s := open(t, Options{Addresses: urlsOf(nodes), Prefix: "test"})
-	ids := homes(t, s)
-	stocked, living := ids[nodes[0].Addr], ids[nodes[1].Addr]
+	stocked, empty := identityAt(t, s, nodes[0].Addr, "stocked"), identityAt(t, s, nodes[0].Addr, "empty")
+	living := identityAt(t, s, nodes[1].Addr, "living")
 	stock(t, s, stocked, 4, 0, time.Minute)
 	stock(t, s, living, 50, 0, time.Minute)
-	var empty captcha.ID // another identity of the first master
-	for i := 0; empty == ""; i++ {
-		id := identity(fmt.Sprint("empty", i))
-		master, err := s.db.Slow.(*redis.ClusterClient).MasterForKey(t.Context(), "{"+string(id)+"}")
-		must(t, err)
-		if master.Options().Addr == nodes[0].Addr {
-			empty = id
-		}
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var served atomic.Int64

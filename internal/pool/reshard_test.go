@@ -22,7 +22,7 @@ func TestASlotMoves(t *testing.T) {
 	nodes := redistest.ClusterOf(t, 0)
 	s := open(t, Options{Addresses: urlsOf(nodes), Prefix: "test"})
 	from, to := nodes[0].Addr, nodes[1].Addr
-	id := homes(t, s)[from]
+	id := identityAt(t, s, from, "a")
 	ctx, stop := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	taken, landed := map[string]int{}, 0

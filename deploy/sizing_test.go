@@ -72,32 +72,17 @@ func (m meter) memory(kinds ...string) (bytes float64) {
 type work struct{ commands, scripts, redis, poold float64 }
 
 // done returns the work of Redis and of the poold with this process ID.
-func (m meter) done(pid int) (w work) {
+func (m meter) done(pid int) work {
 	m.Helper()
-	number := func(text string) float64 {
-		n, err := strconv.ParseFloat(text, 64)
+	sums, _ := redistest.Totals(m, m.Options().Addr)
+	w := work{float64(sums.Commands), float64(sums.Scripts), float64(sums.Redis.Microseconds()), 0}
+	const tick = 1e4 // µs
+	for _, ticks := range strings.Fields(read(m, fmt.Sprintf("/proc/%d/stat", pid)))[13:15] {
+		n, err := strconv.ParseFloat(ticks, 64)
 		if err != nil {
 			m.Fatal(err)
 		}
-		return n
-	}
-	text, err := m.Info(m.Context(), "commandstats", "cpu").Result()
-	if err != nil {
-		m.Fatal(err)
-	}
-	for _, line := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
-		calls := number(line[2])
-		w.commands += calls
-		if strings.HasPrefix(line[1], "eval") {
-			w.scripts += calls
-		}
-	}
-	for _, line := range regexp.MustCompile(`used_cpu_(?:sys|user):([\d.]+)`).FindAllStringSubmatch(text, -1) {
-		w.redis += 1e6 * number(line[1])
-	}
-	const tick = 1e4 // µs
-	for _, ticks := range strings.Fields(read(m, fmt.Sprintf("/proc/%d/stat", pid)))[13:15] {
-		w.poold += tick * number(ticks)
+		w.poold += tick * n
 	}
 	return w
 }

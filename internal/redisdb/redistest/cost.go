@@ -11,6 +11,7 @@ import (
 // Cost is the cost of one call.
 type Cost struct {
 	Commands    int           // of Redis, including those in scripts; rounded down
+	Scripts     int           // that Redis ran; rounded down
 	Read, Wrote int           // bytes that Redis read and wrote
 	Redis       time.Duration // CPU time of Redis
 	Process     time.Duration // CPU time of this process
@@ -19,15 +20,15 @@ type Cost struct {
 // CostOf makes n calls and returns the mean cost of a call. No other program may use the server.
 func CostOf(t testing.TB, address string, n int, call func(i int)) Cost {
 	t.Helper()
-	before, reply := totals(t, address)
+	before, reply := Totals(t, address)
 	for i := range n {
 		call(i)
 	}
-	after, _ := totals(t, address)
+	after, _ := Totals(t, address)
 	before.Wrote += reply
 	return Cost{
-		Commands: (after.Commands - before.Commands) / n,
-		Read:     (after.Read - before.Read) / n, Wrote: (after.Wrote - before.Wrote) / n,
+		Commands: (after.Commands - before.Commands) / n, Scripts: (after.Scripts - before.Scripts) / n,
+		Read: (after.Read - before.Read) / n, Wrote: (after.Wrote - before.Wrote) / n,
 		Redis: (after.Redis - before.Redis) / time.Duration(n), Process: (after.Process - before.Process) / time.Duration(n),
 	}
 }
@@ -42,9 +43,9 @@ func (c Cost) Report(b *testing.B, n int) {
 	}
 }
 
-// totals returns the sums since the start of Redis and of this process, and the size of the reply with
-// them, which the sums lack.
-func totals(t testing.TB, address string) (c Cost, reply int) {
+// Totals returns the sums since the start of Redis and of this process, and the size of the reply with
+// them, which the sums lack. The sums also lack the commands INFO, CLIENT and HELLO.
+func Totals(t testing.TB, address string) (c Cost, reply int) {
 	t.Helper()
 	info := Do(t, address, "INFO", "everything")
 	sum := func(fields ...string) (sum float64) {
@@ -64,7 +65,7 @@ func totals(t testing.TB, address string) (c Cost, reply int) {
 		}
 		return sum
 	}
-	c.Commands = int(sum(":calls="))
+	c.Commands, c.Scripts = int(sum(":calls=")), int(sum("cmdstat_eval:calls=", "cmdstat_evalsha:calls="))
 	c.Read, c.Wrote = int(sum("total_net_input_bytes:")), int(sum("total_net_output_bytes:"))
 	c.Redis = time.Duration(1e9 * sum("used_cpu_sys:", "used_cpu_user:"))
 	var usage syscall.Rusage

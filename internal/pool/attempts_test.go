@@ -38,10 +38,7 @@ func endOrder(t *testing.T, s *replica, order Ref, a Attempt) {
 // solve places an order and settles it with a token. The test fails if Place refuses the order.
 func solve(t *testing.T, s *replica, id captcha.ID, order string) {
 	t.Helper()
-	placing, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1000, TTL: time.Minute})
-	if err != nil || !placing.Placed {
-		t.Fatalf("placing: %+v, %v", placing, err)
-	}
+	place(t, s, id, order)
 	if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Callback: true, Value: order, Lifetime: time.Minute}); err != nil || how != Ended {
 		t.Fatalf("landing: %v, %v", how, err)
 	}

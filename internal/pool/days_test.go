@@ -2,7 +2,6 @@ package pool
 
 import (
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,23 +9,11 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// openIdle opens a store in a bubble. The store has no background work, so that the test can skip
-// days quickly.
-func openIdle(t *testing.T) *replica {
-	bubble := redistest.InBubble(t)
-	s, err := openStore(Options{Addresses: "redis://bubble", Dial: bubble.Dial, Prefix: "days", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 // Days lists the figures of each of the last seven days, no matter which event a day begins with.
 // The figures of all days add up to the total figures.
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("days")
+		s, id := idle(t, redistest.InBubble(t)), identity("days")
 		if list := (&Stock{}).Days(time.Now()); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
@@ -85,7 +72,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 // Counts from an older version of poold belong to no day.
 func TestDaysOmitOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("older")
+		s, id := idle(t, redistest.InBubble(t)), identity("older")
 		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 60, "hits", 10)
 		if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
 			t.Fatal("a token that nobody bought")

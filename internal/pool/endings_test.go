@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// idle opens a store that does not watch Redis, so that days pass quickly.
+// idle opens a store without background work, so that days pass quickly in a bubble.
 func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	t.Helper()
 	s, err := openStore(Options{Addresses: "redis://bubble", Prefix: "test", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler)})

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/redisdb/redistest"
 )
 
 // hour reads the counts of the last hour in the same way as /status.json does.
@@ -24,7 +26,7 @@ func hour(t *testing.T, s *replica, q Query) []Period {
 // Query.Hour added. The sum of these counts is the increase of the counters.
 func TestTheLastHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("hour")
+		s, id := idle(t, redistest.InBubble(t)), identity("hour")
 		midnight := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
 		at := func(minute int) {
 			time.Sleep(time.Until(midnight.Add(time.Duration(minute)*time.Minute + time.Second)))
@@ -93,7 +95,7 @@ func TestTheLastHour(t *testing.T) {
 // Counts from an older version of poold belong to no minute. A reset of the figures is not counted.
 func TestHourOmitsOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("later")
+		s, id := idle(t, redistest.InBubble(t)), identity("later")
 		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 70)
 		look(t, s, id)
 		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
@@ -119,7 +121,7 @@ func TestHourOmitsOlderCounts(t *testing.T) {
 // came after the last minute with counts.
 func TestTheLastDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("day")
+		s, id := idle(t, redistest.InBubble(t)), identity("day")
 		midnight := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
 		misses := func(n, want int) {
 			t.Helper()
@@ -189,7 +191,7 @@ func TestTheLastDay(t *testing.T) {
 // counts in this key are missing.
 func TestTheLastDayOfForeignKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("day")
+		s, id := idle(t, redistest.InBubble(t)), identity("day")
 		k := s.keys(id)
 		s.db.Slow.RPush(t.Context(), k.hours, "x")
 		if _, err := s.LastDay(t.Context(), id, time.Now()); err == nil || !strings.Contains(err.Error(), k.hours+" holds a list") {

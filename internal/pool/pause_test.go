@@ -4,13 +4,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/redisdb/redistest"
 )
 
 // A pause stores its author and reason. A pause with an end lasts until that end, whatever the number
 // of looks. A pause without an end does not expire.
 func TestPausesKeepTheirCauseAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, id := openIdle(t), identity("paused")
+		s, id := idle(t, redistest.InBubble(t)), identity("paused")
 		until := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
 		for _, p := range []Pause{
 			{By: "nightly", Reason: "the page | is being <changed>", Until: until}, {By: "nightly", Until: until}, {}, {By: "a|b", Reason: "x"},

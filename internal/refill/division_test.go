@@ -78,21 +78,22 @@ func TestWhenAStatusIsShared(t *testing.T) {
 	})
 }
 
-// named returns a target that the given replica (me or you) watches.
-func named(by string) targets.Target {
-	for n := 0; ; n++ {
+// named returns targets that the given replica (me or you) watches.
+func named(by string, many int) (list []targets.Target) {
+	for n := 0; len(list) < many; n++ {
 		x := target(fmt.Sprint("login", n), 1)
 		if (&division{self: by, live: []string{"me", "you"}}).watches(x.ID) {
-			return x
+			list = append(list, x)
 		}
 	}
+	return list
 }
 
 // When the other replica stops, the next decision needs a look, because the other replica may have
 // changed the stock after the last look. Later decisions need no look while nothing happens.
 func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mine := named("me")
+		mine := named("me", 1)[0]
 		mine.Refill, mine.HitRate, mine.MaxWaste, mine.Min = targets.RefillAdaptive, 0.97, 3, 1
 		stock := &paced{asks: map[captcha.ID][]time.Duration{mine.ID: {time.Hour}}, looks: map[captcha.ID][]time.Time{}}
 		left := time.Now().Add(5*heartbeatEvery - heartbeatEvery/2)
@@ -121,12 +122,9 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = batchesAtOnce + 2
 		stock := &paced{asks: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID][]time.Time{}}
-		var list []targets.Target
-		for n := 0; len(list) < many; n++ {
-			x := target(fmt.Sprint("t", n), 1)
-			if (&division{self: "me", live: []string{"me", "you"}}).watches(x.ID) {
-				list, stock.asks[x.ID] = append(list, x), []time.Duration{time.Hour}
-			}
+		list := named("me", many)
+		for _, x := range list {
+			stock.asks[x.ID] = []time.Duration{time.Hour}
 		}
 		others, log := &shares{}, &testkit.Log{}
 		m := NewManager(stock, others, &counter{}, noOthers, log.Logger())
@@ -163,7 +161,7 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 // most once a second, also after an outage.
 func TestCallersReadAStatusSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		theirs := named("you")
+		theirs := named("you", 1)[0]
 		text, err := json.Marshal(Status{State: Starved, Reason: "of you"})
 		if err != nil {
 			t.Fatal(err)

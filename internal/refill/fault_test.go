@@ -1,7 +1,6 @@
 package refill
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // counter is a Buyer that only counts orders, and can inject faults.
@@ -102,12 +102,12 @@ func (alone) Share(context.Context, captcha.ID, []byte) error        { return ni
 func (alone) Shared(context.Context, []captcha.ID) ([][]byte, error) { return nil, nil }
 
 // withCounter runs a manager with a counter as its buyer, for one target.
-func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t *testing.T, m *Manager, log *bytes.Buffer)) {
+func withCounter(t *testing.T, stock Stock, buyer *counter, x targets.Target, story func(t *testing.T, m *Manager, log *testkit.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		m := NewManager(stock, alone{}, buyer, noOthers, slog.New(slog.NewTextHandler(&log, nil)))
-		running(t, m, func() { story(t, m, &log) }, target("login", depth))
+		var log testkit.Log
+		m := NewManager(stock, alone{}, buyer, noOthers, log.Logger())
+		running(t, m, func() { story(t, m, &log) }, x)
 	})
 }
 
@@ -147,7 +147,7 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			withCounter(t, c.look, c.buyer, 5, func(t *testing.T, _ *Manager, log *bytes.Buffer) {
+			withCounter(t, c.look, c.buyer, target("login", 5), func(t *testing.T, _ *Manager, log *testkit.Log) {
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				if n := c.seen(c.buyer); n < 1 || n > c.most {
@@ -194,23 +194,23 @@ func TestLostOrdersAreLogged(t *testing.T) {
 	look := func(context.Context) (pool.Stock, error) {
 		return pool.Stock{NextLook: -1, Outliving: 5, Figures: pool.Figures{Lost: lost.Load(), Junk: junk.Load()}}, nil
 	}
-	withCounter(t, eye(look), &counter{}, 5, func(t *testing.T, _ *Manager, log *bytes.Buffer) {
+	withCounter(t, eye(look), &counter{}, target("login", 5), func(t *testing.T, _ *Manager, log *testkit.Log) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if log.Len() > 0 {
+		if log.Count("level=WARN") > 0 {
 			t.Errorf("told at the start: %s", log)
 		}
 		lost.Store(7)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if text := log.String(); strings.Count(text, "orders are lost") != 1 || !strings.Contains(text, "orders=2") {
-			t.Errorf("two more: %s", text)
+		if log.Count("orders are lost") != 1 || log.Count("orders=2") != 1 {
+			t.Errorf("two more: %s", log)
 		}
 		junk.Store(4)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if text := log.String(); strings.Count(text, "values of another program") != 1 || !strings.Contains(text, "values=1") {
-			t.Errorf("one that is set aside: %s", text)
+		if log.Count("values of another program") != 1 || log.Count("values=1") != 1 {
+			t.Errorf("one that is set aside: %s", log)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestLostOrdersAreLogged(t *testing.T) {
 // If the stock cannot be read for another reason than an outage of Redis, the status shows the text of the error.
 func TestOddStockErrorIsShown(t *testing.T) {
 	odd := eye(func(context.Context) (pool.Stock, error) { return pool.Stock{}, errors.New("script answered nonsense") })
-	withCounter(t, odd, &counter{}, 5, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
+	withCounter(t, odd, &counter{}, target("login", 5), func(t *testing.T, m *Manager, _ *testkit.Log) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n, _ := m.Status("login"); n.State != Starved || n.Reason != "script answered nonsense" {
@@ -234,7 +234,7 @@ func noOthers(captcha.ID, purchase.Result) {}
 // owner, the worker is not replaced.
 func TestOrdersNameTheOwnerOfToday(t *testing.T) {
 	buyer := &counter{}
-	withCounter(t, eye(empty), buyer, 1, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
+	withCounter(t, eye(empty), buyer, target("login", 1), func(t *testing.T, m *Manager, _ *testkit.Log) {
 		time.Sleep(time.Minute)
 		buyer.mu.Lock()
 		before := slices.Clone(buyer.owners)

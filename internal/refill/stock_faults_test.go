@@ -67,8 +67,6 @@ func (s *faultyStock) Recall(context.Context, captcha.ID) ([]byte, error) {
 	return s.recall()
 }
 
-func (s *faultyStock) Patience(captcha.ID) time.Duration { return 0 }
-
 func (s *faultyStock) Retry(context.Context, captcha.ID) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,17 +74,6 @@ func (s *faultyStock) Retry(context.Context, captcha.ID) (bool, error) {
 		return true, nil
 	}
 	return s.retry()
-}
-
-// withFaults runs a manager on a faulty stock, for one target.
-func withFaults(t *testing.T, s *faultyStock, target targets.Target, story func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var log testkit.Log
-		buyer := &counter{}
-		m := NewManager(s, alone{}, buyer, noOthers, log.Logger())
-		running(t, m, func() { story(t, m, buyer, &log) }, target)
-	})
 }
 
 func (c *counter) orders() int {
@@ -110,7 +97,8 @@ func adaptive() targets.Target {
 func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
 	s := newFaultyStock()
 	s.recall = func() ([]byte, error) { return nil, down }
-	withFaults(t, s, adaptive(), func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log) {
+	buyer := &counter{}
+	withCounter(t, s, buyer, adaptive(), func(t *testing.T, m *Manager, log *testkit.Log) {
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		n, _ := m.Status("login")
@@ -135,7 +123,8 @@ func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
 func TestAnUnreadableLearnedStateIsDropped(t *testing.T) {
 	s := newFaultyStock()
 	s.recall = func() ([]byte, error) { return []byte("junk"), nil }
-	withFaults(t, s, adaptive(), func(t *testing.T, _ *Manager, buyer *counter, log *testkit.Log) {
+	buyer := &counter{}
+	withCounter(t, s, buyer, adaptive(), func(t *testing.T, _ *Manager, log *testkit.Log) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n := log.Count("level=WARN", "the learned demand is dropped, and learned again", "target=login", "err="); n != 1 {
@@ -162,7 +151,8 @@ func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
 		}
 		return nil
 	}
-	withFaults(t, s, target("login", 5), func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log) {
+	buyer := &counter{}
+	withCounter(t, s, buyer, target("login", 5), func(t *testing.T, m *Manager, log *testkit.Log) {
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		n, _ := m.Status("login")
@@ -191,7 +181,8 @@ func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
 	s.stock = func(int) pool.Stock {
 		return pool.Stock{NextLook: -1, Attempts: pool.Attempts{Refused: 3, Bounded: time.Minute, Next: time.Hour, Every: time.Hour}}
 	}
-	withFaults(t, s, target("login", 5), func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log) {
+	buyer := &counter{}
+	withCounter(t, s, buyer, target("login", 5), func(t *testing.T, m *Manager, log *testkit.Log) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		changed := target("login", 7)
@@ -218,7 +209,7 @@ func TestTheLoopTurnsWithoutTheStock(t *testing.T) {
 	s := newFaultyStock()
 	fault := errors.New("redis is away")
 	s.lookAll = func(int) error { return fault }
-	withFaults(t, s, target("t", 1), func(t *testing.T, m *Manager, _ *counter, _ *testkit.Log) {
+	withCounter(t, s, &counter{}, target("t", 1), func(t *testing.T, m *Manager, _ *testkit.Log) {
 		turned := func(what string) {
 			t.Helper()
 			for range 20 {

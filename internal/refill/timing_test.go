@@ -70,7 +70,7 @@ func TestLooksComeWhenAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				login := named("me")
+				login := named("me", 1)[0]
 				if beside.replicas == nil {
 					beside.replicas = alone{}
 				}

@@ -17,14 +17,21 @@ import (
 // list.
 var deployBlock = regexp.MustCompile("(?ms)^ *```sh deploy\n(.*?)^ *```$")
 
-// blocks returns the blocks "sh deploy" of a section of docs, in their order.
-func blocks(t *testing.T, page, heading string) (all []string) {
+// sectionOf returns the text of a section of docs, without its heading.
+func sectionOf(t testing.TB, page, heading string) string {
 	t.Helper()
-	_, section, _ := strings.Cut(read(t, "../docs/"+page), "\n"+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for _, block := range deployBlock.FindAllStringSubmatch(section, -1) {
-		all = append(all, block[1])
+	_, text, is := strings.Cut(read(t, "../docs/"+page), "\n"+heading+"\n")
+	if !is {
+		t.Fatalf("docs/%s has no section %q", page, heading)
 	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+// blocks returns the blocks "sh deploy" of a section of docs, in their order.
+func blocks(t *testing.T, page, heading string) []string {
+	t.Helper()
+	all := found(deployBlock.String(), sectionOf(t, page, heading))
 	if len(all) == 0 {
 		t.Fatalf("docs/%s has no commands below %q", page, heading)
 	}

@@ -199,7 +199,7 @@ func (p *project) checkImage(t *testing.T, i image, running *process) {
 // setPassword adds or removes a password of Redis by the command of the docs.
 func setPassword(t *testing.T, redis *process, rule string) {
 	t.Helper()
-	text := strings.Join(strings.Fields(operating(t, "Compose")), " ")
+	text := strings.Join(strings.Fields(sectionOf(t, "operating.md", "## Compose")), " ")
 	change := found(`docker compose exec redis sh -c '([^']+)'`, text)
 	if len(change) != 1 || !strings.Contains(change[0], `">NEW"`) {
 		t.Fatalf("docs/operating.md does not say how to change the password: %q", change)

@@ -16,16 +16,6 @@ import (
 	"poold/internal/daemontest"
 )
 
-func operating(t *testing.T, section string) string {
-	t.Helper()
-	_, text, is := strings.Cut(read(t, "../docs/operating.md"), "\n## "+section+"\n")
-	if !is {
-		t.Fatalf("docs/operating.md has no section %s", section)
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	return text
-}
-
 // unitUser is a user that systemd may choose for DynamicUser.
 const unitUser = "61184:61184"
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -144,8 +143,7 @@ func memoryRows(t testing.TB) (rows []row) {
 // documented returns the figures of the section "Sizing".
 func documented(t testing.TB) map[string]float64 {
 	t.Helper()
-	_, section, _ := strings.Cut(read(t, "../docs/redis.md"), "\n## Sizing\n")
-	figures := map[string]float64{}
+	section, figures := sectionOf(t, "redis.md", "## Sizing"), map[string]float64{}
 	for _, match := range regexp.MustCompile(`(?m)^\| ([^|]+) \| ([\d,.]+) \|`).FindAllStringSubmatch(section, -1) {
 		value, err := strconv.ParseFloat(strings.ReplaceAll(match[2], ",", ""), 64)
 		if err != nil {
@@ -223,11 +221,8 @@ func idleRows(t testing.TB) []row {
 		}
 		p := daemontest.Start(t, daemontest.Options{Config: text, Key: key})
 		time.Sleep(75 * time.Second)
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kilobytes, err := strconv.ParseFloat(found(`VmRSS:\s+(\d+) kB`, string(status))[0], 64)
+		status := read(t, fmt.Sprintf("/proc/%d/status", p.PID()))
+		kilobytes, err := strconv.ParseFloat(found(`VmRSS:\s+(\d+) kB`, status)[0], 64)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package redisdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -27,18 +28,20 @@ type Health struct {
 	Up      bool      // whether at least a part of Redis works
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
-	Full    bool      // whether the fault is a full memory; tokens are then still handed out
+	Full    bool      // whether the only fault is a full memory, of Redis or of a part; tokens are then still handed out
 	Notices []string  // sentences about dangerous settings and missing rights
 }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	err   error           // fault of Redis or of a part of Redis; nil = all of Redis works
-	since time.Time       // when this replica noticed the fault; zero = no fault
-	away  map[string]bool // masters of a cluster that do not work; nil = all masters work, or no master works
+	err     error           // fault of Redis or of a part of Redis; nil = all of Redis works
+	since   time.Time       // when this replica noticed the fault; zero = no fault
+	partial bool            // whether some masters of a cluster have no fault although err is not nil
+	full    bool            // whether each fault is a full memory; false = no fault
+	away    map[string]bool // masters with another fault than a full memory; nil = none has one, or all have
 }
 
-func (c *condition) up() bool { return c.err == nil || c.away != nil }
+func (c *condition) up() bool { return c.err == nil || c.partial }
 
 // Up reports whether at least a part of Redis works. Up does not block.
 func (db *DB) Up() bool { return db.condition.Load().up() }
@@ -48,7 +51,7 @@ func (db *DB) Health() Health {
 	now := db.condition.Load()
 	h := Health{Up: now.up()}
 	if now.err != nil {
-		h.Reason, h.Since, h.Full = Reason(now.err), now.since, is(now.err, reasonMemory)
+		h.Reason, h.Since, h.Full = Reason(now.err), now.since, now.full
 	}
 	if found := db.monitor.notices.Load(); found != nil {
 		h.Notices = *found
@@ -71,7 +74,7 @@ func (db *DB) Masters() []string {
 // write needs no memory. Away does not block.
 func (db *DB) Away(ctx context.Context, tag string) error {
 	now := db.condition.Load()
-	if now.err == nil || is(now.err, reasonMemory) {
+	if now.err == nil || now.full {
 		return nil
 	}
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
@@ -158,7 +161,9 @@ func (m *monitor) turn(was, now *condition) {
 		case m.recovered <- struct{}{}:
 		default:
 		}
-	case now.away != nil:
+	case now.partial && now.full:
+		m.log.Error("part of redis is out of memory: its targets hand out their ready tokens and buy nothing", "err", now.err)
+	case now.partial:
 		m.log.Error("part of redis is down: its targets hand out and buy nothing", "err", now.err)
 	default:
 		m.log.Error("redis is down: nothing is bought, and tokens are handed out only if its memory is full", "err", now.err)
@@ -170,7 +175,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
 	m.met = m.met || now.up()
 	var known *downError
-	if now.away == nil && errors.As(now.err, &known) {
+	if errors.As(now.err, &known) && !known.partial {
 		reason := known.reason
 		if !m.met {
 			reason = withTLSHint(reason, m.route.secure)
@@ -188,7 +193,8 @@ func (m *monitor) try(ctx context.Context) *condition {
 	defer cancel()
 	cluster, ok := m.Slow.(*redis.ClusterClient)
 	if !ok {
-		return &condition{err: m.tryWrite(ctx, m.probeKey(0))}
+		err := m.tryWrite(ctx, m.probeKey(0))
+		return &condition{err: err, full: is(err, reasonMemory)}
 	}
 	keys, err := m.probedMasters(ctx, cluster)
 	if err != nil {
@@ -196,27 +202,47 @@ func (m *monitor) try(ctx context.Context) *condition {
 	}
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	now := &condition{away: map[string]bool{}}
+	faults := map[string]error{}
 	for master, key := range keys {
 		group.Go(func() {
-			err := m.tryWrite(ctx, key)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				now.away[master] = true
-				// An error in a node's reply is more useful than a fault of the network.
-				if now.err == nil || isReply(err) && !isReply(now.err) {
-					now.err = err
-				}
+			if err := m.tryWrite(ctx, key); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				faults[master] = err
 			}
 		})
 	}
 	group.Wait()
-	switch len(now.away) {
-	case 0, len(keys):
-		now.away = nil
-	default:
-		now.err = partialFault(now.err, slices.Collect(maps.Keys(now.away)), len(keys))
+	return summarise(faults, len(keys))
+}
+
+// summarise returns the condition of a cluster. The map contains the fault of each master that has
+// one, and total is the number of all masters.
+func summarise(faults map[string]error, total int) *condition {
+	if len(faults) == 0 {
+		return &condition{}
+	}
+	var away, full []string
+	var err, memory error
+	for _, master := range slices.Sorted(maps.Keys(faults)) {
+		fault := faults[master]
+		if is(fault, reasonMemory) {
+			full, memory = append(full, master), fault
+			continue
+		}
+		away = append(away, master)
+		// An error in a node's reply is more useful than a fault of the network.
+		if err == nil || isReply(fault) && !isReply(err) {
+			err = fault
+		}
+	}
+	now := &condition{err: cmp.Or(err, memory), partial: len(faults) < total, full: len(away) == 0}
+	if len(away) == total || len(full) == total {
+		return now
+	}
+	now.err, now.away = partialFault(now.err, away, full, total), map[string]bool{}
+	for _, master := range away {
+		now.away[master] = true
 	}
 	return now
 }

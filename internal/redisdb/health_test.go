@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,4 +100,34 @@ func TestAwaitProbe(t *testing.T) {
 		}
 		_ = db.Close()
 	})
+}
+
+// The condition of a cluster says which masters serve, and which ones are only out of memory. The fault
+// of a master that is away is its reason, and a reply of Redis is preferred to a fault of the network.
+func TestConditionsOfACluster(t *testing.T) {
+	memory, silent, replica := Down(redisAnswer("OOM command not allowed")), Down(io.ErrNoProgress), Down(redisAnswer("READONLY You can't write"))
+	for _, c := range []struct {
+		faults   map[string]error
+		up, full bool
+		away     string
+		reason   string
+	}{
+		{nil, true, false, "", ""},
+		{map[string]error{"a": memory}, true, true, "", "redis is out of memory on 1 of the 3 masters of the cluster (a)"},
+		{map[string]error{"a": memory, "b": memory, "c": memory}, false, true, "", "redis is out of memory"},
+		{map[string]error{"a": silent}, true, false, "a", "1 of the 3 masters of the redis cluster cannot be used (a): redis does not answer"},
+		{map[string]error{"a": silent, "b": silent, "c": replica}, false, false, "", "redis is read-only: this is a replica"},
+		{map[string]error{"a": memory, "b": silent}, true, false, "b",
+			"1 of the 3 masters of the redis cluster cannot be used (b): redis does not answer; redis is out of memory on 1 of the 3 masters of the cluster (a)"},
+		{map[string]error{"a": silent, "b": replica, "c": memory}, false, false, "a b",
+			"2 of the 3 masters of the redis cluster cannot be used (a, b): redis is read-only: this is a replica; redis is out of memory on 1 of the 3 masters of the cluster (c)"},
+	} {
+		now := summarise(c.faults, 3)
+		if away := strings.Join(slices.Sorted(maps.Keys(now.away)), " "); now.up() != c.up || now.full != c.full || away != c.away {
+			t.Errorf("%v: %+v", c.faults, now)
+		}
+		if now.err != nil && Reason(now.err) != c.reason || (now.err == nil) != (c.reason == "") {
+			t.Errorf("%v: %v", c.faults, now.err)
+		}
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -57,7 +56,7 @@ var ErrDown = errors.New("redis does not answer")
 type downError struct {
 	reason  string
 	where   string // host:port of the servers that were called; "" = unknown
-	partial bool   // whether other masters of the cluster work
+	partial bool   // whether it is the fault of a part of a cluster
 	cause   error
 }
 
@@ -199,14 +198,17 @@ func withTLSHint(reason string, secure bool) string {
 	return reason
 }
 
-// partialFault returns the ErrDown of a cluster in which only some masters fail. The argument away
-// contains the addresses of these masters, and total is the number of all masters.
-func partialFault(err error, away []string, total int) error {
-	slices.Sort(away)
-	return &downError{
-		reason:  fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err)),
-		partial: true, cause: err,
+// partialFault returns the ErrDown of a cluster whose masters differ. The masters away cannot be used
+// because of err, the masters full are only out of memory, and total is the number of all masters.
+func partialFault(err error, away, full []string, total int) error {
+	var parts []string
+	if len(away) > 0 {
+		parts = append(parts, fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err)))
 	}
+	if len(full) > 0 {
+		parts = append(parts, fmt.Sprintf("%s on %d of the %d masters of the cluster (%s)", reasonMemory, len(full), total, firstThree(full)))
+	}
+	return &downError{reason: strings.Join(parts, "; "), partial: true, cause: err}
 }
 
 // firstThree joins the first three addresses and adds the number of the others.

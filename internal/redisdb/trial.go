@@ -39,7 +39,7 @@ func (db *DB) Try(ctx context.Context) Trial {
 	if now.err != nil {
 		t.Faults = append(t.Faults, Reason(now.err))
 	}
-	if !now.up() && !is(now.err, reasonDenied) && !is(now.err, reasonMemory) {
+	if !now.up() && !now.full && !is(now.err, reasonDenied) {
 		return t // no server can be reached
 	}
 	t.Version = m.versions(ctx)

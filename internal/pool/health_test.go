@@ -163,11 +163,12 @@ func TestAMasterWithoutMemory(t *testing.T) {
 	nodes := redistest.ClusterOf(t, 0, "--cluster-require-full-coverage", "no", "--maxmemory-policy", "noeviction")
 	var log testkit.Log
 	s := openLogged(t, Options{Addresses: urlsOf(nodes)}, log.Logger())
-	ids := homes(t, s)
-	full, hanging, healthy := ids[nodes[0].Addr], ids[nodes[1].Addr], ids[nodes[2].Addr]
-	for _, id := range ids {
-		stock(t, s, id, 5, 0, time.Minute)
+	var ids []captcha.ID
+	for _, node := range nodes {
+		ids = append(ids, identityAt(t, s, node.Addr, "a"))
+		stock(t, s, ids[len(ids)-1], 5, 0, time.Minute)
 	}
+	full, hanging, healthy := ids[0], ids[1], ids[2]
 	paid := Ref{full, "paid"}
 	place(t, s, full, paid.Order)
 	expect(t, true)(s.MarkSubmitting(t.Context(), paid))

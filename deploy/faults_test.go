@@ -264,7 +264,7 @@ func serviceFaults(t *testing.T) *watched {
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w.fault("Redis is killed before a callback", []string{"PooldDeadLetters", "PooldRedisDown", "PooldTargetStarved"}, "poold_redis_up 0", "poold_dead_letters 1")
+	w.fault("Redis is killed before a callback", []string{"PooldDeadLetters", "PooldRedisDown"}, "poold_redis_up 0", "poold_dead_letters 1")
 	return w
 }
 

@@ -95,23 +95,24 @@ func (s *Secret) Keep(ctx context.Context) {
 }
 
 // refresh reads the secret from Redis and extends the secret's life. If Redis has no secret, refresh
-// stores the known secret or a new one.
+// stores the known secret or a new one. It reads first, because a read works without free memory.
 func (s *Secret) refresh(ctx context.Context) error {
-	secret := rand.Text()
-	if known := s.signer.Load(); known != nil {
-		secret = known.secret
-	}
-	if err := s.db.Slow.SetNX(ctx, s.key, secret, secretLife).Err(); err != nil {
-		return err
-	}
+	known := s.signer.Load()
 	shared, err := s.db.Slow.GetEx(ctx, s.key, secretLife).Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		shared = secret // the stored secret expired between the two commands; the next refresh stores it again
-	case err != nil:
+	if errors.Is(err, redis.Nil) {
+		secret := rand.Text()
+		if known != nil {
+			secret = known.secret
+		}
+		if err := s.db.Slow.SetNX(ctx, s.key, secret, secretLife).Err(); err != nil {
+			return err
+		}
+		shared, err = s.db.Slow.Get(ctx, s.key).Result() // another replica may have stored its secret first
+	}
+	if err != nil {
 		return err
 	}
-	if known := s.signer.Load(); known == nil || known.secret != shared {
+	if known == nil || known.secret != shared {
 		s.signer.Store(newSigner(shared))
 	}
 	return nil

@@ -14,7 +14,7 @@ const (
 	watchEvery = 500 * time.Millisecond
 	// With thousands of targets a comparison takes some milliseconds. After each one a Watch pauses for
 	// at least pauseFactor times its duration.
-	pauseFactor = 100
+	pauseFactor = 200
 	// If a condition that is new to this replica has been normal for the duration `settled`, the Watch
 	// searches the list for an earlier start of the condition.
 	settled = time.Minute

@@ -369,11 +369,11 @@ func (s *everyFault) refusePolls() {
 func (s *everyFault) stopReplica() {
 	longest, since := time.Duration(0), time.Time{}
 	for range 3 {
-		s.replicas[1].signal(syscall.SIGSTOP)
+		stopped := s.replicas[1]
+		stopped.signal(syscall.SIGSTOP)
+		// After 5 s, a replica would close the connections whose requests it could not read.
+		time.AfterFunc(2500*time.Millisecond, func() { _ = stopped.command.Process.Signal(syscall.SIGCONT) })
 		for at := time.Now(); time.Since(at) < 6*time.Second; s.wait(50 * time.Millisecond) {
-			if time.Since(at) > 2500*time.Millisecond {
-				s.replicas[1].signal(syscall.SIGCONT)
-			}
 			switch t := s.replicas[0].target("login"); {
 			case t.Fresh > 0 || t.InFlight > 0:
 				since = time.Time{}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/testkit"
@@ -138,6 +140,11 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 		expect(t, true)(s.MarkSubmitting(ctx, order))
 		held := take(t, s, Request{ID: id}, 1)[0]
 		before := look(t, s, id)
+		// The next script may end this order, because its deadline has passed. A live caller makes the
+		// scripts read the tickets.
+		late := order.Order + "late"
+		placeOrder(t, s, Order{Ref: Ref{id, late}, Depth: 1 << 20})
+		must(t, s.db.Slow.ZAdd(ctx, k.seen, redis.Z{Score: float64(time.Now().UnixMilli()), Member: "live"}).Err())
 		if s.db.Slow.Exists(ctx, name).Val() == 1 {
 			must(t, s.db.Slow.Rename(ctx, name, k.handout+"aside").Err())
 		}
@@ -147,12 +154,20 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 			s.db.Slow.Set(ctx, name, "foreign", 0)
 		}
 		s.queue(id).look = nil // the shared look of the last round is stale
-		failed, got := 0, 0
+		failed, got, ended := 0, 0, false
+		gone := func() bool { // false while the foreign value hides the order
+			return errors.Is(s.db.Slow.HGet(ctx, k.journal, late).Err(), redis.Nil) ||
+				errors.Is(s.db.Slow.ZScore(ctx, k.orders, late).Err(), redis.Nil)
+		}
 		check := func(what string, err error) {
 			switch {
 			case err == nil || isEmpty(err):
+				ended = gone()
 			case errors.Is(err, redisdb.ErrDown) && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "delete"):
 				failed++
+				if gone() != ended {
+					t.Errorf("%s with a foreign %s failed, and ended an order", what, name)
+				}
 			default:
 				t.Errorf("%s with a foreign %s: %v", what, name, err)
 			}

@@ -32,7 +32,7 @@ func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) e
 	if p.stopping.Load() {
 		reasons = append(reasons, kernel.NewProblem(kernel.CodeShuttingDown, "the daemon is stopping"))
 	}
-	if !health.Up {
+	if !health.Ready() {
 		reasons = append(reasons, kernel.NewProblem(kernel.CodeStoreDown, health.Reason))
 	}
 	if len(reasons) == 0 {

@@ -363,6 +363,15 @@ func TestUnwritableRedisIsNamed(t *testing.T) {
 	became(200)
 }
 
+// TestFullRedisKeepsReadiness: if Redis is out of memory, this replica stays ready, because it hands out the
+// tokens in stock. /readyz and /status contain the reason.
+func TestFullRedisKeepsReadiness(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.ill.Store(&redisdb.Health{Full: true, Reason: "redis is out of memory"})
+	equal(t, "readyz", d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["redis is out of memory"]}`+"\n")
+	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"redis is out of memory"}`, `"ready":true`)
+}
+
 // TestPartOfRedisAwayKeepsReadiness: if a part of a cluster is down, this replica stays ready and
 // names the reason. Targets in that part show their last figures. Other targets show current
 // figures.

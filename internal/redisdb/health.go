@@ -32,6 +32,9 @@ type Health struct {
 	Notices []string  // sentences about dangerous settings and missing rights
 }
 
+// Ready reports whether at least some tokens can be handed out.
+func (h Health) Ready() bool { return h.Up || h.Full }
+
 // condition is the result of a probe. It is immutable.
 type condition struct {
 	err     error           // fault of Redis or of a part of Redis; nil = all of Redis works

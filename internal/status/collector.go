@@ -270,7 +270,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	redis := redisStatus(c.RedisMode, health, err)
 	document := Document{
 		Version:     c.Version,
-		Ready:       redis.OK && !c.stopping.Load(),
+		Ready:       (redis.OK || health.Full) && !c.stopping.Load(),
 		AsOf:        stamp(asOf),
 		StartedAt:   stamp(c.StartedAt),
 		Currency:    set.Currency,

@@ -19,7 +19,7 @@ import (
 func TestAKilledMasterReturns(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	nodes := redistest.ClusterOf(t, 0, "--cluster-require-full-coverage", "no", "--appendonly", "yes")
+	nodes := redistest.ClusterOf(t, 0, "--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
 	s := open(t, Options{Addresses: urlsOf(nodes), Prefix: "test"})
 	stocked, empty := identityAt(t, s, nodes[0].Addr, "stocked"), identityAt(t, s, nodes[0].Addr, "empty")
 	living := identityAt(t, s, nodes[1].Addr, "living")

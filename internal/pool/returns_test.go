@@ -201,6 +201,7 @@ func TestOutOfMemory(t *testing.T) {
 	if again, err := s.Take(t.Context(), request); err != nil || again.Value != first.Value || again.Source != FromReplay {
 		t.Errorf("with a key: %+v, %v", again, err)
 	}
+	must(t, s.Bind(t.Context(), "key of /solve", id, time.Minute))
 	take(t, open(t, Options{Addresses: "redis://" + address}), Request{ID: id}, 1) // a replica that starts now
 	// Orders in flight continue, but no new order is placed.
 	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "new"}, Depth: 100, TTL: time.Minute}); !errors.Is(err, redisdb.ErrDown) {

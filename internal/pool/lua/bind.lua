@@ -3,8 +3,9 @@
 -- KEYS   bound
 -- ARGV   identity life_ms
 -- Reply  1 the key is bound to this identity, 0 the key is bound to another identity
--- Errors WRONGTYPE and OOM before any change
-local bound = redis.call('GET', KEYS.bound)
+-- Errors WRONGTYPE before any change; works without free memory
+-- For Redis, GETEX is a write that needs no memory; see writable.
+local bound = redis.call('GETEX', KEYS.bound)
 if bound and bound ~= ARGV.identity then
   return 0
 end

@@ -1,3 +1,5 @@
+//go:build !race
+
 package deploy_test
 
 import (
@@ -7,17 +9,14 @@ import (
 	"testing"
 
 	"poold/internal/daemontest"
-	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !testkit.RaceEnabled {
-		// Most tests wait for timers of poold, so that two processors can run more tests than two.
-		if err := flag.Set("test.parallel", "5"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	// Most tests wait for timers of poold, so that two processors can run more tests than two.
+	if err := flag.Set("test.parallel", "5"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(daemontest.Main(m))
 }

@@ -1,3 +1,5 @@
+//go:build !race
+
 package deploy_test
 
 import (
@@ -53,7 +55,6 @@ func sameExpiries(t *testing.T, before, after map[string]time.Duration, passed t
 // the commands of docs/redis.md. Tokens, orders in flight, a pause, a budget and the history survive.
 // Finally, a backup of the cluster is restored into another cluster.
 func TestMoving(t *testing.T) {
-	testkit.WithoutRace(t)
 	t.Parallel()
 	first, second := redistest.Server(t, noDelay...), redistest.Server(t, noDelay...)
 	url := service(t, 100*time.Millisecond)

@@ -1,3 +1,5 @@
+//go:build !race
+
 package deploy_test
 
 import (
@@ -156,7 +158,6 @@ func documented(t testing.TB) map[string]float64 {
 
 // TestSizing: the memory that the section "Sizing" of docs/redis.md gives is right to a quarter.
 func TestSizing(t *testing.T) {
-	testkit.WithoutRace(t)
 	t.Parallel()
 	figures := documented(t)
 	for _, r := range memoryRows(t) {

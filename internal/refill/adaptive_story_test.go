@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func learning(name string, depth int) targets.Target {
@@ -28,7 +29,8 @@ func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, g
 // An adaptive target buys nothing before the first request, follows the demand with little waste,
 // stops when the demand ends, and remembers the demand across a restart.
 func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		w.apply(login)
@@ -77,7 +79,8 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 // is placed only if the stock is unchanged since the look. The function play checks each order
 // against its depth.
 func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 40, func(t *testing.T, w *scenario) {
 		login := learning("login", 30)
 		w.apply(login)

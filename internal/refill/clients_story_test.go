@@ -10,6 +10,7 @@ import (
 	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A value of the type always provides an unlimited number of slots.
@@ -67,7 +68,8 @@ func (c *clients) poll(number string) string {
 
 // No matter how a client polls, its task costs at most one request, one order and one wasted token.
 func TestWhatOneClientCosts(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	const lead = 65 * time.Second
 	minute := func(w *scenario, c *clients, number string) {
 		for range 60 {

@@ -285,7 +285,8 @@ func TestAReplicaWithoutHeartbeatsWatchesAll(t *testing.T) {
 
 // A replica that takes over a target knows its demand and follows the demand from then on.
 func TestTheNextWatcherFollowsTheDemand(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 64, func(t *testing.T, w *scenario) {
 		login := learning("login", 40)
 		w.apply(login)

@@ -13,13 +13,15 @@ import (
 	"poold/internal/pool"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A replica that is alone decides every second, but looks rarely while nothing happens. If another
 // replica is alive, the replica looks before each decision, because takes at the other replica do
 // not wake it.
 func TestLooksWhereNothingHappens(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		login.Lifetime = time.Hour
@@ -181,7 +183,8 @@ func TestStockOfAnOldLook(t *testing.T) {
 // The only cost of an idle target in Redis is 1.5 looks a minute. Once an hour, a look extends the life of the
 // target's keys. TestCosts of package pool says what a look costs.
 func TestAnIdleTargetCostsOnlyLooks(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 100, func(t *testing.T, w *scenario) {
 		const many, perHour = 10, 90 * 10 // looks
 		list := lasting(many, 1, 20*time.Hour)

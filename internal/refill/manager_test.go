@@ -9,12 +9,14 @@ import (
 
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // After Apply no order is placed under the old definition, even if old orders are in flight and slots
 // are scarce.
 func TestDepthShrinksAcrossAReload(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 2, func(t *testing.T, w *scenario) {
 		login := target("login", 20)
 		w.apply(login)
@@ -167,7 +169,8 @@ func TestWakeUpsAreCoalesced(t *testing.T) {
 
 // Many targets with full pools cost few looks. From the start, these looks are spread over time.
 func TestIdleTargetsCostLittle(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 400, func(t *testing.T, w *scenario) {
 		list := lasting(60, 2, time.Hour)
 		w.apply(list...)
@@ -194,7 +197,8 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 // Targets that are due at the same time share few exchanges. A hanging exchange does not delay the
 // others.
 func TestLooksShareExchanges(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 400, func(t *testing.T, w *scenario) {
 		const many = batchMost + 22 // more than the maximum per exchange
 		list := lasting(many, 1, 20*time.Hour)

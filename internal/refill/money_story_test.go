@@ -11,13 +11,15 @@ import (
 	"poold/internal/provider"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A target may have only an hourly budget or only a daily budget. Each of them is enforced alone.
 // Redis counts the orders, so a restart does not reset a budget. A budget has room again when its
 // first order is an hour or a day old.
 func TestEachBudgetHoldsAlone(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	cases := map[string]struct {
 		budget targets.Budget
 		window time.Duration
@@ -277,7 +279,8 @@ func TestWakeUpsReachWorkers(t *testing.T) {
 // Requests that arrived while no daemon ran do not count as present demand. Requests after the
 // start of the daemon count.
 func TestArrivalsAfterARestart(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		for range 40 {
@@ -310,7 +313,8 @@ func TestArrivalsAfterARestart(t *testing.T) {
 // Redis is down at times, the provider refuses orders, and a second replica is killed. No budget is
 // overdrawn, no order counts twice, and buying continues.
 func TestBudgetsHoldUnderFaults(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
 		t.Run(string(kind), func(t *testing.T) {
 			play(t, 20, func(t *testing.T, w *scenario) {

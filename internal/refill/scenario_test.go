@@ -72,14 +72,6 @@ type replica struct {
 	ended   bool
 }
 
-// A test that takes many virtual minutes begins with a call of long. Such a test is skipped under
-// the race detector, because the detector makes it five times slower.
-func long(t *testing.T) {
-	t.Helper()
-	testkit.WithoutRace(t)
-	t.Parallel() // time is virtual, so a busy machine changes nothing
-}
-
 // lasting returns n targets with long-lived tokens.
 func lasting(n, depth int, lifetime time.Duration) (list []targets.Target) {
 	for i := range n {

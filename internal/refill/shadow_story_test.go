@@ -13,6 +13,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // live runs a manager with the arrivals of a trace as requests. It returns the last status of the
@@ -68,7 +69,8 @@ func simulated(t *testing.T, s policy.Simulation) policy.Result {
 
 // The shadow of a fixed target and the simulator give similar results for the adaptive policy.
 func TestShadowOfFixed(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	arrivals := burstsOf(t, 1.3)
 	login := target("login", 15)
 	login.HitRate, login.MaxWaste = 0.97, 3
@@ -96,7 +98,8 @@ func TestShadowOfFixed(t *testing.T) {
 // The shadow of an adaptive target and the simulator agree on the fixed depth that is as good as
 // the adaptive policy.
 func TestShadowOfAdaptive(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	arrivals := burstsOf(t, 1.3)
 	last, _ := live(t, learning("login", 200), arrivals)
 	s := last.Shadow
@@ -124,7 +127,8 @@ func TestShadowOfAdaptive(t *testing.T) {
 // After an hour without a request a shadow frees its table and continues to count. The next request
 // restores the table.
 func TestShadowUnloads(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 64, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
 		login.HitRate, login.MaxWaste = 0.97, 3

@@ -71,7 +71,8 @@ func TestBidsAreOfTheDay(t *testing.T) {
 
 // If two targets wait for slots, the target with the more valuable orders gets more slots.
 func TestSlotsGoByWorth(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 3, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
 		often, rarely := target("often", 200), target("rarely", 200)
@@ -99,7 +100,8 @@ func TestSlotsGoByWorth(t *testing.T) {
 // The tokens of a warm window count as surely needed, so the orders of a busy target cannot
 // displace the orders for the window.
 func TestWindowGetsSlots(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 6, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 18 * time.Second }
 		busy, kept := learning("busy", 200), learning("kept", 30)
@@ -123,7 +125,8 @@ func TestWindowGetsSlots(t *testing.T) {
 // A target whose orders are worth little still gets slots, but fewer than a target with more valuable
 // orders.
 func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 6, func(t *testing.T, w *scenario) {
 		busy, rare, never := learning("busy", 200), learning("rare", 200), target("never", 3)
 		list := []targets.Target{busy, rare, never}
@@ -161,7 +164,8 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 // Three jobs share five slots, and each learns how long an order waits for a slot. TestFewSlots in
 // package policy shows the effect on hits.
 func TestJobsShareFewSlots(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 5, func(t *testing.T, w *scenario) {
 		w.provider.like(policy.DefaultSolves())
 		jobs := []targets.Target{learning("one", 60), learning("two", 60), learning("three", 60)}

@@ -12,12 +12,14 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A new target is filled immediately. Later, the replacement of each token is ordered one lead time
 // before the token's margin begins.
 func TestFillsAndRenews(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
 		w.provider.lead = func() time.Duration { return 11 * time.Second }
@@ -101,7 +103,8 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 // and then at growing intervals. The target is also probed immediately when its definition or the
 // providers change.
 func TestRefusedTargetIsProbed(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 20), target("good", 3)
 		w.provider.submit = func(id captcha.Identity) error {
@@ -152,7 +155,8 @@ func TestRefusedTargetIsProbed(t *testing.T) {
 
 // After eight failures in a row, a target is probed once per 5 s until a success.
 func TestFailingTargetIsProbed(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 50, func(t *testing.T, w *scenario) {
 		broken := true
 		w.provider.fail = func(captcha.Identity) bool { return broken }

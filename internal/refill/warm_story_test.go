@@ -7,6 +7,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // windows parses a list of warm windows in the YAML syntax of pools.yaml.
@@ -24,7 +25,8 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 // The tokens of a warm window are ready when the window begins, but not long before. While the
 // window runs, the tokens of the window are kept even if there are more of them than the depth.
 func TestWarmWindow(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
 		for _, posted := range []bool{false, true} {
 			name := string(kind) + map[bool]string{false: ", file", true: ", posted"}[posted]

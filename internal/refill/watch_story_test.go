@@ -10,6 +10,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // quietRound is long enough for one look at each target without a wake-up. After this look, a
@@ -90,7 +91,8 @@ func TestOneReplicaWatches(t *testing.T) {
 // stops, the others watch its targets after their next heartbeat. When the replica is back, each
 // target again has exactly one watcher.
 func TestWatchersAreReplaced(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	for name, end := range map[string]func(w *scenario, r *replica) (back func()){
 		"killed":  func(w *scenario, r *replica) func() { w.kill(r); return func() {} },
 		"stopped": func(w *scenario, r *replica) func() { w.end(r); return func() {} },
@@ -239,7 +241,8 @@ func (r *replica) watchesNot() bool {
 // A worker that was absent loads the state that the watching replica saved. The worker does not
 // learn the requests during its absence as a burst.
 func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
-	long(t)
+	testkit.WithoutRace(t)
+	t.Parallel()
 	play(t, 64, func(t *testing.T, w *scenario) {
 		login := learning("login", 40)
 		w.apply(login)

@@ -55,7 +55,9 @@ const BubbleAddress = "redis://bubble"
 // tests in connectionTests run. These tests depend on how a client reaches the server.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionTests []string) {
 	t.Run("bubble", func(t *testing.T) {
-		testkit.WithoutRace(t)
+		if testkit.RaceEnabled {
+			t.Skip("runs without the race detector only")
+		}
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { test(t, Place{Addresses: BubbleAddress, Dial: InBubble(t).Dial}) })

@@ -48,6 +48,7 @@ func TestEventsOfTwoReplicas(t *testing.T) {
 	one.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent) // so that the replicas buy tokens
 	both("the fault", has(events.AccountFault))
 	both("both to know of the fault", func(p *process) bool { return p.providerState() == "down" })
+	time.Sleep(2 * time.Second) // the replica that did not report the fault compares twice a second, too
 	service.SetFaults()
 	two.order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
 	both("the end of the fault", has(events.ProviderUp))

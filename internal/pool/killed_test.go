@@ -15,7 +15,8 @@ import (
 
 // A master without a replica is killed, and starts again. The other masters serve all the time. Callers of
 // the killed master fail immediately without a wait, and at the end of their wait otherwise. If the master
-// is back in time, they get their tokens. No token is lost.
+// is back in time, they get their tokens. No token is lost, because the masters write each command to their
+// disks before they reply.
 func TestAKilledMasterReturns(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

@@ -37,11 +37,11 @@ func (h Health) Ready() bool { return h.Up || h.Full }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	err     error           // fault of Redis or of a part of Redis; nil = all of Redis works
-	since   time.Time       // when this replica noticed the fault; zero = no fault
-	partial bool            // whether some masters of a cluster have no fault although err is not nil
-	full    bool            // whether each fault is a full memory; false = no fault
-	away    map[string]bool // masters with another fault than a full memory; nil = none has one, or all have
+	err     error     // fault of Redis or of a part of Redis; nil = all of Redis works
+	since   time.Time // when this replica noticed the fault; zero = no fault
+	partial bool      // whether some masters of a cluster have no fault although err is not nil
+	full    bool      // whether each fault is a full memory; false = no fault
+	away    []string  // masters with another fault than a full memory; nil = none has one, or all have
 }
 
 func (c *condition) up() bool { return c.err == nil || c.partial }
@@ -83,7 +83,7 @@ func (db *DB) Away(ctx context.Context, tag string) error {
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
 		// MasterForKey does no I/O, because the client has the slots in memory.
 		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
-		if known := err == nil; !known || !now.away[master.Options().Addr] {
+		if known := err == nil; !known || !slices.Contains(now.away, master.Options().Addr) {
 			return nil
 		}
 	}
@@ -240,12 +240,8 @@ func summarise(faults map[string]error, total int) *condition {
 		}
 	}
 	now := &condition{err: cmp.Or(err, memory), partial: len(faults) < total, full: len(away) == 0}
-	if len(away) == total || len(full) == total {
-		return now
-	}
-	now.err, now.away = partialFault(now.err, away, full, total), map[string]bool{}
-	for _, master := range away {
-		now.away[master] = true
+	if len(away) < total && len(full) < total {
+		now.err, now.away = partialFault(now.err, away, full, total), away
 	}
 	return now
 }

@@ -54,16 +54,15 @@ const BubbleAddress = "redis://bubble"
 // in bubbles, on the embedded server. With sentinels, and on the embedded server over TCP, only the
 // tests in connectionTests run. These tests depend on how a client reaches the server.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionTests []string) {
-	t.Run("bubble", func(t *testing.T) {
-		if testkit.RaceEnabled {
-			t.Skip("runs without the race detector only")
-		}
-		for name, test := range suite {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { test(t, Place{Addresses: BubbleAddress, Dial: InBubble(t).Dial}) })
-			})
-		}
-	})
+	if !testkit.RaceEnabled {
+		t.Run("bubble", func(t *testing.T) {
+			for name, test := range suite {
+				t.Run(name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { test(t, Place{Addresses: BubbleAddress, Dial: InBubble(t).Dial}) })
+				})
+			}
+		})
+	}
 	for _, kind := range Kinds() {
 		if kind.Known && len(connectionTests) == 0 {
 			continue

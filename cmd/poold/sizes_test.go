@@ -1,165 +1,173 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"go/ast"
-	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
+	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"text/tabwriter"
 
 	"poold/internal/testkit"
 )
 
-// The limits for the largest package, file, function and type. Tests are not measured.
-const (
-	mostPackageLines  = 4000
-	mostMainLines     = 1500 // cmd/poold
-	mostFileLines     = 400
-	mostFunctionLines = 60
-	mostMethods       = 30
-)
+// sizeLimits is the limit on each sum of the project. A limit falls with the sum and never rises.
+// Functions, files and packages have no limits.
+var sizeLimits = []struct {
+	what, counts string
+	limit        int
+}{
+	{"daemon", "Go lines of the packages in poold, without Lua", 41566},
+	{"lua", "lines of scripts", 1621},
+	{"web", "lines of templates, styles and scripts of the page, without htmx", 1399},
+	{"helpers", "Go lines of test packages, scripts and benches", 5976},
+	{"tests", "Go lines of _test.go files", 70750},
+	{"words", "words of Markdown", 51816},
+}
 
-// No package, file, function or type is too large. With -v the test prints the number of lines of
-// each package and their sum.
+// The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.
 func TestSizes(t *testing.T) {
 	testkit.WithoutRace(t)
-	sizes, err := sizesBelow(filepath.Join("..", ".."))
+	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sizes) < 1000 {
-		t.Fatalf("only %d packages, files, functions and types were found", len(sizes))
-	}
-	var table strings.Builder
-	sum := 0
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
-		size := sizes[name]
-		if size.is > size.most {
-			t.Errorf("%s has %d %s, more than %d", name, size.is, size.of, size.most)
-		}
-		if size.isPackage {
-			fmt.Fprintf(&table, "\n%6d  %s", size.is, name)
-			sum += size.is
-		}
-	}
-	t.Logf("lines of Go that ship, by package:%s\n%6d  in all", table.String(), sum)
-}
-
-// measure counts the lines of packages, files and functions, and the methods of types.
-func TestSizesAreMeasured(t *testing.T) {
-	const source = `package p
-
-type a[T any] struct{}
-
-func (a[T]) one() {}
-func (*a[T]) two() {
-}
-
-func alone() {
-	_ = 0
-}
-`
-	sizes := make(map[string]size)
-	if err := measure(sizes, "x/y/z.go", []byte(source)); err != nil {
+	sums, packages, err := sizesBelow(root)
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]size{
-		"x/y": {is: 11, most: mostPackageLines, of: "lines", isPackage: true}, "x/y/z.go": {is: 11, most: mostFileLines, of: "lines"},
-		"x/y.a": {is: 2, most: mostMethods, of: "methods"}, "x/y.a.one": {is: 1, most: mostFunctionLines, of: "lines"},
-		"x/y.a.two": {is: 2, most: mostFunctionLines, of: "lines"}, "x/y.alone": {is: 3, most: mostFunctionLines, of: "lines"},
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range sizeLimits {
+		_, _ = fmt.Fprintf(table, "%s\t%d\tof %d\t %s\n", row.what, sums[row.what], row.limit, row.counts)
+		if sums[row.what] == 0 || sums[row.what] > row.limit {
+			t.Errorf("%s: %d, want 1 to %d %s", row.what, sums[row.what], row.limit, row.counts)
+		}
 	}
-	if !maps.Equal(sizes, want) {
-		t.Errorf("%v, want %v", sizes, want)
+	names := make([]string, 0, len(packages))
+	for name := range packages {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return packages[b] - packages[a] })
+	for _, name := range names {
+		_, _ = fmt.Fprintf(table, "%s\t%d\t\t\n", name, packages[name])
+	}
+	_ = table.Flush()
+	t.Logf("a line counts if it has code:\n%s", text.String())
+}
+
+// A line counts if it has a token that is no comment. The lines of a script in a raw string count as Lua.
+func TestSizesAreMeasured(t *testing.T) {
+	const source = "package p // a\n\n// b\nvar s = `\n-- c\nredis.call('GET')\n`\nvar r = `\n\n`\n/*\n*/ var i int\n"
+	if code, lua := goLines([]byte(source)); code != 6 || lua != 1 {
+		t.Errorf("%d lines of Go and %d of Lua, want 6 and 1", code, lua)
 	}
 }
 
-// size is the size and the limit of a package, file, function or type.
-type size struct {
-	is, most  int
-	of        string
-	isPackage bool
-}
-
-// helps matches packages that only tests, benchmarks and scripts import.
-var helps = regexp.MustCompile(`^(bench|scripts)/|test$|testkit$`)
-
-// sizesBelow measures all Go files in the folder root except tests and the packages that only tests
-// need.
-func sizesBelow(root string) (map[string]size, error) {
-	sizes := make(map[string]size)
-	err := filepath.WalkDir(root, func(where string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(where, ".go") || strings.HasSuffix(where, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(where)
+// sizesBelow counts all files below root except testdata. The second result has the lines of each
+// package of the daemon.
+func sizesBelow(root string) (sums, packages map[string]int, err error) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/poold")
+	list.Dir = root
+	deps, err := list.Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the packages of the daemon: %w", err)
+	}
+	inDaemon := strings.Fields(string(deps))
+	sums, packages = map[string]int{}, map[string]int{}
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(root, where)
-		if err != nil {
-			return err
-		}
-		if helps.MatchString(path.Dir(filepath.ToSlash(name))) {
+		if entry.IsDir() {
+			if slices.Contains([]string{".git", "node_modules", "testdata"}, entry.Name()) {
+				return filepath.SkipDir
+			}
 			return nil
 		}
-		return measure(sizes, filepath.ToSlash(name), source)
+		kind := sizeKind(root, path, inDaemon)
+		if kind == "" {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case "words":
+			sums[kind] += len(strings.Fields(string(content)))
+		case "lua", "web":
+			sums[kind] += textLines(string(content))
+		default:
+			code, lua := goLines(content)
+			sums[kind] += code
+			if kind == "daemon" {
+				packages[strings.TrimPrefix(filepath.Dir(path), root+"/")] += code
+			}
+			if kind != "tests" {
+				sums["lua"] += lua
+			}
+		}
+		return nil
 	})
-	return sizes, err
+	return sums, packages, err
 }
 
-// measure adds the sizes of one file. If files for different builds have functions with the same
-// name, only the largest function counts.
-func measure(sizes map[string]size, name string, source []byte) error {
+// sizeKind returns the row of the table that counts a file, or "".
+func sizeKind(root, path string, inDaemon []string) string {
+	switch extension := filepath.Ext(path); {
+	case strings.HasSuffix(path, "_test.go"):
+		return "tests"
+	case extension == ".go" && slices.Contains(inDaemon, filepath.Dir(path)):
+		return "daemon"
+	case extension == ".go":
+		return "helpers"
+	case extension == ".lua":
+		return "lua"
+	case extension == ".md":
+		return "words"
+	case strings.HasPrefix(path, filepath.Join(root, "internal")+"/") && !strings.Contains(path, "htmx") &&
+		slices.Contains([]string{".js", ".css", ".html", ".tmpl", ".gohtml"}, extension):
+		return "web"
+	}
+	return ""
+}
+
+// goLines counts the lines of a Go file that have code. The lines of scripts in raw strings count as Lua.
+func goLines(source []byte) (code, lua int) {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
-	if err != nil {
-		return err
-	}
-	line := func(p token.Pos) int { return files.Position(p).Line }
-	lines, in := bytes.Count(source, []byte("\n")), path.Dir(name)
-	most := mostPackageLines
-	if in == "cmd/poold" {
-		most = mostMainLines
-	}
-	sizes[in] = size{is: sizes[in].is + lines, most: most, of: "lines", isPackage: true}
-	sizes[name] = size{is: lines, most: mostFileLines, of: "lines"}
-	for _, declaration := range file.Decls {
-		function, is := declaration.(*ast.FuncDecl)
-		if !is {
+	file := files.AddFile("", files.Base(), len(source))
+	var scan scanner.Scanner
+	scan.Init(file, source, nil, 0)
+	seen := map[int]bool{}
+	for {
+		position, tok, text := scan.Scan()
+		switch {
+		case tok == token.EOF:
+			return len(seen), lua
+		case tok == token.SEMICOLON && text == "\n":
 			continue
+		case tok == token.STRING && text[0] == '`' && strings.Contains(text, "redis.call"):
+			lua += textLines(strings.Trim(text, "`"))
+			text = ""
 		}
-		scope := path.Dir(name)
-		if receiver := receiverOf(function); receiver != "" {
-			scope += "." + receiver
-			sizes[scope] = size{is: sizes[scope].is + 1, most: mostMethods, of: "methods"}
+		for line := range 1 + strings.Count(text, "\n") {
+			seen[files.Position(position).Line+line] = true
 		}
-		scope += "." + function.Name.Name
-		length := line(function.End()) - line(function.Pos()) + 1
-		sizes[scope] = size{is: max(length, sizes[scope].is), most: mostFunctionLines, of: "lines"}
 	}
-	return nil
 }
 
-// receiverOf returns the receiver type of a method, or "" for a function.
-func receiverOf(function *ast.FuncDecl) string {
-	if function.Recv == nil {
-		return ""
-	}
-	name := ""
-	ast.Inspect(function.Recv.List[0].Type, func(n ast.Node) bool {
-		if id, is := n.(*ast.Ident); is && name == "" {
-			name = id.Name
+// textLines counts the lines of a text that are neither empty nor a Lua comment.
+func textLines(text string) (lines int) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
+			lines++
 		}
-		return name == ""
-	})
-	return name
+	}
+	return lines
 }

@@ -199,20 +199,19 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
 	d.tasks = compat.New(compat.NewRecords(d.store.DB), d.store.Tokens, d.solver, d.log)
-	near := &compat.NearMisses{}
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	started := time.Now()
 	d.roster = replicas.New(d.store.DB, version, started, d.manager.Live, d.noteGone)
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, Outcomes: d.outcomes, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
+		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.feed = status.NewFeed(d.status)
 	d.openEvents(set)
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near, Sessions: session.New(d.store.DB),
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
 		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: d.heap.setBodies,
 	})

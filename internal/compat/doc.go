@@ -10,7 +10,6 @@
 //	waiting.go  tasks that wait for a token at this replica
 //	records.go  the records of tasks in Redis
 //	causes.go   the error codes of both protocols, in one table
-//	nearmiss.go counts of submissions that differ from a target in a few fields
 //
 // # A task
 //

@@ -91,8 +91,7 @@ type Result struct {
 
 // Submit creates a task and returns its number. When Submit returns, a guest's task waits for its
 // token. A target's task waits if the stock is empty. If a task cannot wait, Submit returns the
-// cause and no number. If ctx ends before the task waits, Submit returns the number and the error
-// of ctx.
+// cause.
 func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
 	task.Guest = terms.Guest != nil
 	waits := task.Guest
@@ -124,20 +123,10 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 	if err != nil {
 		return "", err
 	}
-	err = w.awaitTicket(ctx, patience)
-	switch {
-	case err == nil, errors.Is(err, NotReady):
-		return number, nil
-	case ctx.Err() != nil:
-		return number, err
+	if err = w.awaitTicket(ctx, patience); err != nil && !errors.Is(err, NotReady) {
+		return "", err
 	}
-	return "", err
-}
-
-// Open reports whether the caller can still poll the task: the task exists and has not failed.
-func (t *Tasks) Open(ctx context.Context, number, caller string) (bool, error) {
-	state, known, err := t.records.Look(ctx, number, caller)
-	return known && state.Failed == "", err
+	return number, nil
 }
 
 func newNumber() string {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,38 +123,6 @@ func TestManyIDsCountEachTokenOnce(t *testing.T) {
 		return strings.Contains(d.ask(t, "GET", "/metrics", bearer(keyAll)).body, `poold_token_age_seconds_count{target="checkout"} 3`+"\n")
 	})
 	equal(t, "in the audit", len(d.audit.noted()), 3)
-}
-
-// leaver is a client that hangs up during the write of the response.
-type leaver struct {
-	*httptest.ResponseRecorder
-
-	leave func()
-}
-
-func (w leaver) Write(b []byte) (int, error) {
-	w.leave()
-	return w.ResponseRecorder.Write(b)
-}
-
-// TestSubmitIsLostIfItsClientLeavesDuringTheAnswer: a client that leaves during the response does
-// not get the number. The client's next equal submission gets the same task. A third equal
-// submission gets its own task.
-func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
-	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
-		ctx, leave := context.WithCancel(t.Context())
-		w := leaver{httptest.NewRecorder(), leave}
-		func() {
-			defer func() { _ = recover() }() // http.ErrAbortHandler
-			d.Handler().ServeHTTP(w, d.request(t, "GET", legacySubmit(keyAll, "checkout"), nil).WithContext(ctx))
-		}()
-		first := w.Body.String()
-		second := d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body
-		third := d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body
-		if !strings.HasPrefix(first, "OK|") || second != first || third == first {
-			t.Errorf("the submits got %s, %s and %s", first, second, third)
-		}
-	})
 }
 
 // TestWaitOfATakeIsMeasured: the histogram of waits counts the time from the request to the token.

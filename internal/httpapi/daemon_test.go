@@ -152,7 +152,6 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		replay: func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	near := &compat.NearMisses{}
 	tasks := compat.New(compat.NewRecords(d.stock.DB), d.stock, d.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -166,13 +165,13 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	})
 	collector := status.NewCollector(status.Sources{
 		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,
-		Guests: d.guests, Savings: d.savings, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: log,
+		Guests: d.guests, Savings: d.savings, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
 	feed := status.NewFeed(collector)
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, Tasks: tasks, NearMisses: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
+		Solver: d.solver, Guests: d.list, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
 		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events, Outcomes: someOutcomes{},
 	})
 	feeding, starve := context.WithCancel(context.Background())

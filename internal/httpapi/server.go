@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"poold/internal/compat"
 	"poold/internal/httpapi/compatapi"
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/historyapi"
@@ -49,26 +48,25 @@ type Buyer interface {
 // Deps are the dependencies of a Server. The fields History, Audit, Auditor, Arrivals and
 // ManyBodies are optional.
 type Deps struct {
-	Config     Config
-	Stock      Stock
-	Refill     Refill
-	Buyer      Buyer
-	Outcomes   delivery.Outcomes
-	Solver     Solver
-	Guests     delivery.GuestList
-	Tasks      compatapi.ClientTasks
-	NearMisses *compat.NearMisses
-	Sessions   Sessions            // nil = browsers cannot log in
-	History    historyapi.Store    // nil = no history is kept
-	Audit      historyapi.Audit    // nil = no audit is kept
-	Auditor    delivery.Auditor    // nil = no audit is kept
-	Arrivals   historyapi.Arrivals // nil = arrivals are not counted
-	Status     *status.Collector
-	Feed       *status.Feed // publishes the changes of Status
-	Events     Events
-	Metrics    *Metrics
-	Log        *slog.Logger
-	AccessLog  bool // log each request at level info; otherwise at level debug
+	Config    Config
+	Stock     Stock
+	Refill    Refill
+	Buyer     Buyer
+	Outcomes  delivery.Outcomes
+	Solver    Solver
+	Guests    delivery.GuestList
+	Tasks     compatapi.ClientTasks
+	Sessions  Sessions            // nil = browsers cannot log in
+	History   historyapi.Store    // nil = no history is kept
+	Audit     historyapi.Audit    // nil = no audit is kept
+	Auditor   delivery.Auditor    // nil = no audit is kept
+	Arrivals  historyapi.Arrivals // nil = arrivals are not counted
+	Status    *status.Collector
+	Feed      *status.Feed // publishes the changes of Status
+	Events    Events
+	Metrics   *Metrics
+	Log       *slog.Logger
+	AccessLog bool // log each request at level info; otherwise at level debug
 	// ManyBodies is called with true when the large bodies exceed 32 MiB of memory, and with false
 	// when they no longer do. The function must not block.
 	ManyBodies func(many bool)
@@ -104,7 +102,7 @@ func New(d Deps) *Server {
 		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatapi.Routes{
-			Sender: out, Tasks: d.Tasks, NearMisses: d.NearMisses, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
+			Sender: out, Tasks: d.Tasks, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
 		pages:     s.pages,

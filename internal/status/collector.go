@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/compat"
 	"poold/internal/history"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
@@ -125,7 +124,6 @@ type Sources struct {
 	Savings     Savings
 	History     HistoryHealth // nil = no history is kept
 	Audit       AuditHealth   // nil = no audit is kept
-	NearMisses  *compat.NearMisses
 	// Replicas returns the live replicas and does not block; nil = they are unknown.
 	Replicas func() []replicas.Replica
 	// CallsPerToken returns the number of calls to a provider per token that this replica got from the
@@ -333,7 +331,6 @@ func (c *Collector) completeTarget(set *targets.Set, t *targets.Target, refillin
 	if lacksPrice(set, t.Identity.Type) {
 		target.unprice()
 	}
-	target.NearMisses = nearMisses(c.NearMisses.Of(t.ID))
 	cause := CauseOf(t, refilling, &seen.Stock, why)
 	target.State, target.Reason = cause.State, cause.Reason
 	if cause.State == refill.Refused {

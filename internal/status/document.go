@@ -169,10 +169,6 @@ type Target struct {
 	Hour TargetHour  `json:"hour"`
 	// Windows contains the current and future warm windows that were made by POST; never null.
 	Windows []WarmWindow `json:"windows"`
-	// NearMisses counts the submissions to this replica's compatible endpoints that differ from the
-	// target in some fields. The counts begin at the start of the replica. The latest near miss is
-	// first. NearMisses is never null.
-	NearMisses []NearMiss `json:"near_misses"`
 	// LastFailures contains at most 5 failed orders, the latest first. The orders belong to this
 	// replica or to the replica that watches the target. LastFailures is never null.
 	LastFailures []LastFailure `json:"last_failures"`
@@ -184,18 +180,6 @@ type Target struct {
 type LastFailure struct {
 	At     string `json:"at"`     // RFC 3339, UTC
 	Reason string `json:"reason"` // reason in the words of the service; "" = no reason
-}
-
-// NearMiss counts the submissions that differ from a target in the same fields.
-type NearMiss struct {
-	Fields []string `json:"fields"` // names of the fields in pools.yaml
-	Count  int64    `json:"count"`
-	LastAt string   `json:"last_at"` // RFC 3339, UTC
-}
-
-// Text describes the near miss for people.
-func (n NearMiss) Text() string {
-	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
 }
 
 // StateIdle is the state of a target that wants no tokens because it has no requests. Package

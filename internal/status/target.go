@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -59,8 +58,8 @@ func redisStatus(mode string, health redisdb.Health, surveyErr error) Redis {
 	return r
 }
 
-// targetStatus converts the refill status and the stock of a target. The state and the near misses
-// of the target are not set yet.
+// targetStatus converts the refill status and the stock of a target. The state
+// of the target is not set yet.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
@@ -99,15 +98,6 @@ func lastFailures(list []refill.Failure) []LastFailure {
 	all := make([]LastFailure, len(list))
 	for i, f := range list {
 		all[i] = LastFailure{At: stamp(f.At), Reason: f.Reason}
-	}
-	return all
-}
-
-// nearMisses converts near misses for the document. The result is never nil.
-func nearMisses(list []compat.NearMiss) []NearMiss {
-	all := []NearMiss{}
-	for _, miss := range list {
-		all = append(all, NearMiss{Fields: miss.Fields, Count: miss.Count, LastAt: stamp(miss.Last)})
 	}
 	return all
 }

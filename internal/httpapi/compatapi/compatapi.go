@@ -25,7 +25,6 @@ const clientKey = 32
 // implements them.
 type ClientTasks interface {
 	Submit(ctx context.Context, task compat.Task, terms compat.Terms) (number string, err error)
-	Open(ctx context.Context, number, caller string) (bool, error)
 	Poll(ctx context.Context, number, caller string, terms func(compat.Task) (compat.Terms, error)) (compat.Result, error)
 	Report(ctx context.Context, number, caller string) (state compat.TaskState, token string, err error)
 }
@@ -34,17 +33,15 @@ type ClientTasks interface {
 type Routes struct {
 	delivery.Sender
 
-	Tasks      ClientTasks
-	NearMisses *compat.NearMisses
-	Supply     delivery.Supply
-	Reports    *delivery.Reports
-	WrongKeys  *kernel.WrongKeys
-	Status     *status.Collector
-	Stopping   *atomic.Bool // the flag of the Server
-	submits    submits
-	said       kernel.Repeats[string] // by Caller.StableName
-	Bodies     *kernel.Bodies
-	Log        *slog.Logger
+	Tasks     ClientTasks
+	Supply    delivery.Supply
+	Reports   *delivery.Reports
+	WrongKeys *kernel.WrongKeys
+	Status    *status.Collector
+	Stopping  *atomic.Bool           // the flag of the Server
+	said      kernel.Repeats[string] // by Caller.StableName
+	Bodies    *kernel.Bodies
+	Log       *slog.Logger
 }
 
 type call struct {
@@ -140,40 +137,11 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	}
 	terms.Hold = taken.Hold
 	task := compat.Task{Caller: c.Caller.StableName, Identity: terms.Take.ID, Type: o.Identity.Type}
-	key := submitKey{task.Caller, task.Identity}
-	s := p.submits.begin(r.Context(), key)
-	err = p.number(r.Context(), s, task, terms)
+	number, err := p.Tasks.Submit(r.Context(), task, terms)
 	if err == nil {
-		err = writeNumber(w, r, reply(s.number))
+		writeReply(w, reply(number))
 	}
-	p.submits.end(key, s, err != nil && s.number != "")
 	return err
-}
-
-// number sets the task number of a submission. If the reply to an earlier equal submission was lost
-// and the task of that submission can still bring a token, number reuses the task. Otherwise number
-// creates a new task. The number is set even if the client has hung up, because the client may
-// repeat the submission.
-func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
-	if s.number != "" {
-		open, err := p.Tasks.Open(ctx, s.number, task.Caller)
-		if err != nil || open {
-			return err
-		}
-	}
-	var err error
-	s.number, err = p.Tasks.Submit(ctx, task, terms)
-	return err
-}
-
-// writeNumber writes the reply to a submission. writeNumber fails with kernel.ErrHungUp if the
-// client cannot have received the whole reply.
-func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error {
-	writeReply(w, reply)
-	if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
-		return kernel.ErrHungUp
-	}
-	return nil
 }
 
 func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result, error) {

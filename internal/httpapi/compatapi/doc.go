@@ -6,7 +6,6 @@
 //	tasks.go       /createTask and the other routes of that protocol
 //	terms.go       the terms on which a caller gets a token
 //	refusals.go    error responses: codes, explanations, and their log lines
-//	lost.go        submissions whose reply did not reach the client
 //
 // Package wire encodes and decodes both protocols, package compat keeps the tasks, and package
 // delivery sends the tokens.
@@ -19,6 +18,6 @@
 //     protocol, even for an error.
 //   - A parameter that poold does not support is refused, unless it changes neither the solution nor
 //     how the client gets it (wire.Order.Ignored).
-//   - Each refusal is one log line with the caller and the differing fields; equal refusals of a
+//   - Each refusal is one log line with the caller and the fields that cause it; equal refusals of a
 //     caller are logged once a minute.
 package compatapi

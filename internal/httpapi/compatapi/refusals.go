@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +29,6 @@ const (
 type fault struct {
 	code, why string
 	fields    []string // the parameters, or the fields of an identity, that cause the error
-	target    string   // the target that the client most likely means; "" = unknown
-	page      string   // the submitted page, if it causes the error
 }
 
 // Error returns the code and the explanation.
@@ -106,9 +106,6 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 	attrs := []slog.Attr{
 		slog.String("key", c.Caller.Name), slog.String("route", c.Route.Path), slog.String("code", says.legacy), slog.String("err", says.why),
 	}
-	if bad.target != "" {
-		attrs = append(attrs, slog.String("target", bad.target))
-	}
 	if len(bad.fields) > 0 {
 		names := make([]string, len(bad.fields))
 		for i, field := range bad.fields {
@@ -116,10 +113,7 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 		}
 		attrs = append(attrs, slog.Any("fields", names))
 	}
-	if bad.page != "" {
-		attrs = append(attrs, slog.String("pageurl", bad.page))
-	}
-	repeats, due := p.said.Due(c.Caller.StableName, says.legacy+says.why+bad.page, refusalEvery, c.Began)
+	repeats, due := p.said.Due(c.Caller.StableName, says.legacy+says.why, refusalEvery, c.Began)
 	if !due {
 		return
 	}
@@ -138,67 +132,21 @@ func (p *Routes) noteIgnored(ctx context.Context, c *kernel.Call, ignored []stri
 	}
 }
 
-// meant is the target that a client most likely means with a submission that has no target.
-type meant struct {
-	*kernel.Target // nil = none
-
-	fields []string // the fields in which the submission differs from the target
-	isNew  bool     // the first near miss with these differences
-}
-
-// meantTarget considers the targets that the caller may use. It returns the target that differs
-// from an identity in the fewest fields. It counts the near misses of all targets.
-func (p *Routes) meantTarget(c *kernel.Call, id captcha.Identity) (best meant) {
+// noTarget returns the error for a submission that has no target and may not be bought. It names the
+// first field in which the identity differs from all targets of the caller.
+func noTarget(c *kernel.Call, id captcha.Identity, why string) error {
+	var left []reflect.Value // the targets that have the same fields so far
 	for i := range c.Access.Set.Targets {
-		t := &c.Access.Set.Targets[i]
-		fields := compat.Differences(t.Identity, id)
-		if fields == nil {
-			continue
-		}
-		isNear := compat.IsNearMiss(t.Identity, id)
-		isNew := isNear && p.NearMisses.Note(t.ID, fields, c.Began)
-		better := best.Target == nil || len(fields) < len(best.fields) ||
-			len(fields) == len(best.fields) && isNear && !compat.IsNearMiss(best.Identity, id)
-		if better && c.Caller.MayUse(t.Name) {
-			best = meant{c.Access.Targets[t.Name], fields, isNew}
+		if t := &c.Access.Set.Targets[i]; c.Caller.MayUse(t.Name) {
+			left = append(left, reflect.ValueOf(t.Identity))
 		}
 	}
-	return best
-}
-
-// explain adds details to the refusal of a submission that has no target: the submitted page, the
-// target that the client most likely means, and the differing fields.
-func (m meant) explain(err error, id captcha.Identity) error {
-	full := &fault{code: compat.NotAllowed.Legacy(), why: compat.NotAllowed.Why()}
-	var bad *fault
-	switch {
-	case errors.As(err, &bad):
-		*full = *bad
-	case !errors.Is(err, compat.NotAllowed):
-		return err
+	field := ""
+	for i, v := 0, reflect.ValueOf(id); field == "" && i < v.NumField(); i++ {
+		left = slices.DeleteFunc(left, func(t reflect.Value) bool { return !t.Field(i).Equal(v.Field(i)) })
+		if len(left) == 0 {
+			field = v.Type().Field(i).Tag.Get("key")
+		}
 	}
-	if page, _, hasQuery := strings.Cut(clip(id.Pageurl), "?"); hasQuery { // the query may contain secrets
-		full.page = page + "?…"
-	} else {
-		full.page = page
-	}
-	if m.Target == nil {
-		return full
-	}
-	other := strings.Join(m.fields, ", ")
-	if m.Identity.Pageurl != id.Pageurl {
-		other += " (" + m.Identity.Pageurl + ")"
-	}
-	full.why = "target " + m.Name + " has another " + other + "; " + full.why
-	full.fields, full.target = m.fields, m.Name
-	return full
-}
-
-// logNearMiss logs that a token is bought for a submission without a target, although the client
-// most likely means a target.
-func (p *Routes) logNearMiss(c *kernel.Call, m meant) {
-	if m.isNew {
-		p.Log.Warn("client's submit differs from a target in some fields and gets none of its tokens; make the fields equal", slog.String("target", m.Name),
-			slog.Any("fields", m.fields), slog.String("key", c.Caller.Name))
-	}
+	return &fault{code: wire.CodeDomain, why: "no target of this key matches (first difference: " + field + "); " + why, fields: []string{field}}
 }

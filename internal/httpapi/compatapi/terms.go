@@ -15,21 +15,12 @@ import (
 	"poold/internal/targets"
 )
 
-// submitTerms returns the terms for a submission. If no target has the identity, the terms are
-// those of a guest.
+// submitTerms returns the terms for a submission. If no target of the caller has the identity, the
+// terms are those of a guest.
 func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error) {
 	t := c.Access.ByID[o.Identity.ID()]
-	switch {
-	case t == nil:
-		meant := p.meantTarget(c, o.Identity)
-		terms, err := p.submitGuest(c, o)
-		if err != nil {
-			return terms, meant.explain(err, o.Identity)
-		}
-		p.logNearMiss(c, meant)
-		return terms, nil
-	case !c.Caller.MayUse(t.Name):
-		return compat.Terms{}, &fault{code: compat.NotAllowed.Legacy(), why: compat.NotAllowed.Why(), target: t.Name}
+	if t == nil || !c.Caller.MayUse(t.Name) {
+		return p.submitGuest(c, o)
 	}
 	c.Target = t
 	return p.targetTerms(c, t, true), nil
@@ -41,7 +32,7 @@ func (p *Routes) submitGuest(c *kernel.Call, o wire.Order) (compat.Terms, error)
 	case !buys && o.Identity.Proxy != "":
 		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests", "proxy")
 	case !buys:
-		return compat.Terms{}, compat.NotAllowed
+		return compat.Terms{}, noTarget(c, o.Identity, "this key may buy nothing else")
 	}
 	asked, err := targets.SolveOf(o.Identity, o.Image)
 	var invalid targets.Problems
@@ -55,7 +46,7 @@ func (p *Routes) submitGuest(c *kernel.Call, o wire.Order) (compat.Terms, error)
 		if asked.Identity.Type == captcha.Image {
 			return compat.Terms{}, compat.NotSupported
 		}
-		return compat.Terms{}, &fault{code: wire.CodeDomain, why: err.Error()}
+		return compat.Terms{}, noTarget(c, o.Identity, err.Error())
 	}
 	guest := delivery.GuestOf(c.Access.Set, asked, asked.Identity.ID())
 	return p.guestTerms(c, guest.Spec.ID, guest.Spec.Margin, guest), nil

@@ -693,7 +693,6 @@ function drawDetail(row, t) {
     ['Identity', [t.type, t.sitekey, t.pageurl].filter(Boolean).join(', ')],
     ['Owner', t.owner],
     ['Last failures', t.last_failures.map((f) => moment(f.at) + ': ' + f.reason).join('\n')],
-    ['Near misses', t.near_misses.map((n) => plural(n.count, 'submit') + ' of clients with another ' + n.fields.join(', ')).join('; ')],
   ].filter(([, text]) => text);
   replace(d.facts, facts, () => facts.flatMap(([name, text]) => [h('dt', {}, name), h('dd', {}, text)]));
   replace(d.days, t.days, () => (t.days.length === 0 ? [] : [h('table', { className: 'days' },

@@ -2,9 +2,11 @@ package targets
 
 import (
 	"errors"
+	"strings"
 	"time"
+	_ "time/tzdata" // the container image has no time zone files
 
-	"poold/internal/targets/cron"
+	"github.com/robfig/cron/v3"
 )
 
 const (
@@ -78,26 +80,49 @@ const (
 // Warm is a recurring warm window of the file. During the window at least Tokens tokens are kept
 // ready. Do not change a Warm, because targets share the windows of the defaults.
 type Warm struct {
-	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
+	Cron   string        `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
 	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many tokens are kept ready."`
 	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long the window lasts."`
 }
 
-// Next returns the first window that ends after t; see cron.Schedule.Window.
+// Next returns the start and the end, in UTC, of the first window that ends after t. The window may
+// start before t. If windows overlap, Next returns the earliest window. Without a window within
+// five years, Next returns times before t.
 func (w Warm) Next(t time.Time) (from, until time.Time) {
-	return w.Cron.Window(t, w.For)
+	if times, err := schedule(w.Cron); err == nil {
+		from = times.Next(t.UTC().Add(-w.For))
+	}
+	return from, from.Add(w.For)
 }
 
 // windowRules warns about windows that never end, because the next window starts before the
 // previous window ends.
 func (t *targetEntry) windowRules() {
 	for i, item := range t.firstEntry("warm").items {
-		w := t.Warm[i]
-		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
-			item.firstEntry("for").warn("the next window begins before this one ends (%s), so the tokens are always kept: "+
-				"use depth instead, or min with refill: adaptive", shortDuration(gap))
+		if item.ok && t.Warm[i].alwaysRuns() {
+			item.firstEntry("for").warn("the next window begins before this one ends, so the tokens are always kept: " +
+				"use depth instead, or min with refill: adaptive")
 		}
 	}
+}
+
+// alwaysRuns reports whether windows begin on every day and each lasts until the next one begins.
+// It ignores clock changes.
+func (w Warm) alwaysRuns() bool {
+	times, _ := schedule(w.Cron)
+	const star = 1 << 63 // how the library marks a field with a star
+	if times.Dom&times.Month&times.Dow&star == 0 {
+		return false
+	}
+	at := times.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, times.Location))
+	for end := at.Add(LongestWindow); at.Before(end); {
+		next := times.Next(at)
+		if next.Sub(at) > w.For {
+			return false
+		}
+		at = next
+	}
+	return true
 }
 
 // warmRules warns about a window without an effect. A window has no effect if the target always
@@ -123,13 +148,39 @@ func (t *targetEntry) warmRules(inherited entry) {
 	}
 }
 
-// cronText parses a cron expression that says when windows begin. The parsed value has the type
-// cron.Schedule.
-func cronText(e scalar) (any, string) {
-	s, err := cron.Parse(e.text)
-	if invalid, ok := errors.AsType[*cron.Error](err); ok {
-		e.text = invalid.Value
-		return nil, invalid.Rule + e.notText()
+// schedule parses a cron expression. Its times are in UTC unless it begins with CRON_TZ=ZONE. The
+// zone of the machine is never used.
+func schedule(text string) (*cron.SpecSchedule, error) {
+	zone, fields := "UTC", text
+	if rest, ok := strings.CutPrefix(text, "CRON_TZ="); ok {
+		zone, fields, _ = strings.Cut(rest, " ")
 	}
-	return s, ""
+	if _, err := time.LoadLocation(zone); err != nil || zone == "" || zone == "Local" {
+		return nil, errors.New("CRON_TZ= must name a time zone such as Europe/Berlin")
+	}
+	parsed, err := cron.ParseStandard("CRON_TZ=" + zone + " " + strings.ToLower(fields))
+	if err != nil {
+		return nil, err
+	}
+	times, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, errors.New("@every has no fixed begin")
+	}
+	if times.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("this day never occurs")
+	}
+	return times, nil
+}
+
+// cronText checks a cron expression that says when windows begin.
+func cronText(e scalar) (any, string) {
+	_, err := schedule(e.text)
+	if err == nil {
+		return e.text, ""
+	}
+	rule := `must be five fields (minute hour day month weekday) such as "55 8 * * 1-5", or @daily and its like` + e.notText()
+	if e.literal() && len(e.text) <= maxQuoted && isPrintable(e.text, ' ') {
+		rule += ": " + err.Error() // quotes the text
+	}
+	return nil, rule
 }

@@ -130,7 +130,26 @@ func helpOf(t *testing.T, command *cobra.Command) string {
 	return help
 }
 
-// The reference in docs/cli.md equals the help texts. The flag -update writes this reference.
+// referenceOf returns the help of a command without the flags that are among common. It also
+// returns the command's flags.
+func referenceOf(t *testing.T, command *cobra.Command, common []string) (text string, flags []string) {
+	t.Helper()
+	text, list, _ := strings.Cut(helpOf(t, command), "\nflags:\n")
+	kept := ""
+	for _, entry := range regexp.MustCompile(`(?m)^      --.*\n(?:        .*\n)*`).FindAllString(list, -1) {
+		flags = append(flags, strings.Join(strings.Fields(entry), " "))
+		if !slices.Contains(common, flags[len(flags)-1]) {
+			kept += entry
+		}
+	}
+	if kept != "" {
+		text += "\nflags:\n" + kept
+	}
+	return text, flags
+}
+
+// The reference in docs/cli.md equals the help texts, except that only poold history site shows the flags that other
+// commands have too. The flag -update writes this reference.
 func TestReference(t *testing.T) {
 	const mark = "<!-- The rest of this page is generated: go test ./cmd/poold -run TestReference -update -->\n"
 	page := filepath.Join("..", "..", "docs", "cli.md")
@@ -143,8 +162,20 @@ func TestReference(t *testing.T) {
 		t.Fatalf("%s has no line %s", page, mark)
 	}
 	reference := strings.Builder{}
-	for _, command := range allCommands(bareRoot()) {
-		reference.WriteString("\n### " + command.CommandPath() + "\n\n```text\n" + helpOf(t, command) + "```\n")
+	var common []string
+	commands := allCommands(bareRoot())
+	for _, command := range commands {
+		if command.CommandPath() == "poold history site" {
+			_, common = referenceOf(t, command, nil)
+		}
+	}
+	for _, command := range commands {
+		except := common
+		if command.CommandPath() == "poold history site" {
+			except = nil
+		}
+		text, _ := referenceOf(t, command, except)
+		reference.WriteString("\n### " + command.CommandPath() + "\n\n```text\n" + text + "```\n")
 	}
 	want := written + mark + reference.String()
 	if *update {

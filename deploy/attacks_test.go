@@ -97,7 +97,7 @@ func (a *attacker) each(n int, attack func(i int, connection net.Conn) error) er
 
 // bodyPaths are the paths of all kinds of routes that read a body.
 var bodyPaths = []string{
-	"/solve", "/pool/login/token", "/pool/login/token/x/report", "/pool/login/warm", "/login", "/in.php", "/createTask", "/callback/s/o/x",
+	"/solve", "/pool/login/token", "/pool/login/token/x/report", "/login", "/in.php", "/createTask", "/callback/s/o/x",
 	"/-/reload", "/readyz", "/unknown",
 }
 

@@ -368,8 +368,6 @@ func runAllChanges(t *testing.T, command func(args ...string) (string, int), tar
 		says string
 	}{
 		{"report " + target + " " + answer.ID + " accepted", "1 token reported as accepted\n"},
-		{"warm " + target + " --tokens 1 --for 5m", "1 token kept ready from "},
-		{"warm " + target + " --tokens 0", "all windows ended, except those in the file; "},
 		{"pause " + target + " --for 1h --reason tried", " ready and "},
 		{"flush " + target, " discarded; "},
 		{"resume " + target, "buying continues; "},

@@ -74,7 +74,6 @@ var notRun = map[string]map[string][]string{
 		"the test starts a daemon for each page": {"poold serve"},
 		"runs until it is interrupted":           {"poold status --watch"},
 		"writes to the folders of the shells":    {"poold completion"},
-		"names a time that will be over":         {"poold warm staging-login --tokens 10 --for 30m --at"},
 		"needs an id of the daemon's":            {"poold history solve", "poold report"},
 		"a test of internal/simulate runs this":  {"poold simulate --providers"},
 		"as in docs/history.md":                  {"poold simulate --from-history"},

@@ -33,7 +33,6 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	p.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
 	testkit.Within(t, 20*time.Second, "the end of the simulated orders", func() bool { at := p.target("demo"); return at.InFlight == 0 && at.State == "paused" })
 	p.order(http.MethodDelete, "/pool/demo/tokens", "", http.StatusNoContent)
-	p.order(http.MethodPost, "/pool/demo/warm", `{"tokens": 5, "for": "1h"}`, http.StatusNoContent)
 	p.order(http.MethodPost, "/pool/demo/resume", "", http.StatusConflict)
 
 	const reason = "`simulated_only: true` in the configuration file forbids purchases from a real provider"

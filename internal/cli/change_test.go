@@ -99,7 +99,7 @@ func TestFlushCountsTheDiscardedTokens(t *testing.T) {
 	}
 }
 
-// `poold pause` and `poold warm` print the end of the pause and the times of the window.
+// `poold pause` prints the end of the pause.
 func TestChangesNameTheirTimes(t *testing.T) {
 	now := func(in time.Duration) string { // the start of a synctest bubble, plus the duration in
 		return moment(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).Add(in))
@@ -112,7 +112,6 @@ func TestChangesNameTheirTimes(t *testing.T) {
 	}{
 		{newPause, "login --for 30s", "paused until " + now(30*time.Second) + "; 3 tokens ready and 2 on order are still handed out"},
 		{newPause, "login", "paused until it is resumed; 3 tokens ready and 2 on order are still handed out"},
-		{newWarm, "login --tokens 1 --for 30m", "1 token kept ready from " + now(0) + " to " + now(30*time.Minute) + "; 3 ready and 2 on order now"},
 	} {
 		if printed, _ := runChange(t, c.command, strings.Fields(c.args), target, target); printed != "login: "+c.want+"\n" {
 			t.Errorf("%s: %swant %s", c.args, printed, c.want)

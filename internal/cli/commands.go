@@ -48,7 +48,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(
 		p.Serve(c), newToken(c), newSolve(c), newReport(c), newStatus(c),
-		newPause(c), newResume(c), newFlush(c), newWarm(c), newProbe(c), newReload(c),
+		newPause(c), newResume(c), newFlush(c), newProbe(c), newReload(c),
 		newEvents(c), newHistory(c, p.HistoryInit(c)), newDeadLetters(c),
 		newHealthcheck(c), newSchema(c), newVersion(c, p), newCompletion(c), newMan(c, p),
 	)

@@ -219,9 +219,6 @@ func figures(d *status.Document, t *status.Target) *table {
 		budget = usedOf(*t.Budget)
 	}
 	line("budget", "%s", budget)
-	for _, w := range t.Windows {
-		line("warm", "%d tokens from %s to %s", w.Tokens, w.From, w.Until)
-	}
 	for _, f := range t.LastFailures {
 		line("failed", "%s: %s", f.At, f.Reason)
 	}

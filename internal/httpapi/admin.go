@@ -32,9 +32,6 @@ type Controls interface {
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 	// Flush drops all tokens and returns the number of fresh tokens among them.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
-	// Warm adds a warm window, in which tokens are kept ready. A window of 0 tokens ends all windows
-	// that POST requests have added.
-	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
 
 // Operations contains an operator's actions on providers and dead letters; *purchase.Buyer
@@ -61,7 +58,7 @@ type Reloader interface {
 	Reload(ctx context.Context, by string) error
 }
 
-// admin contains the routes for operators, and the route that warms a target.
+// admin contains the routes for operators.
 type admin struct {
 	stock  Controls
 	refill Waker

@@ -181,7 +181,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	d.ask(t, "HEAD", login, bearer(keyAll))
 	d.ask(t, "GET", "/status.json", bearer(keyAll))
 	d.ask(t, "GET", "/status.json", bearer(keyStatus))
-	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":0}`), bearer(keyAll), isJSON)
+	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1s"}`), bearer(keyAll), isJSON)
 
 	series := func() (lines []string) {
 		for line := range strings.Lines(d.ask(t, "GET", "/metrics", bearer(keyAll)).body) {

@@ -142,12 +142,8 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 	if c == kernel.Anyone {
 		return nil
 	}
-	if altScope := rt.AltScope; !c.May(rt.Scope) && (altScope == "" || !c.May(altScope)) {
-		needed := string(rt.Scope)
-		if altScope != "" {
-			needed += ", or " + string(altScope) + " for what that scope allows"
-		}
-		return kernel.NewProblem(kernel.CodeForbidden, "this key lacks the scope "+needed)
+	if !c.May(rt.Scope) {
+		return kernel.NewProblem(kernel.CodeForbidden, "this key lacks the scope "+string(rt.Scope))
 	}
 	if rt.Whole && c.Globs != nil {
 		return kernel.NewProblem(kernel.CodeForbidden, "this route covers all targets, and this key is limited to some")

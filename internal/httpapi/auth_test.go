@@ -46,8 +46,6 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 		{"DELETE", "/pool/checkout/tokens", map[string]int{none: 401, keyAll: 204, keyStaging: 403, keyStatus: 403}},
 		// The status 400 shows that the handler read the body.
 		{"POST", "/pool/checkout/token/tok1/report", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
-		{"POST", "/pool/checkout/warm", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
-		{"POST", "/pool/staging-none/warm", map[string]int{none: 401, keyAll: 404, keyStaging: 404, keyStatus: 403}},
 		{"GET", "/debug/pprof/", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
 		{"GET", "/debug/pprof/goroutine", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
 		{"GET", "/debug/pprof/symbol", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
@@ -146,12 +144,12 @@ func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	open := []string{"/", "/openapi.yaml", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
-		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
+		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
 		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/status/stream", "/metrics", "/events",
 			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id", "/history/usage", "/history/arrivals/:target"},
 		targets.ScopeAdmin: {
-			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile",
+			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/-/reload", "/dead-letters", "/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile",
 			"/providers/:provider/probe", "/history/key/:name",
 		},
 	}

@@ -28,8 +28,7 @@
 //
 //	tokens     token.go       the route that hands out tokens
 //	solves     solve.go       the route for solves on demand
-//	admin      admin.go, warm.go
-//	                          the actions of operators, and warm windows
+//	admin      admin.go       the actions of operators
 //	callbacks  callback.go    callbacks of the solving services
 //	events     events.go      the list of events
 //	streams    stream.go      a stream of status changes

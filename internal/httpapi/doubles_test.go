@@ -171,10 +171,6 @@ func (w *watchedStock) Retry(ctx context.Context, id captcha.ID) (bool, error) {
 	return guarded(ctx, w, "retry", func() (bool, error) { return w.Store.Retry(ctx, id) })
 }
 
-func (w *watchedStock) Warm(ctx context.Context, id captcha.ID, window pool.Window, limit pool.WindowLimit) error {
-	return w.guard(ctx, "warm", func() error { return w.Store.Warm(ctx, id, window, limit) })
-}
-
 func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (int, error) {
 	return guarded(ctx, w, "flush", func() (int, error) { return w.Store.Flush(ctx, id, margin) })
 }

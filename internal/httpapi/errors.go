@@ -35,7 +35,6 @@ var plainProblems = []struct {
 	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
 	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
 	{pool.ErrReported, kernel.CodeReported, "this token was reported already; the first report counts"},
-	{pool.ErrWindows, kernel.CodeWindows, `the target has the maximum of warm windows made by POST; {"tokens":0} ends all of them`},
 	{purchase.ErrNotKept, kernel.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
 }

@@ -30,7 +30,6 @@ func hostileRequests() []hostile {
 		{"form POST text/plain", "POST", take, []string{"Origin: https://evil.example", "Content-Type: text/plain", "Sec-Fetch-Site: cross-site"}, 403},
 		{"form POST of an old browser", "POST", "/pool/staging-login/pause", []string{"Origin: https://evil.example", "Content-Type: application/x-www-form-urlencoded"}, 403},
 		{"form POST of a report", "POST", "/pool/staging-login/token/tok1/report", []string{"Origin: https://evil.example", "Content-Type: application/json"}, 403},
-		{"fetch of a warm window", "POST", "/pool/staging-login/warm", []string{"Origin: https://evil.example", "Content-Type: application/json"}, 403},
 		{"form POST of a replay", "POST", "/dead-letters/replay", []string{"Sec-Fetch-Site: cross-site"}, 403},
 		{"fetch that throws tokens away", "DELETE", "/pool/staging-login/tokens", []string{"Origin: https://evil.example"}, 403},
 		{"form POST from a sandbox", "POST", "/-/reload", []string{"Origin: null"}, 403},

@@ -52,7 +52,6 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/pool/:target", Scope: targets.ScopeStatus, Handle: a.pages.Target},
 		{Methods: posting, Path: "/pool/:target/pause", Scope: targets.ScopeAdmin, Body: true, Handle: a.admin.pause},
 		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Handle: a.admin.resume},
-		{Methods: posting, Path: "/pool/:target/warm", Scope: targets.ScopeAdmin, AltScope: targets.ScopeToken, Body: true, Handle: a.admin.warm},
 		{Methods: reading, Path: "/", Handle: a.pages.Front},
 		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Form: true, Handle: a.pages.Overview},
 		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Handle: a.pages.Document},

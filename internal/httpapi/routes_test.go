@@ -28,12 +28,12 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 	files := []string{"/", "/openapi.yaml", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js"}
 	clients := []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
-	takes := []string{"/pool/:target/token", "/pool/:target/token/:id/report", "/solve", "/solve/:id/report", "/pool/:target/warm"}
+	takes := []string{"/pool/:target/token", "/pool/:target/token/:id/report", "/solve", "/solve/:id/report"}
 	changes := append([]string{"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume",
 		"/providers/:provider/probe", "/-/reload", "/dead-letters/replay"}, takes...)
 	ofAll := []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
 	ofTarget := []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens", "/pool/:target/pause",
-		"/pool/:target/resume", "/pool/:target/warm", "/history/arrivals/:target"}
+		"/pool/:target/resume", "/history/arrivals/:target"}
 	var all []string
 	for _, rt := range new(areas).table() {
 		all = append(all, rt.Path)
@@ -45,7 +45,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 	login, forms := []string{"/login"}, []string{"/login", "/logout"}
 	const evil, cross = "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"
 	nothing := map[int][]string{}
-	acts := []string{"take", "return", "pause", "resume", "retry", "flush", "warm", "bind", "sold", "report"}
+	acts := []string{"take", "return", "pause", "resume", "retry", "flush", "bind", "sold", "report"}
 	stranger := []string{"Host: poold.example.com", evil, cross, "X-Forwarded-For: 192.0.2.1"}
 	for name, c := range map[string]struct {
 		keyless bool // the file has no keys

@@ -190,7 +190,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	}
 	equal(t, "solves were asked for", len(d.solver.asked), 0)
 	// Other routes keep their smaller limit for bodies.
-	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
+	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)

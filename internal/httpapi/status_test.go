@@ -310,28 +310,6 @@ func TestUnreadBudgetShowsTheLastFigure(t *testing.T) {
 	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
-func TestStatusShowsWindows(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for _, w := range []pool.Window{{Tokens: 7, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}} {
-		noError(t, d.stock.Store.Warm(t.Context(), d.target("staging-login").ID, w, pool.WindowLimit{}))
-	}
-	document := parseAnswer[status.Document](t, d.ask(t, "GET", "/status.json"))
-	windows := document.Targets[1].Windows
-	if len(windows) != 2 || windows[0].Tokens != 7 || windows[1].Tokens != 9 {
-		t.Fatalf("%+v", windows)
-	}
-	for i, want := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour} {
-		text := windows[i/2].From
-		if i%2 == 1 {
-			text = windows[i/2].Until
-		}
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil || (time.Until(at)-want).Abs() > 10*time.Second {
-			t.Errorf("%s, %v: want in %v", text, err, want)
-		}
-	}
-}
-
 // TestUnwritableRedisIsNamed: if Redis refuses writes, /readyz, /status and the response 503 to a
 // take contain the reason.
 func TestUnwritableRedisIsNamed(t *testing.T) {

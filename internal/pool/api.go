@@ -18,8 +18,6 @@ var (
 	ErrUnknownToken = errors.New("pool: unknown token")
 	// ErrReported means that an earlier report on the token was counted.
 	ErrReported = errors.New("pool: token reported before")
-	// ErrWindows means that the identity or the caller has the maximum number of windows.
-	ErrWindows = errors.New("pool: too many windows")
 )
 
 // EmptyError means that the stock has no token for a caller.
@@ -134,20 +132,6 @@ type Landing struct {
 	Margin time.Duration
 }
 
-// Window is a period in which at least Tokens tokens should be ready; see Warm.
-type Window struct {
-	Tokens int
-	In     time.Duration // time until the window begins; 0 or less: the window has begun
-	Left   time.Duration // time until the window ends
-}
-
-// WindowLimit limits how many windows of one identity a caller may have. The zero value sets no
-// limit.
-type WindowLimit struct {
-	Caller string
-	Most   int // maximum number of windows
-}
-
 // Stock is the state of one identity at one point in time.
 type Stock struct {
 	Fresh      int           // tokens that outlive the margin
@@ -168,7 +152,6 @@ type Stock struct {
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
 	Pause     Pause           // the operator's pause, if Paused is set
 	Resumes   time.Duration   // time until the pause ends; 0 = the pause has no end
-	Windows   []Window        // running and future windows, in the order of their ends
 	Attempts  Attempts        // the orders that failed since the last solve
 	Figures   Figures
 	Err       error // the error if LookAll could not read the other fields

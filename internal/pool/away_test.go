@@ -175,9 +175,6 @@ var calls = map[string]func(ctx context.Context, r *replica) error{
 	"Controls.Recall":   func(ctx context.Context, r *replica) error { return second(r.Controls.Recall(ctx, r.id)) },
 	"Controls.Remember": func(ctx context.Context, r *replica) error { return r.Controls.Remember(ctx, r.id, []byte("x")) },
 	"Controls.Flush":    func(ctx context.Context, r *replica) error { return second(r.Controls.Flush(ctx, r.id, 0)) },
-	"Controls.Warm": func(ctx context.Context, r *replica) error {
-		return r.Controls.Warm(ctx, r.id, pool.Window{Tokens: 1, Left: time.Minute}, pool.WindowLimit{})
-	},
 
 	"Guests.Use":      func(ctx context.Context, r *replica) error { return r.Guests.Use(ctx, r.guest, pool.GuestUse{}) },
 	"Guests.Count":    func(ctx context.Context, r *replica) error { return r.Guests.Count(ctx, 1, 1) },

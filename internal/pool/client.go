@@ -46,7 +46,7 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call redi
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
-	"untold": "zset", "warm": "zset", "ended": "zset", "placed": "zset",
+	"untold": "zset", "ended": "zset", "placed": "zset",
 	"journal": "hash", "stats": "hash",
 	"once": "string", "hour": "string", "hours": "string", "sold": "string", "bound": "string",
 	"attempts": "hash", "guests": "zset", "folded": "zset", "retired": "hash",

@@ -121,7 +121,6 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	must(t, s.db.Slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err())
 	take(t, s, Request{ID: id}, 1)
 	must(t, s.Pause(t.Context(), id, Pause{}))
-	must(t, s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}))
 	must(t, s.Remember(t.Context(), id, []byte{1, 0, 2}))
 	if learned, err := s.Recall(t.Context(), id); err != nil || !bytes.Equal(learned, []byte{1, 0, 2}) {
 		t.Fatalf("recalled %v, %v", learned, err)
@@ -152,7 +151,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "bound", "mind", "paused", "warm", "rate", "last", "once", "back", "first", "task", "secret", "values", "junk", "probe", "replicas", "status", "untold", "hour"}
+		"sold", "bound", "mind", "paused", "rate", "last", "once", "back", "first", "task", "secret", "values", "junk", "probe", "replicas", "status", "untold", "hour"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

@@ -3,7 +3,6 @@ package pool
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/redisdb/redistest"
@@ -22,7 +21,6 @@ func TestControlsAreAnnounced(t *testing.T) {
 		for name, change := range map[string]func() error{
 			"pause":  func() error { return s.Pause(t.Context(), id, Pause{}) },
 			"resume": func() error { return s.Resume(t.Context(), id) },
-			"warm":   func() error { return s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
 			"flush": func() error {
 				_, err := s.Flush(t.Context(), id, 0)
 				return err

@@ -9,7 +9,7 @@
 //	           stock (look.go), reports on tokens (report.go)
 //	Orders     orders in flight (orders.go), their facts (facts.go), leases (leases.go) and
 //	           budgets (budget.go)
-//	Controls   pauses (controls.go), windows (warm.go) and the learned state of an identity
+//	Controls   pauses (controls.go) and the learned state of an identity
 //	Guests     identities without a target (guests.go, retire.go)
 //	Replicas   the live replicas and their status (replicas.go)
 //	Endings    the ends of orders until the history has stored them (endings.go)

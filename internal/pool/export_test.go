@@ -12,8 +12,8 @@ func init() {
 		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
 		"RateIsAWindow", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
-		"SharedBudgetsHaveCaps", "ReportsCountOnce", "FlushDiscardsTheStock", "WindowsReplaceWindowsTheyCover",
-		"WindowsReachAllReplicas", "JunkIsSetAside", "HeartbeatListsLiveReplicas", "ReplicasShareStatuses",
+		"SharedBudgetsHaveCaps", "ReportsCountOnce", "FlushDiscardsTheStock",
+		"JunkIsSetAside", "HeartbeatListsLiveReplicas", "ReplicasShareStatuses",
 		"SurveyDelaysAdditionsToTheRow", "LateAdditionsToTheRowAreRefused", "RepeatedLandingsAndCallbacksEndAWait", "EachEndIsKept", "EndsAreLimited", "SweepFindsEndedOrders",
 	} {
 		RightsSuite[name] = suite[name]

@@ -132,7 +132,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	once := s.queue(id).newWaiter(Request{ID: id, Idempotency: key}, nil).once
 	foreign := []string{
 		k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leads, k.rate, k.leases, k.spend, k.verdicts,
-		k.warm, k.values, k.failures, once,
+		k.values, k.failures, once,
 	}
 	for i, name := range foreign {
 		order := Ref{id, "o" + string(rune('a'+i))}

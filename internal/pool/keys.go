@@ -10,7 +10,7 @@ import (
 // lua/README.md lists the keys.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
-	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
+	leases, spend, verdicts, learned, values, junk, status                      string
 	apart, ended, failures, hour, hours, attempts                               string
 	once, handout, sale, first                                                  string // prefixes of keys; the caller adds the last part
 }
@@ -40,7 +40,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		orders: key("orders", ""), journal: key("journal", ""), leases: key("leases", ""), spend: key("spend", ""), attempts: key("attempts", ""),
 		ended: key("ended", ""), sale: key("sold", ":"), values: key("values", ""), verdicts: key("verdicts", ""), junk: key("junk", ""),
 		stats: key("stats", ""), hour: key("hour", ""), hours: key("hours", ""), leads: key("leads", ""), learned: key("mind", ""), status: key("status", ""),
-		paused: key("paused", ""), warm: key("warm", ""), warmers: key("warmers", ""), apart: key("retired", ""),
+		paused: key("paused", ""), apart: key("retired", ""),
 	}
 }
 

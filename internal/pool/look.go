@@ -116,7 +116,6 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 		}
 		stock.Figures.add(name, value)
 	}
-	stock.Windows = readWindows(r.Integers("windows"))
 	return stock, r.Err
 }
 

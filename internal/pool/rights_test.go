@@ -70,7 +70,6 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	for what, do := range map[string]func() error{
 		"pause":  func() error { return s.Pause(ctx, id, Pause{By: "me"}) },
 		"resume": func() error { return s.Resume(ctx, id) },
-		"warm":   func() error { return s.Warm(ctx, id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
 		"flush":  func() error { _, err := s.Flush(ctx, id, 0); return err },
 	} {
 		before := changes.Load()

@@ -27,7 +27,7 @@ type Options struct {
 	// OnChange is called after a change of an identity at this replica: a take, a new pending caller,
 	// the end of an order, a return. OnChange is also called for each message of the channel. A
 	// message names an identity that changed at another replica (a landing while callers wait, a
-	// pause, a window), or the key of a claim that ended or was released (see redisclaims). OnChange
+	// pause), or the key of a claim that ended or was released (see redisclaims). OnChange
 	// must not block; it may be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica. The argument how is Solved,

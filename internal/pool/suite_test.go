@@ -50,12 +50,6 @@ var suite = map[string]func(*testing.T, Options){
 	"TheLedgerBalances":                         testTheLedgerBalances,
 	"EndingsSurviveLostReplies":                 testEndingsSurviveLostReplies,
 	"LateStepsDoNothing":                        testLateStepsDoNothing,
-	"WindowsAreListedUntilTheyEnd":              testWindowsAreListedUntilTheyEnd,
-	"WindowsReplaceWindowsTheyCover":            testWindowsReplaceWindowsTheyCover,
-	"WindowsAreLimited":                         testWindowsAreLimited,
-	"WindowsOfACallerWithALimit":                testWindowsOfACallerWithALimit,
-	"WindowsReachAllReplicas":                   testWindowsReachAllReplicas,
-	"RetriedWindowsAreOne":                      testRetriedWindowsAreOne,
 	"OverEndsAWait":                             testOverEndsAWait,
 	"CallersOfOneKeyShareATicket":               testCallersOfOneKeyShareATicket,
 	"SharedTicketsLastUntilTheLastCallerLeaves": testSharedTicketsLastUntilTheLastCallerLeaves,
@@ -99,7 +93,7 @@ var suite = map[string]func(*testing.T, Options){
 // or closed connections, of messages, of pipelines and of missing scripts.
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "EndWaitsEndsWaits", "HangUpsLoseNoToken",
-	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "WindowsReachAllReplicas", "HeartbeatListsLiveReplicas",
+	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "HeartbeatListsLiveReplicas",
 	"FailuresReachAllHoldersOfATicket", "RepeatedLandingsAndCallbacksEndAWait", "ReplicasShareGuests", "SweepFindsEndedOrders",
 }
 

@@ -260,7 +260,6 @@ func TestWakeUpsReachWorkers(t *testing.T) {
 				return nil
 			}, 1},
 			{"a flush elsewhere", func() error { _, err := w.elsewhere.Flush(t.Context(), login.ID, login.Margin); return err }, 2},
-			{"a window elsewhere", func() error { return w.elsewhere.Warm(t.Context(), login.ID, window(5, time.Hour), pool.WindowLimit{}) }, 3},
 		}
 		for _, step := range steps {
 			before := w.provider.asked()

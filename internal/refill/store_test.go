@@ -207,10 +207,6 @@ func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	return sum
 }
 
-func window(tokens int, long time.Duration) pool.Window {
-	return pool.Window{Tokens: tokens, Left: long}
-}
-
 // stock returns the stock of a target. The read does not count as a look.
 func (w *scenario) stock(t targets.Target) pool.Stock {
 	w.t.Helper()

@@ -36,7 +36,7 @@ func Windows(t targets.Target) []policy.Warm {
 
 func seen(s *pool.Stock) *policy.Stock {
 	f := s.Figures
-	seen := &policy.Stock{
+	return &policy.Stock{
 		Fresh: s.Fresh, Outliving: s.Outliving, Orders: s.Orders, Waiting: s.Waiting, Paused: s.Paused, Resumes: s.Resumes,
 		NextExpiry: s.NextExpiry, NextLook: s.NextLook, NextEnd: s.NextEnd, Leads: s.Leads,
 		Figures: policy.Figures{
@@ -44,10 +44,6 @@ func seen(s *pool.Stock) *policy.Stock {
 			Solved: f.Solved, Failed: f.Failed, Expired: f.Expired,
 		},
 	}
-	for _, w := range s.Windows {
-		seen.Windows = append(seen.Windows, policy.Window(w))
-	}
-	return seen
 }
 
 // load restores the saved learned state if the tracker wants it. If the state cannot be decoded, the

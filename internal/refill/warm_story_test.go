@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -27,34 +26,20 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 func TestWarmWindow(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
-		for _, posted := range []bool{false, true} {
-			name := string(kind) + map[bool]string{false: ", file", true: ", posted"}[posted]
-			t.Run(name, func(t *testing.T) { warmStory(t, kind, posted) })
-		}
-	}
+	t.Run("fixed", func(t *testing.T) { warmStory(t, target("login", 2), 2) })
+	t.Run("adaptive", func(t *testing.T) { warmStory(t, learning("login", 2*warmTokens), 0) })
+	t.Run("adaptive, more than the depth", func(t *testing.T) { warmStory(t, learning("login", 2), 0) })
 }
 
-func warmStory(t *testing.T, kind targets.Refill, posted bool) {
-	const wanted = 6
+const warmTokens = 6
+
+// warmStory plays a window of a target that keeps `before` tokens outside the window.
+func warmStory(t *testing.T, login targets.Target, before int) {
+	const wanted = warmTokens
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 18 * time.Second }
-		login, before := learning("login", 2*wanted), 0
-		if posted {
-			login.Depth = 2 // the window wants more tokens
-		}
-		if kind == targets.RefillFixed {
-			login, before = target("login", 2), 2
-		}
 		begins := time.Now().Truncate(time.Minute).Add(4 * time.Minute)
-		if posted {
-			window := pool.Window{Tokens: wanted, In: time.Until(begins), Left: time.Until(begins) + 5*time.Minute}
-			if err := w.elsewhere.Warm(t.Context(), login.ID, window, pool.WindowLimit{}); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			login.Warm = windows(t, fmt.Sprintf(`[{cron: "%d * * * *", tokens: 6, for: 5m}]`, begins.Minute()))
-		}
+		login.Warm = windows(t, fmt.Sprintf(`[{cron: "%d * * * *", tokens: 6, for: 5m}]`, begins.Minute()))
 		w.apply(login)
 		w.after(time.Until(begins) - 45*time.Second)
 		if n := w.held(login); n > 2*before {
@@ -78,7 +63,7 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 			}
 		}
 		room := 28 // in seconds; one in five tokens is renewed a little late
-		if login.Depth < wanted && kind == targets.RefillAdaptive {
+		if login.Depth < wanted && login.Refill == targets.RefillAdaptive {
 			room = 120 // without spare depth, each token is renewed only after it has expired
 		}
 		if short > room {

@@ -178,7 +178,7 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 			s, stock := sources(set)
 			tell := func(requests int64) {
 				for _, target := range set.Targets {
-					stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}, Windows: []pool.Window{{Tokens: 1, Left: time.Minute}}}
+					stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}}
 				}
 			}
 			tell(7)
@@ -202,8 +202,8 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 				if requests == 7 {
 					want = refill.Starved + " redis does not answer; the figures are the last known ones"
 				}
-				if got := d.Targets[i]; got.Requests != requests || got.State+" "+got.Reason != want || (requests == 7) != (len(got.Windows) == 0) {
-					t.Errorf("%s: target %d: %d requests, %s %q, windows %v", name, i, got.Requests, got.State, got.Reason, got.Windows)
+				if got := d.Targets[i]; got.Requests != requests || got.State+" "+got.Reason != want {
+					t.Errorf("%s: target %d: %d requests, %s %q", name, i, got.Requests, got.State, got.Reason)
 				}
 			}
 			// A second failing survey also leaves the last known figures.

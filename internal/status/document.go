@@ -167,8 +167,6 @@ type Target struct {
 	// Days contains the days of the last seven UTC days that have a count, today first; never null.
 	Days []TargetDay `json:"days"`
 	Hour TargetHour  `json:"hour"`
-	// Windows contains the current and future warm windows that were made by POST; never null.
-	Windows []WarmWindow `json:"windows"`
 	// LastFailures contains at most 5 failed orders, the latest first. The orders belong to this
 	// replica or to the replica that watches the target. LastFailures is never null.
 	LastFailures []LastFailure `json:"last_failures"`
@@ -191,14 +189,6 @@ const (
 	markFailing  = "failing"         // orders fail one after the other
 	markRejected = "mostly_rejected" // most of the recent reports are rejections
 )
-
-// WarmWindow is a period with a minimum number of ready tokens (the field Tokens). The times are
-// RFC 3339, UTC; From may be in the past.
-type WarmWindow struct {
-	Tokens int    `json:"tokens"`
-	From   string `json:"from"`
-	Until  string `json:"until"`
-}
 
 // Budget is the use of a target's budgets. A field is null if the target has no such budget.
 type Budget struct {

@@ -100,7 +100,7 @@ func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	for i, q := range queries {
 		if err := seen[i].Err; err != nil {
 			seen[i].Stock = before[q.ID]
-			seen[i].NextExpiry, seen[i].Windows = -1, nil // NextExpiry and Windows are relative to the time of the read
+			seen[i].NextExpiry = -1 // NextExpiry is relative to the time of the read
 			seen[i].Err = err
 		}
 		known[q.ID] = seen[i].Stock

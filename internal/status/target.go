@@ -3,9 +3,7 @@ package status
 import (
 	"math"
 	"slices"
-	"time"
 
-	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
@@ -77,7 +75,6 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Spent:           money(f.Spent),
 		Days:            targetDays(&seen.Stock, seen.at),
 		Hour:            targetHour(&seen.Stock, seen.at),
-		Windows:         warmWindows(seen.Windows, seen.at),
 		LastFailures:    lastFailures(refilling.Failures),
 	}
 	if t.Budget != (targets.Budget{}) {
@@ -125,20 +122,6 @@ func convertNeed(s *policy.Shadow) *Need {
 		return nil
 	}
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
-}
-
-// warmWindows converts warm windows. The argument `at` is the time at which the stock was read. The
-// result is never nil.
-func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
-	list := make([]WarmWindow, len(windows))
-	for i, w := range windows {
-		list[i] = WarmWindow{
-			Tokens: w.Tokens,
-			From:   stamp(at.Add(w.In).Round(time.Second)), // rounded, because the duration of the round trip is unknown
-			Until:  stamp(at.Add(w.Left).Round(time.Second)),
-		}
-	}
-	return list
 }
 
 // marks lists the marks of a target. The result is never nil.

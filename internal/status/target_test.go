@@ -172,19 +172,6 @@ func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 	return false
 }
 
-// The times of warm windows are relative to the time of the read, rounded to the second.
-func TestWarmWindows(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
-	got := warmWindows([]pool.Window{{Tokens: 3, In: -time.Minute, Left: time.Hour}, {Tokens: 5, In: 2 * time.Hour, Left: 3 * time.Hour}}, at)
-	want := []WarmWindow{
-		{Tokens: 3, From: "2026-01-02T03:03:06.000Z", Until: "2026-01-02T04:04:06.000Z"},
-		{Tokens: 5, From: "2026-01-02T05:04:06.000Z", Until: "2026-01-02T06:04:06.000Z"},
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 // The counts of the last day are summed up. If Redis is down, there are no counts.
 func TestLastDay(t *testing.T) {
 	stock := &fixedStock{hours: []pool.Period{

@@ -21,9 +21,6 @@ type Route struct {
 	Path    string
 	// Scope is the required scope of a caller's key; "" = the route needs no key.
 	Scope targets.Scope
-	// AltScope is a second scope: a key that has only this scope may use the route too. The handler
-	// limits what such a key can do. "" = none.
-	AltScope targets.Scope
 	// If Probe is true, the route admits every caller, even without a key and with any Host and
 	// Origin. Probe is true for health checks, error responses and callbacks. Callbacks have a secret
 	// instead of a key.

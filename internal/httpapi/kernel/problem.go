@@ -42,7 +42,6 @@ var (
 	CodeConflict        = define("idempotency_conflict", http.StatusConflict, "The Idempotency-Key was used for another request")
 	CodeReported        = define("already_reported", http.StatusConflict, "The token was reported before")
 	CodePausedInFile    = define("paused_in_file", http.StatusConflict, "The target is paused in the configuration file")
-	CodeWindows         = define("too_many_windows", http.StatusConflict, "The target has too many warm windows")
 	CodeTooLarge        = define("too_large", http.StatusRequestEntityTooLarge, "The body is too large")
 	CodeMisdirected     = define("misdirected_request", http.StatusMisdirectedRequest, "The Host is not this machine")
 	CodeInvalidConfig   = define("invalid_config", http.StatusUnprocessableEntity, "The configuration file is not valid")

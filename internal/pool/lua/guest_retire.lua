@@ -3,7 +3,7 @@
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended leads verdicts
---        learned paused warm warmers status hour hours
+--        learned paused status hour hours
 -- ARGV   name again_ms;
 --        name: nonce of the figures
 --        again_ms: maximum time until the next check
@@ -36,8 +36,7 @@ if held then
 end
 local figures = without_days(redis.call('HGETALL', KEYS.stats))
 redis.call('DEL', KEYS.journal, KEYS.tickets, KEYS.seen, KEYS.stats, KEYS.leases, KEYS.leads, KEYS.verdicts,
-  KEYS.learned, KEYS.paused, KEYS.warm, KEYS.warmers, KEYS.status, KEYS.hour,
-  KEYS.hours)
+  KEYS.learned, KEYS.paused, KEYS.status, KEYS.hour, KEYS.hours)
 if #figures == 0 then
   return {-1, {}}
 end

@@ -1,15 +1,15 @@
 -- Reads an identity's stock, orders and figures for the refill and for the status, and extends the
 -- life of the identity's keys.
 --
--- Uses   journal ended purge spend stock_counts windows
--- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
+-- Uses   journal ended purge spend stock_counts
+-- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts junk
 --        learned ended hour hours attempts
 -- ARGV   margin_ms lead_ms keep_ms hour want;
 --        keep_ms: new life of the keys, 0 = unchanged
 --        hour: 1 = the reply includes the last hour
 --        want: number of tokens that the policy wants; -1 = unknown
 -- Reply  {paused fresh outliving orders waiting next_expiry_ms next_look_ms next_end_ms unknown
---        bought hour_used day_used ages leads verdicts figures windows hour pause resumes_ms
+--        bought hour_used day_used ages leads verdicts figures hour pause resumes_ms
 --        attempts now};
 --        paused: 1 or 0
 --        fresh, outliving: numbers of tokens
@@ -19,7 +19,6 @@
 --        hour_used, day_used: numbers of orders in the budget of the last hour and of the last day
 --        ages, leads: ms
 --        figures, attempts: name, value, …
---        windows: for each window: tokens, ms until its start, ms until its end
 --        hour: the text of the last hour, or empty
 --        pause: stored text of the pause, or empty
 --        resumes_ms: time until the pause ends, 0 = the pause has no end
@@ -109,14 +108,13 @@ local hour_text = redis.call('GET', KEYS.hour)
 local leads, verdicts = redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRANGE', KEYS.verdicts, 0, -1)
 -- An idle identity has none of these keys, so one command replaces their reads.
 local busy = redis.call('EXISTS', KEYS.orders, KEYS.journal, KEYS.leases, KEYS.tickets, KEYS.seen,
-  KEYS.attempts, KEYS.warm) > 0
-local attempts, windows, lines, next_order = {}, {}, {}, {}
+  KEYS.attempts) > 0
+local attempts, lines, next_order = {}, {}, {}
 if busy then
   expect('LLEN', KEYS.tokens)
   expect('ZCARD', KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend)
   expect('HLEN', KEYS.journal)
   attempts = redis.call('HGETALL', KEYS.attempts)
-  windows = windows_of(now)
   purge_orders(now)
   lines = redis.call('HGETALL', KEYS.journal)
   next_order = redis.call('ZRANGE', KEYS.orders, 0, 0, 'WITHSCORES')
@@ -139,12 +137,6 @@ for i = 1, #lines, 2 do
 end
 local figures = redis.call('HGETALL', KEYS.stats)
 hour_text = note_minute(hour_text, figures, now, ARGV.keep_ms ~= '0', have.fresh)
-local warm = {}
-for _, w in ipairs(windows) do
-  warm[#warm + 1] = w.tokens
-  warm[#warm + 1] = w.begins - now
-  warm[#warm + 1] = w.ends - now
-end
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 local pause = redis.pcall('GET', KEYS.paused)
 local paused = pause and 1 or 0 -- a value of another type pauses buying, too
@@ -162,5 +154,5 @@ if ARGV.keep_ms ~= '0' then
   end
 end
 return {paused, have.fresh, have.outliving, have.orders, have.waiting, have.expiry, have.look,
-  ends, unknown, bought, hour_used, day_used, ages, leads, verdicts, figures, warm,
+  ends, unknown, bought, hour_used, day_used, ages, leads, verdicts, figures,
   ARGV.hour == '1' and hour_text or '', pause, resumes, attempts, now}

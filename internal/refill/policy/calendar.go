@@ -6,11 +6,8 @@ import (
 
 // calendar computes how many ready tokens the warm windows require.
 type calendar struct {
-	windows []Warm    // windows of the file
-	posted  []Window  // windows made by POST, from the last look
-	read    time.Time // time at which posted was read
-
-	next []occasion // current or next run of each element of windows
+	windows []Warm
+	next    []occasion // current or next run of each element of windows
 
 	runs bool          // whether a window is running or begins within the lead time
 	lead time.Duration // longest lead time since runs became true
@@ -39,15 +36,6 @@ func (c *calendar) tokensAt(at time.Time, lead time.Duration) (tokens int, chang
 	if c.runs {
 		lead = max(lead, c.lead)
 	}
-	consider := func(wanted int, in, left time.Duration) {
-		switch {
-		case left <= 0: // the window has ended
-		case in > lead:
-			change = min(change, in-lead)
-		default:
-			tokens, change = max(tokens, wanted), min(change, left)
-		}
-	}
 	if c.next == nil {
 		c.next = make([]occasion, len(c.windows))
 	}
@@ -59,11 +47,11 @@ func (c *calendar) tokensAt(at time.Time, lead time.Duration) (tokens int, chang
 			o.asked = at
 			o.from, o.until = w.Next(at)
 		}
-		consider(w.Tokens, o.from.Sub(at), o.until.Sub(at))
-	}
-	for _, w := range c.posted {
-		since := at.Sub(c.read)
-		consider(w.Tokens, w.In-since, w.Left-since)
+		if in := o.from.Sub(at); in > lead {
+			change = min(change, in-lead)
+		} else {
+			tokens, change = max(tokens, w.Tokens), min(change, o.until.Sub(at))
+		}
 	}
 	c.runs, c.lead = tokens > 0, lead
 	return tokens, change

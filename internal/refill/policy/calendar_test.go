@@ -24,9 +24,7 @@ func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 func TestCalendar(t *testing.T) {
 	day := time.Date(2026, time.November, 23, 0, 0, 0, 0, time.UTC) // a Monday
 	c := &calendar{
-		windows: []Warm{each(24*time.Hour, 8*time.Hour+55*time.Minute, 10, 30*time.Minute), each(24*time.Hour, 9*time.Hour, 4, time.Hour)},
-		posted:  []Window{{Tokens: 7, In: time.Hour, Left: 2 * time.Hour}},
-		read:    day.Add(11 * time.Hour),
+		windows: []Warm{each(24*time.Hour, 8*time.Hour+55*time.Minute, 10, 30*time.Minute), each(24*time.Hour, 9*time.Hour, 4, time.Hour), each(24*time.Hour, 12*time.Hour, 7, time.Hour)},
 	}
 	const lead = 20 * time.Second
 	cases := []struct {
@@ -38,7 +36,7 @@ func TestCalendar(t *testing.T) {
 		{8*time.Hour + 54*time.Minute + 40*time.Second, 10, 5 * time.Minute}, // one lead time before each window
 		{9 * time.Hour, 10, 25 * time.Minute},                                // both windows run
 		{9*time.Hour + 25*time.Minute, 4, 35 * time.Minute},
-		{10 * time.Hour, 0, 2*time.Hour - lead}, // the posted window is next
+		{10 * time.Hour, 0, 2*time.Hour - lead},
 		{12*time.Hour - lead, 7, time.Hour + lead},
 		{12*time.Hour + 59*time.Minute, 7, time.Minute},
 		{13 * time.Hour, 0, 19*time.Hour + 55*time.Minute - lead},

@@ -124,24 +124,6 @@ func TestLooksCountEveryEvent(t *testing.T) {
 	}
 }
 
-// A window created by POST counts from the look that read the window, also in a shadow.
-func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
-	m := NewTracker(usualFixed(1), nil)
-	m.looked, m.figures.Requests = epoch, 1
-	m.shadow = newShadow(m, 20, epoch, NewState)
-	for second := range 2 { // the shadow has the windows of the previous look
-		passed := time.Duration(second) * time.Second
-		m.Learn(after(1000).Add(passed), &Stock{Figures: m.figures, Windows: []Window{{Tokens: 9, In: 5*time.Minute - passed, Left: 10*time.Minute - passed}}}, 20)
-	}
-	for _, c := range []*calendar{&m.calendar, &m.shadow.calendar} {
-		for second, want := range map[float64]int{1001: 0, 1270: 0, 1285: 9, 1599: 9, 1601: 0} {
-			if tokens, _ := (&calendar{posted: c.posted, read: c.read}).tokensAt(after(second), 20*time.Second); tokens != want {
-				t.Errorf("%g s after the epoch: %d tokens, want %d", second, tokens, want)
-			}
-		}
-	}
-}
-
 // A sample is settled when its horizon has passed in scaled time. The number of requests is
 // recorded relative to the expected number. The sample counts as late if a request came after the
 // near horizon.

@@ -118,7 +118,6 @@ func (s *shadow) load(restore func(Params) *State) {
 // the target's State. While an operator has paused buying, neither the target's outcomes nor the
 // shadow's outcomes count.
 func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
-	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
 	s.live(t, concurrency, at, requests, stock.Figures, request)
 	for i, r := range s.runs {
 		if n := &s.newer.runs[i]; !stock.Paused {

@@ -14,7 +14,6 @@ type Stock struct {
 	NextLook   time.Duration   // time until Outliving falls; <0 = Outliving is 0
 	NextEnd    time.Duration   // time until the first order expires; 0 = no order
 	Leads      []time.Duration // the last 48 lead times, newest first
-	Windows    []Window        // warm windows made by POST that have not ended
 	Figures    Figures
 }
 
@@ -27,14 +26,6 @@ type Figures struct {
 	Solved   int64 // tokens that landed
 	Failed   int64 // orders that ended without a token
 	Expired  int64 // tokens that expired unused
-}
-
-// Window is a period in which tokens are kept ready. The times of a Window are relative to the time
-// at which the stock was read.
-type Window struct {
-	Tokens int
-	In     time.Duration // time until the window begins; 0 or less = the window has begun
-	Left   time.Duration // time until the window ends
 }
 
 // Warm is a recurring window.

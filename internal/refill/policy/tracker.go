@@ -123,7 +123,6 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	if requests > 0 {
 		t.unsaved, t.asked = true, at
 	}
-	t.calendar.posted, t.calendar.read = s.Windows, at
 	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 

@@ -689,7 +689,6 @@ function drawDetail(row, t) {
     ['Orders', count(t.bought) + ' bought: ' + count(t.solved) + ' solved, ' + count(t.failed) + ' failed, ' + count(t.lost) + ' lost; ' + count(t.expired) + ' expired unused'],
     ['Reports', t.accepted + t.rejected > 0 ? count(t.accepted) + ' accepted, ' + count(t.rejected) + ' rejected' : ''],
     ['Budget', budget],
-    ['Warm windows', t.windows.map((w) => w.tokens + ' from ' + moment(w.from) + ' until ' + moment(w.until)).join('; ')],
     ['Identity', [t.type, t.sitekey, t.pageurl].filter(Boolean).join(', ')],
     ['Owner', t.owner],
     ['Last failures', t.last_failures.map((f) => moment(f.at) + ': ' + f.reason).join('\n')],
@@ -762,7 +761,7 @@ function actions(t) {
       ? act('Resume', () => ask(t, resuming))
       : act('Pause', () => ask(t, pausing)),
     t.state === 'refused' ? act('Try now', () => ask(t, resuming)) : null,
-    act('Warm', () => ask(t, warming)), act('Flush', () => ask(t, flushing)))];
+    act('Flush', () => ask(t, flushing)))];
 }
 
 const act = (name, onclick) => h('button', { type: 'button', onclick }, name);
@@ -799,13 +798,6 @@ const resuming = {
   text: (t) => t.state === 'refused' ? 'Places one order at once, to check whether the provider accepts the parameters now. Last refusal: ' + t.reason : 'Buying continues: up to ' + count(Math.max(0, t.depth - t.fresh - t.in_flight)) + ' at once' + costing(t, Math.max(0, t.depth - t.fresh - t.in_flight)) + '.',
   fields: () => [],
   send: (t) => call('POST', t, '/resume'),
-};
-const warming = {
-  title: (t) => 'Warm ' + t.name,
-  text: (t) => 'Keeps at least this number of tokens ready for this time. ' + count(t.fresh + t.in_flight) + ' are ready or on order; poold buys the missing ones, and replaces tokens that expire unused' + (price(t) > 0 ? ', at about ' + money(price(t)) + ' each' : '') + '.',
-  fields: (t) => [h('label', {}, 'Tokens ', h('input', { name: 'tokens', type: 'number', min: 1, max: 10000, value: Math.max(1, t.depth), required: true })),
-    h('label', {}, 'For ', h('select', { name: 'for' }, [['15m', '15 minutes'], ['30m', '30 minutes'], ['1h', '1 hour'], ['4h', '4 hours']].map(([value, text]) => h('option', { value }, text))))],
-  send: (t, form) => call('POST', t, '/warm', { tokens: Number(form.elements.tokens.value), for: form.elements.for.value }),
 };
 const flushing = {
   title: (t) => 'Flush ' + t.name,

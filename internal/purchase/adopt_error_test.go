@@ -40,28 +40,6 @@ func TestAdoptReturnsOrdersBeforeAnError(t *testing.T) {
 	}
 }
 
-func TestAdoptStopsAfterThreeErrors(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		for n := range 5 {
-			target := spec()
-			target.Identity.Sitekey = string(rune('a' + n))
-			target.ID = target.Identity.ID()
-			s.foundFor(t, target, pool.Bought)
-		}
-		asked := 0
-		s.stock.fault = func(step string) error {
-			if step == "look adopt" {
-				asked++
-				return redisdb.ErrDown
-			}
-			return nil
-		}
-		if got, err := s.replica("no letters").buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, redisdb.ErrDown) || asked != 3 {
-			t.Errorf("adopted %d orders, %v, after %d questions", len(got), err, asked)
-		}
-	})
-}
-
 // An error for one identity does not prevent the adoption of other orders, at any
 // provider.
 func TestAnErrorForOneIdentityDoesNotStopAdoption(t *testing.T) {

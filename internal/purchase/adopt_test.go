@@ -1,14 +1,9 @@
 package purchase
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -194,27 +189,6 @@ func TestAdoptLeavesOtherOrdersAlone(t *testing.T) {
 	})
 }
 
-// A journal record of another version is logged and does not stop the adoption of other orders.
-func TestAdoptSkipsUnreadableRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
-		s := newTestBuyer(t, 9)
-		strange := s.foundOrder(t, pool.Bought)
-		s.stock.setFacts(strange.Ref, `{"target":["?"]}`)
-		other := s.foundOrder(t, pool.Bought)
-		heir := s.replica("no letters")
-		heir.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-		got := heir.adopt(t)
-		if len(got) != 1 || got[0].Ref != other.Ref || heir.buyer.slots()[0] != 1 {
-			t.Errorf("adopted %+v, %v slots", got, heir.buyer.slots())
-		}
-		if n := strings.Count(logged.String(), "this version cannot read"); n != 1 {
-			t.Errorf("logged %d times:\n%s", n, logged.String())
-		}
-		heir.wantLeft(t, 2, 2, 1)
-	})
-}
-
 // An adopted order takes a slot of its account, even beyond the concurrency. The slot becomes free
 // however the order ends.
 func TestAdoptedOrdersTakeSlots(t *testing.T) {
@@ -277,40 +251,6 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 		// The wait is 40 s, half the usable life of 80 s. The submit was 2 s after the placement.
 		if asked != 42*time.Second {
 			t.Errorf("polled %v after the placing", asked)
-		}
-	})
-}
-
-// An adopter does not submit an order of unknown outcome again.
-func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.foundOrder(t, pool.Unknown)
-		before := s.stock.owner(o.Ref)
-		s.stock.endLease(o.Ref)
-		heir := s.replica("no letters")
-		s.forget()
-		if got := heir.adopt(t); len(got) != 0 {
-			t.Errorf("adopted %+v", got)
-		}
-		s.want(t)
-		if owner := s.stock.owner(o.Ref); owner == before {
-			t.Error("the script did not hand it over, so nothing was tested")
-		}
-	})
-}
-
-// A callback ends an adopted order even if the adopter's file has no callback settings. The order
-// is then not reported as lost.
-func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		o := s.foundOrder(t, pool.Bought)
-		heir := s.replica("no letters") // this replica has no callbacks, but the order has a callback address
-		got := heir.adopt(t)
-		s.mustCall(t, callbackTo(o.address(), "code=03AF")) // at another replica
-		s.forget()
-		r := heir.buyer.orders.collect(t.Context(), got[0])
-		if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: lost") {
-			t.Errorf("collect = %v, %q", r.Err, s.all())
 		}
 	})
 }

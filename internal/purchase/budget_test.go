@@ -68,45 +68,6 @@ func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	}
 }
 
-// Without an overall budget, nothing is reserved.
-func TestWithoutABudgetNothingIsReserved(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetBudget(3)
-		s.buyer.SetBudget(0) // a reload removed it
-		slot, _, _ := mustAdmit(t, s.buyer)
-		o, err := s.buyer.placer.place(t.Context(), slot, spec())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.provider.submit = func(context.Context) (string, error) {
-			return "", &provider.Error{Class: provider.Capacity, Code: "CODE"}
-		}
-		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Busy {
-			t.Errorf("collect = %v, want Busy", r.Err)
-		}
-		s.want(t, "reserve", "place", "mark", "submit", "fail bought=false", "release", "login at one: busy")
-		s.stock.failSteps("look")
-		if used, perDay, err := s.buyer.Booked(t.Context()); used != 0 || perDay != 0 || err != nil {
-			t.Errorf("booked = %d of %d, %v", used, perDay, err)
-		}
-	})
-}
-
-// Booked returns the number of solves in the overall budget and the size of the budget.
-func TestBookedReturnsTheUsedBudget(t *testing.T) {
-	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetBudget(7)
-		s.order(t)
-		if used, perDay, err := s.buyer.Booked(t.Context()); used != 1 || perDay != 7 || err != nil {
-			t.Errorf("booked = %d of %d, %v; want 1 of 7", used, perDay, err)
-		}
-		s.stock.failSteps("look")
-		if _, perDay, err := s.buyer.Booked(t.Context()); perDay != 7 || !errors.Is(err, redisdb.ErrDown) {
-			t.Errorf("booked of %d, %v while redis is away", perDay, err)
-		}
-	})
-}
-
 // A reservation is returned only if it is certain that nothing was bought.
 func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
@@ -243,24 +204,6 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 			if err != nil || again.price != want || again.choice != Ordered {
 				t.Errorf("price %g: read again as %+v, %v", price, again, err)
 			}
-		}
-	})
-}
-
-// A refused order frees its slot even if Redis does not answer when the reservations are returned.
-func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, step := range []string{"refund", "release"} {
-			s := newTestBuyer(t, 1)
-			s.buyer.SetBudget(5)
-			s.stock.failSteps(step)
-			slot, _, _ := mustAdmit(t, s.buyer)
-			target := spec()
-			target.Depth = 0
-			if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, ErrDepth) {
-				t.Errorf("place = %v, want ErrDepth", err)
-			}
-			s.wantLeft(t, 0, 1, 0)
 		}
 	})
 }

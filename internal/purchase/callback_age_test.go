@@ -86,25 +86,3 @@ func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
 		})
 	}
 }
-
-type timed struct {
-	witness
-	took *time.Duration
-}
-
-func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
-
-// If the clock is set back after a dead letter was stored, the lead time still does not become
-// negative.
-func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		var took time.Duration
-		s.buyer.observe = timed{witness{s.ledger}, &took}
-		c := callbackTo(s.order(t).address(), "code=03AF")
-		c.At = c.At.Add(-time.Second)
-		s.mustCall(t, c)
-		if took < 0 {
-			t.Errorf("the lead time is %v", took)
-		}
-	})
-}

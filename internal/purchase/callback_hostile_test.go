@@ -133,23 +133,6 @@ func TestACallbackWithAnotherOrdersTaskIsIgnored(t *testing.T) {
 	}
 }
 
-// A callback for an order of a later version is logged and does not change the order.
-func TestACallbackForAnUnreadableOrderIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
-		s := newCallbackBuyer(t, "no letters")
-		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-		o := s.order(t)
-		s.stock.setFacts(o.Ref, "?")
-		s.mustCall(t, callbackTo(o.address(), "id=t1&code=03AFcallback"))
-		s.want(t, "callback malformed")
-		s.wantLeft(t, 1, 1, 1)
-		if !strings.Contains(logged.String(), "this version cannot read") {
-			t.Errorf("logged %q", logged.String())
-		}
-	})
-}
-
 // The log never contains a token or a secret, whatever the outcome of a callback.
 func TestCallbacksLogNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -97,25 +96,6 @@ func TestTheCallbackAddressIsStable(t *testing.T) {
 	}
 }
 
-func TestASubmitHasAnAddressOnlyWithCallbacks(t *testing.T) {
-	for name, c := range map[string]Callbacks{"on": callbackSettings("first", "second"), "off": {Secrets: []captcha.Secret{"first"}}} {
-		withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
-			s.reload(c)
-			o := s.order(t)
-			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			want := ""
-			if name == "on" {
-				want = c.URL + "/callback/one/" + o.String() + "/" + signature.Of("first", "one", o.String())
-			}
-			if s.provider.submitted.Pingback != want {
-				t.Errorf("callbacks %s: pingback %q, want %q", name, s.provider.submitted.Pingback, want)
-			}
-		})
-	}
-}
-
 // A callback with a token in any form lands the token immediately, without a poll. The order's
 // goroutine ends, and the permit and the slot are freed.
 func TestACallbackSettlesItsOrder(t *testing.T) {
@@ -149,23 +129,6 @@ func TestACallbackSettlesItsOrder(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A callback with an error code ends the order as bought and failed.
-func TestACallbackFailsItsOrder(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		ended := s.startCollecting(t, s.order(t))
-		s.forget()
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
-		if r := <-ended; r.Outcome != Failed {
-			t.Errorf("collect = %v, want Failed", r.Err)
-		}
-		s.want(t, "fail bought=true", "release", "login at one: failed", "callback failed")
-		s.wantLeft(t, 0, 0, 0)
-		if s.stock.failures() != 1 || s.stock.tokens() != 0 {
-			t.Errorf("%d failed, %d tokens", s.stock.failures(), s.stock.tokens())
-		}
-	})
 }
 
 func TestARepeatedCallbackIsUnknown(t *testing.T) {
@@ -295,31 +258,4 @@ func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 		s.wantLeft(t, 0, 0, 0)
 		stop()
 	})
-}
-
-// The secret that signs new addresses is kept even if a provider has many former secrets.
-func TestTheSigningSecretStaysKnown(t *testing.T) {
-	for _, once := range []bool{true, false} {
-		runBubble(t, fmt.Sprint(once), func(t *testing.T) {
-			s := newTestBuyer(t, 1)
-			var all []captcha.Secret
-			n := signature.MaxFormer
-			if once {
-				n++
-			}
-			for i := range n {
-				all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
-				if !once {
-					s.reload(callbackSettings("constant", all[i]))
-				}
-			}
-			if once {
-				s.reload(callbackSettings(all...))
-			}
-			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
-			if s.stock.tokens() != 1 {
-				t.Errorf("%q", s.all())
-			}
-		})
-	}
 }

@@ -3,9 +3,7 @@ package purchase
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/provider"
@@ -124,93 +122,6 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 		other.mustCall(t, callbackTo(o.address(), "code=03AFelsewhere"))
 		if r := <-ended; r.Outcome != Solved || silent() {
 			t.Errorf("after a callback at another replica: %+v, silent %v", r, silent())
-		}
-	})
-}
-
-// Callbacks that arrive during an outage of Redis become dead letters. They count as arrived
-// whichever replica received them, even if polls have found the tokens.
-func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
-	for _, where := range []string{"at this replica", "at another replica"} {
-		runBubble(t, where, func(t *testing.T) {
-			s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "letters"))
-			called := s
-			if where == "at another replica" {
-				called = s.replica(filepath.Join(t.TempDir(), "letters"))
-				called.reload(callbackSettings("first"))
-			}
-			tasks := 0
-			s.provider.submit = func(context.Context) (string, error) {
-				tasks++
-				return fmt.Sprint("t", tasks), nil
-			}
-			const orders = silentAfter + 1
-			var addresses []string
-			var ended []<-chan Result
-			for range orders {
-				o := s.order(t)
-				addresses = append(addresses, o.address())
-				ended = append(ended, s.startCollecting(t, o))
-			}
-			time.Sleep(30 * time.Second)
-			s.stock.failSteps("")
-			for i, address := range addresses {
-				called.mustCall(t, callbackTo(address, fmt.Sprintf("id=t%d&code=03AFcallback-%d", i+1, i)))
-			}
-			if n := called.buyer.DeadLetterCount(); n != orders {
-				t.Fatalf("%d of %d callbacks were kept", n, orders)
-			}
-			letters, err := called.buyer.DeadLetters()
-			if err != nil || len(letters) != orders || letters[0].Reason != "redis does not answer" {
-				t.Errorf("listed: %+v, %v", letters, err)
-			}
-			time.Sleep(30 * time.Second)
-			synctest.Wait()
-			if s.provider.polls < orders {
-				t.Fatalf("%d polls for %d orders, whose callbacks Redis did not take", s.provider.polls, orders)
-			}
-			s.stock.change(func() { s.stock.fault = nil })
-			for _, end := range ended {
-				if r := <-end; r.Outcome != Solved {
-					t.Errorf("collect = %v, %v, want a token", r.Outcome, r.Err)
-				}
-			}
-			called.mustReplay(t, Replayed{Dropped: orders})
-			if s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent {
-				t.Error("callbacks that were kept on disk count as if they had not arrived")
-			}
-		})
-	}
-}
-
-// A callback without a usable result counts as arrived. The task is still polled.
-func TestUselessCallbacksCountAsArrived(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		tasks := 0
-		s.provider.submit = func(context.Context) (string, error) {
-			tasks++
-			return fmt.Sprint("t", tasks), nil
-		}
-		s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
-			return provider.Solution{Token: fmt.Sprint("03AFpolled-", n)}, nil
-		}
-		var addresses []string
-		var ended []<-chan Result
-		for range silentAfter {
-			o := s.order(t)
-			addresses = append(addresses, o.address())
-			ended = append(ended, s.startCollecting(t, o))
-		}
-		for _, address := range addresses {
-			s.mustCall(t, callbackTo(address, "id=another&code=03AFcallback"))
-		}
-		for _, end := range ended {
-			if r := <-end; r.Outcome != Solved {
-				t.Errorf("collect = %v, %v, want a token", r.Outcome, r.Err)
-			}
-		}
-		if s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent {
-			t.Error("callbacks about other tasks count as if none had arrived")
 		}
 	})
 }

@@ -2,8 +2,6 @@ package purchase
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,8 +10,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/panics"
-	"poold/internal/provider"
 	"poold/internal/refill/policy/worth"
 )
 
@@ -110,176 +106,6 @@ func TestARequestForAnotherProviderDoesNotWait(t *testing.T) {
 		held.Free()
 		synctest.Wait()
 		c.chooser.want(t, "one, waits: one by best")
-		c.mustBeIdle(t)
-	})
-}
-
-// A request with the policy ordered waits for the first provider that is up, although the second one
-// is free. A request with another policy passes it.
-func TestARequestThatIsOrderedIsPassed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestChoice(t)
-		held := c.mustHold(t, best("one"))
-		c.ask(Bid{For: "ordered"}, false)
-		c.ask(best("two"), false)
-		time.Sleep(time.Minute)
-		c.chooser.want(t, "two: two by best")
-		c.chooser.forget()
-		held.Free()
-		synctest.Wait()
-		c.chooser.want(t, "ordered: one by ordered")
-		c.mustBeIdle(t)
-	})
-}
-
-// An order probes a provider that is down as soon as a probe is allowed, even if the chooser prefers another provider.
-func TestAProviderThatIsDownIsProbed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestChoice(t)
-		c.two.setState(provider.StateDown, time.Minute)
-		c.ask(best("one, no probe yet"), false)
-		synctest.Wait()
-		c.two.probe.Store(true)
-		c.ask(best("one, the probe"), false)
-		synctest.Wait()
-		c.chooser.want(t, "one, no probe yet: one by best", "one, the probe: two by probe")
-		c.mustBeIdle(t)
-	})
-}
-
-// While all providers are down, a request waits and the chooser is not asked. The request is served
-// soon after a provider is up again.
-func TestARequestWaitsWhileAllProvidersAreDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestChoice(t)
-		c.one.setState(provider.StateDown, time.Minute)
-		c.two.setState(provider.StateDown, time.Minute)
-		c.ask(best("one"), false)
-		time.Sleep(10 * time.Minute)
-		c.chooser.want(t)
-		if n := c.chooser.asked.Load(); n != 0 {
-			t.Errorf("the chooser was asked %d times", n)
-		}
-		c.two.setState(provider.StateOK, 0)
-		time.Sleep(recheckEvery)
-		synctest.Wait()
-		c.chooser.want(t, "one: two by best")
-		c.mustBeIdle(t)
-	})
-}
-
-// A panic of the chooser gives an error to the request for which the chooser was called. An older
-// request, which waits for another provider, keeps waiting.
-func TestAPanicOfTheChooserEndsOneRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestChoice(t)
-		held := c.mustHold(t, best("one"))
-		c.ask(best("one, waits"), false)
-		c.ask(best("panics"), false)
-		synctest.Wait()
-		c.ask(best("two"), false)
-		synctest.Wait()
-		c.chooser.want(t, fmt.Sprint("panics: ", panics.ErrFault), "two: two by best")
-		c.chooser.forget()
-		held.Free()
-		synctest.Wait()
-		c.chooser.want(t, "one, waits: one by best")
-		c.mustBeIdle(t)
-	})
-}
-
-// The chooser is not asked for the policy ordered, which is also the policy of a bid without a policy.
-func TestTheChooserIsNotAskedForOrderedRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestChoice(t)
-		c.ask(Bid{For: "two"}, false)
-		c.ask(Bid{For: "two, ordered", Policy: worth.Ordered}, false)
-		synctest.Wait()
-		c.chooser.want(t, "two: one by ordered", "two, ordered: one by ordered")
-		if n := c.chooser.asked.Load(); n != 0 {
-			t.Errorf("the chooser was asked %d times", n)
-		}
-	})
-}
-
-// With one provider, the policy does not change which request gets the next slot.
-func TestWithOneProviderThePolicyDoesNotChangeTheSequence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		serve := func(chooser Chooser, policies ...worth.Policy) []string {
-			q := newTestScheduler(1)
-			q.chooser = chooser
-			held, err := q.admit(t.Context(), Bid{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			served := &ledger{}
-			r := rand.New(rand.NewPCG(1, 1))
-			for i := range 200 { // more than lookAhead
-				bid := Bid{
-					Callers: r.IntN(4) == 0, Worth: float64(r.IntN(5)), Since: time.UnixMilli(r.Int64N(100)),
-					Policy: policies[i%len(policies)],
-				}
-				q.request(bid, func(slot *Slot, err error) {
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					served.add("%d", i)
-					slot.Free()
-				})
-			}
-			held.Free()
-			synctest.Wait()
-			q.mustBeIdle(t)
-			return served.all()
-		}
-		want := serve(nil, worth.Ordered)
-		if len(want) != 200 {
-			t.Fatalf("%d requests were served", len(want))
-		}
-		for _, policies := range [][]worth.Policy{{worth.Best}, {worth.Cheapest}, {worth.Ordered, worth.Best, worth.Cheapest, ""}} {
-			if got := serve(&fakeChooser{t: t, ledger: &ledger{}}, policies...); !slices.Equal(got, want) {
-				t.Errorf("with the policies %q, the sequence is %q, want %q", policies, got, want)
-			}
-		}
-	})
-}
-
-// A request behind more than lookAhead better bids for a full provider is served, even if better bids
-// keep arriving. The scheduler reaches it because every fourth slot goes to the oldest request.
-func TestARequestBeyondTheLookAheadIsServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestChoice(t)
-		held := c.mustHold(t, best("one"))
-		slots := make(chan *Slot, 1)
-		began, asked := time.Now(), 0
-		better := func() { // each bid is better than the earlier ones
-			asked++
-			bid := Bid{Policy: worth.Best, For: "one", Worth: float64(1 + asked), Since: began.Add(time.Duration(asked))}
-			c.request(bid, func(slot *Slot, _ error) { slots <- slot })
-		}
-		for range 2 * lookAhead {
-			better()
-		}
-		poor := Bid{Policy: worth.Best, For: "two", Since: began.Add(time.Duration(asked))}
-		c.ask(poor, false)
-		granted := 0
-		for ; len(c.chooser.all()) == 0 && granted < 1000; granted++ {
-			held.Free()
-			held = <-slots
-			better()
-			synctest.Wait()
-		}
-		// Before the request is one of the lookAhead oldest, lookAhead older ones get a slot.
-		if most := fairTurn * (lookAhead + 2); granted > most {
-			t.Errorf("the request was served after %d slots, want at most %d", granted, most)
-		}
-		for range 2 * lookAhead {
-			held.Free()
-			held = <-slots
-		}
-		held.Free()
-		synctest.Wait()
 		c.mustBeIdle(t)
 	})
 }

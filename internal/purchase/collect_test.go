@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/provider"
@@ -383,21 +382,4 @@ func TestRetriesEndAtTheDeadline(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Unanswered submits are logged once, and again only after another submit was answered.
-func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
-		s := newTestBuyer(t, 9)
-		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-		unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
-		for _, err := range []error{unanswered, unanswered, nil, unanswered} {
-			s.provider.submit = func(context.Context) (string, error) { return "t1", err }
-			_ = s.buyer.orders.collect(t.Context(), s.order(t))
-		}
-		if n := strings.Count(logged.String(), "a submit had no answer"); n != 2 {
-			t.Errorf("logged %d times, want 2:\n%s", n, logged.String())
-		}
-	})
 }

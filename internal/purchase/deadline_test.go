@@ -9,27 +9,6 @@ import (
 	"poold/internal/provider"
 )
 
-// A placed order has a lease of 5 s. The order expires after the provider's time-out plus 40 s for
-// two calls. Its permit expires 10 s later.
-func TestThePeriodsOfAPlacedOrder(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.order(t)
-		r := s.stock.record(o.Ref)
-		if lease := s.stock.lease(o.Ref); lease != 5*time.Second {
-			t.Errorf("placed with a lease of %v", lease)
-		}
-		if life := time.Until(r.Until); life != 220*time.Second {
-			t.Errorf("placed for %v", life)
-		}
-		if place := s.stock.permitTTL("one", o.Ref); place != 230*time.Second {
-			t.Errorf("it has its permit for %v", place)
-		}
-		if o.deadline != r.Until {
-			t.Errorf("the buyer gives up at %v, redis at %v", o.deadline, r.Until)
-		}
-	})
-}
-
 // An order with an unknown outcome stays with its replica, and keeps its permit for as long as the
 // service may solve the task. No replica adopts such an order.
 func TestALostSubmitKeepsItsPermit(t *testing.T) {
@@ -68,29 +47,6 @@ func TestALostSubmitKeepsItsPermit(t *testing.T) {
 		heir.adopt(t)
 		if orders, _ := s.stock.counts(); orders != 0 {
 			t.Error("it is not forgotten")
-		}
-	})
-}
-
-// A task is bound to its order for as long as the order can be in flight, even if only the callback
-// contained the task id.
-func TestATaskIsClaimedForAnOrdersLife(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // the task was polled after 40 s
-			t.Errorf("the submit's task is claimed for %v more", ttl)
-		}
-		s.provider.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
-		_ = s.buyer.orders.collect(t.Context(), s.order(t))
-		time.Sleep(20 * time.Second)
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t2&code=03AFcallback"))
-		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
-			t.Errorf("the callback's task is claimed for %v", ttl)
-		}
-		if n := len(s.buyer.callbacks.arrivals.at); n != 0 {
-			t.Errorf("%d arrivals are remembered of callbacks that were delivered", n)
 		}
 	})
 }

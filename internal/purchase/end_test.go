@@ -3,8 +3,6 @@ package purchase
 import (
 	"context"
 	"errors"
-	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,61 +52,6 @@ func TestEachEventHasAnEnd(t *testing.T) {
 	if count != len(ends) {
 		t.Errorf("%d of the %d ends can come", count, len(ends))
 	}
-}
-
-// readMessage restores a notice that the method message encoded.
-func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
-	for text, n := range map[string]notice{
-		pool.Solved:                     {trigger: solved, callback: true},
-		"refused ERROR_WRONG_GOOGLEKEY": {trigger: badParameters, code: "ERROR_WRONG_GOOGLEKEY", callback: true},
-		"ERROR_CAPTCHA_UNSOLVABLE":      {trigger: failed, code: "ERROR_CAPTCHA_UNSOLVABLE", callback: true},
-		pool.RepeatedText:               {trigger: failed, code: pool.RepeatedText, callback: true},
-	} {
-		got := readMessage(text)
-		if (got.err == nil) != (n.trigger == solved) || got.err != nil && got.err.Error() != n.code {
-			t.Errorf("%q: error %v", text, got.err)
-		}
-		got.err = nil
-		if got != n || n.message() != text {
-			t.Errorf("%q is readMessage as %+v, and said as %q", text, got, n.message())
-		}
-	}
-}
-
-// The lifetime of an identity's tokens is remembered for one to two hours after the last token
-// expired. Only some orders search the whole list for old entries.
-func TestLifetimesAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLifetimes()
-		l.setLife("short", 2*time.Minute)
-		l.setLife("long", 90*time.Minute)
-		l.setLife("zero", 0)
-		if l.get("short") != 2*time.Minute || l.get("never ordered") != uselessAfter || l.get("zero") != uselessAfter {
-			t.Errorf("lives %v, %v, %v", l.get("short"), l.get("never ordered"), l.get("zero"))
-		}
-		time.Sleep(time.Hour + time.Minute)
-		l.setLife("another", time.Minute)
-		if l.get("short") != 2*time.Minute {
-			t.Error("forgotten within an hour of its end")
-		}
-		time.Sleep(time.Hour - 2*time.Second)
-		l.setLife("another", time.Minute)
-		if len(l.of) != 3 {
-			t.Errorf("each order looks through all lives: %v", l.of)
-		}
-		time.Sleep(2 * time.Second)
-		l.setLife("another", time.Minute)
-		if l.get("short") != uselessAfter || l.get("long") != 90*time.Minute || len(l.of) != 2 {
-			t.Errorf("two hours later: %v", l.of)
-		}
-		for i := range 1000 {
-			l.setLife(captcha.ID(strconv.Itoa(i)), time.Minute)
-			time.Sleep(10 * time.Minute)
-		}
-		if len(l.of) > 13 {
-			t.Errorf("%d lives are known, of orders each 10 min", len(l.of))
-		}
-	})
 }
 
 // listener is an observer that stores events.
@@ -200,32 +143,6 @@ func TestEventsHaveAllFacts(t *testing.T) {
 				t.Errorf("%s: event\n%+v\nwant\n%+v", name, e, want)
 			}
 		})
-	}
-}
-
-// Journal records of older versions, which lack the optional facts, can be read.
-func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
-	r := pool.Record{
-		Ref: pool.Ref{Order: "A", Identity: "0123456789abcdef0123456789abcdef"}, State: pool.Bought, Task: "t7", Price: 7,
-		Facts: pool.Facts{
-			Target: "login", Provider: "one", Account: "abc", Identity: captcha.Identity{Type: captcha.Turnstile, Enterprise: true},
-			LifetimeMS: 300000, MarginMS: 40000, Called: true, DelayMS: 10000, TimeoutMS: 180000,
-		},
-	}
-	o, err := readOrder(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Spec{
-		Target: "login", ID: r.Identity, Identity: captcha.Identity{Type: captcha.Turnstile, Enterprise: true},
-		Margin: 40 * time.Second, Lifetime: 300 * time.Second,
-	}
-	if !reflect.DeepEqual(o.spec, want) || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.hasCallback || o.delay != 10*time.Second || o.price != 7 || o.choice != "" {
-		t.Errorf("read as %+v of %+v", o.spec, o)
-	}
-	r.State = 'x'
-	if _, err := readOrder(r); err == nil {
-		t.Error("an order in a state that this version does not know was read")
 	}
 }
 

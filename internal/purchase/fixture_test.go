@@ -66,13 +66,11 @@ type fakeProvider struct {
 	mu      sync.Mutex
 	state   provider.State
 	wait    time.Duration // wait that Ready returns if the state is not ok
-	readies int           // number of calls of Ready
 	fault   *provider.Fault
 	submit  func(ctx context.Context) (string, error)
 	poll    func(ctx context.Context, n int) (provider.Solution, error)
 	polls   int
 	threads func() (int, bool, error)
-	asked   int // number of calls of Threads
 	limit   time.Duration
 
 	submitted provider.Request // the last submitted request, without the image
@@ -145,7 +143,6 @@ func (s *fakeProvider) Timeout() time.Duration { return s.limit }
 func (s *fakeProvider) Ready(time.Time) (bool, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.readies++
 	if s.state.Kind == provider.StateOK {
 		return true, 0
 	}
@@ -166,16 +163,8 @@ func (s *fakeProvider) setState(k provider.StateKind, wait time.Duration) {
 
 func (s *fakeProvider) Threads(context.Context) (int, bool, error) {
 	s.mu.Lock()
-	s.asked++
 	s.mu.Unlock()
 	return s.threads()
-}
-
-// calls returns the numbers of calls of Ready and Threads.
-func (s *fakeProvider) calls() (readies, threads int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.readies, s.asked
 }
 
 func (s *fakeProvider) Fault() *provider.Fault {

@@ -73,27 +73,6 @@ func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 	})
 }
 
-// If a replica dies while it places an order, the replica that adopts the order returns all the
-// order's reservations.
-func TestAnAdoptedGuestIsRefunded(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetBudget(5)
-		o := s.orderFor(t, guest(pool.Caps{PerDay: 5}))
-		if len(s.stock.bookedOf(pool.OfGuests)) != 1 {
-			t.Fatal("nothing was booked")
-		}
-		s.stock.endLease(o.Ref)
-		heir := s.replica("no letters")
-		if got := heir.adopt(t); len(got) != 0 {
-			t.Errorf("%d orders to be collected", len(got))
-		}
-		heir.wantLeft(t, 0, 0, 0)
-		if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
-			t.Errorf("still booked: %q", booked)
-		}
-	})
-}
-
 // Eight replicas buy for guests concurrently. Meanwhile steps fail, replies are lost, and replicas
 // die between two steps. No budget is exceeded, and each bought order counts in both budgets.
 func TestSharedBudgetsHoldOverReplicas(t *testing.T) {

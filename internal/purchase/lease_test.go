@@ -72,13 +72,6 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// Two renewals in a row may fail, because a lease lasts 5 s and is renewed every 1.5 s.
-func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
-	if 3*renewEvery >= pool.Lease {
-		t.Errorf("renewals each %v, leases of %v", renewEvery, pool.Lease)
-	}
-}
-
 // If another replica adopts an order, this replica frees the slot. It neither polls nor settles nor
 // reports the order.
 func TestAStolenOrderEndsElsewhere(t *testing.T) {
@@ -343,51 +336,5 @@ func TestARepeatedMarkMakesNoTokenYounger(t *testing.T) {
 		if r := s.stock.record(o.Ref); marks != 2 || r.Unsolved != time.Second {
 			t.Errorf("after %d marks unsolved %v after the placing, want 1s", marks, r.Unsolved)
 		}
-	})
-}
-
-// An order that was adopted during its submit returns to this replica when the replica stores the
-// task id.
-func TestAnOrderReturnsWithItsTask(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		stop := s.startRunning(t)
-		o := s.order(t)
-		s.provider.submit = func(ctx context.Context) (string, error) {
-			s.stock.steal(ctx, o.Ref)
-			if ok, err := s.stock.other().Unknown(ctx, o.Ref, time.Minute); err != nil || !ok {
-				t.Error(ok, err)
-			}
-			time.Sleep(4 * time.Second)
-			return "t1", nil
-		}
-		r := s.buyer.orders.collect(t.Context(), o)
-		stop()
-		if r.Err != nil {
-			t.Errorf("collect = %v, %q", r.Err, s.all())
-		}
-	})
-}
-
-// An adopter has a lease of 5 s and renews it.
-func TestAnAdopterHasTheLease(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.foundOrder(t, pool.Bought)
-		before := s.stock.owner(o.Ref)
-		heir := s.replica("no letters")
-		heir.provider.poll = notReady(2)
-		got := heir.adopt(t)
-		if owner, lease := s.stock.owner(o.Ref), s.stock.lease(o.Ref); owner == before || lease != 5*time.Second {
-			t.Errorf("it is %s's, as before %v, for %v", owner, owner == before, lease)
-		}
-		stop := heir.startRunning(t)
-		ended := heir.startCollecting(t, got[0])
-		time.Sleep(14 * time.Second)
-		if again := s.adopt(t); len(again) != 0 || s.stock.lease(o.Ref) < 3*time.Second {
-			t.Errorf("adopted by another, %d, with a lease of %v", len(again), s.stock.lease(o.Ref))
-		}
-		if r := <-ended; r.Err != nil {
-			t.Error(r.Err)
-		}
-		stop()
 	})
 }

@@ -1,12 +1,10 @@
 package purchase
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/redisdb"
 )
 
 // The permit of a missing order is released, but only after the order can no longer be
@@ -48,40 +46,5 @@ func TestOrphanedPermitsAreReleased(t *testing.T) {
 		if n := len(s.buyer.recovery.orphans); n != 0 {
 			t.Errorf("%d orphans are still remembered", n)
 		}
-	})
-}
-
-// If the release of a permit fails, the next search releases it.
-func TestAnOrphanedPermitIsReleasedAfterAnError(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		orphan := pool.Ref{Order: "orphan", Identity: spec().ID}
-		s.reserve(t, "one", orphan)
-		s.adopt(t)
-		time.Sleep(orphanedFor)
-		s.stock.failSteps("look sweep")
-		if got, err := s.buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, redisdb.ErrDown) || !s.stock.hasPermit("one", orphan) {
-			t.Errorf("adopt = %d orders, %v", len(got), err)
-		}
-		s.stock.failSteps()
-		s.adopt(t)
-		if s.stock.hasPermit("one", orphan) {
-			t.Error("the permit is not released")
-		}
-	})
-}
-
-func TestOrphanedPermitsAtTwoProvidersAreReleased(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
-		for _, name := range []string{"one", "two"} {
-			s.reserve(t, name, pool.Ref{Order: "orphan" + name, Identity: spec().ID})
-		}
-		s.adopt(t)
-		time.Sleep(14999 * time.Millisecond)
-		s.adopt(t)
-		s.wantLeft(t, 0, 2, 0)
-		time.Sleep(time.Millisecond)
-		s.adopt(t)
-		s.wantLeft(t, 0, 0, 0)
 	})
 }

@@ -3,7 +3,6 @@ package purchase
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,9 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/panics"
 	"poold/internal/provider"
-	"poold/internal/redisdb"
 )
 
 // A panic in one order is logged with its stack, and the order ends with the panic as its error.
@@ -37,22 +34,6 @@ func TestAPanicEndsOneOrder(t *testing.T) {
 		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.buyer.slots()[0] != 0 {
 			t.Errorf("left: %d orders, %d permits, %d slots", orders, places, s.buyer.slots()[0])
 		}
-	})
-}
-
-type panicky struct{ witness }
-
-func (panicky) Ended(Event) { panic("a fault of ours") }
-
-func TestAPanicOfTheObserverEndsOneOrder(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.observe = panicky{witness{s.ledger}}
-		defer func() {
-			if c := recover(); c != nil {
-				t.Errorf("escaped: %v", c)
-			}
-		}()
-		_ = s.buyer.orders.collect(t.Context(), s.order(t))
 	})
 }
 
@@ -86,46 +67,6 @@ func TestAPanicWhileBuyingEndsOneOrder(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A panic during the removal of leftovers loses no leftover.
-func TestAPanicLosesNoLeftover(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.stock.failSteps("")
-		slot, _, _ := mustAdmit(t, s.buyer)
-		_, _ = s.buyer.placer.place(t.Context(), slot, spec())
-		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-		s.buyer.contain(func() { s.buyer.placer.removeLeftovers(t.Context()) })
-		if len(s.buyer.placer.leftovers) != 1 {
-			t.Errorf("%d leftovers", len(s.buyer.placer.leftovers))
-		}
-	})
-}
-
-func TestAPanicInAProviderDoesNotBlockRequests(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetProviders([]Entry{{Provider: &panickingProvider{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
-		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, panics.ErrFault) {
-			t.Errorf("admit = %v, want %v", err, panics.ErrFault)
-		}
-		if _, _, took := mustAdmit(t, s.buyer); took != 0 {
-			t.Errorf("the next one waited %v", took)
-		}
-	})
-}
-
-// panickingProvider is a provider whose first calls of Ready panic.
-type panickingProvider struct {
-	*fakeProvider
-	faults int
-}
-
-func (f *panickingProvider) Ready(at time.Time) (bool, time.Duration) {
-	if f.faults > 0 {
-		f.faults--
-		panic("a fault")
-	}
-	return f.fakeProvider.Ready(at)
 }
 
 // panickingObserver is an observer whose methods panic.
@@ -201,22 +142,5 @@ func TestRunOutlivesPanics(t *testing.T) {
 			t.Errorf("collect = %v, want Elsewhere by the next renewal", r.Err)
 		}
 		stop()
-	})
-}
-
-// The periodic removal of leftovers continues after a panic.
-func TestRetriesOutlivePanics(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.stock.failSteps("")
-		slot, _, _ := mustAdmit(t, s.buyer)
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
-			t.Fatalf("place = %v", err)
-		}
-		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })
-		ctx, stop := context.WithTimeout(t.Context(), retryEvery+time.Millisecond)
-		defer stop()
-		if err := s.buyer.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -18,7 +17,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/provider"
-	"poold/internal/redisdb"
 )
 
 const pictureCanary = "picture-canary-4711-"
@@ -131,38 +129,6 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 		t.Fatal(err)
 	}
 	return image, ended
-}
-
-// An order that must be removed a second time does not keep its picture.
-func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
-	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
-		s.stock.lostReply = loseAnswer("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
-		slot, _, _ := mustAdmit(t, s.buyer)
-		if _, err := s.buyer.placer.place(t.Context(), slot, pictureSpec()); !errors.Is(err, redisdb.ErrDown) {
-			t.Fatal(err)
-		}
-		if left := s.buyer.placer.leftovers; len(left) != 1 || left[0].order.spec.Image != nil {
-			t.Errorf("%d leftovers, with %d bytes", len(left), len(left[0].order.spec.Image))
-		}
-	})
-}
-
-// Orders for equal pictures get equal answers, and the answer of each order lands.
-func TestOrdersForEqualPicturesAllLand(t *testing.T) {
-	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
-		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
-			return provider.Solution{Token: "zwei wörter"}, nil
-		}
-		for i := range 2 {
-			s.provider.submit = func(context.Context) (string, error) { return fmt.Sprint("t", i), nil }
-			if r := s.buyer.orders.collect(t.Context(), s.orderFor(t, pictureSpec())); r.Outcome != Solved {
-				t.Errorf("order %d: %+v", i, r)
-			}
-		}
-		if n := s.stock.tokens(); n != 2 {
-			t.Errorf("%d tokens", n)
-		}
-	})
 }
 
 // Whether a callback is valid depends on the order's type. For example, the text of a picture is

@@ -22,24 +22,6 @@ func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	return ended, s.buyer.Buy(t.Context(), slot, target, func(r Result) { ended <- r })
 }
 
-// Buy returns when the order is placed, and calls onEnd when the order ends. Wait returns after the
-// call of onEnd.
-func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		began := time.Now()
-		ended, err := s.buy(t, spec())
-		if err != nil || time.Since(began) != 0 {
-			t.Errorf("buy = %v after %v", err, time.Since(began))
-		}
-		if err := s.buyer.Wait(); err != nil || len(ended) != 1 {
-			t.Errorf("wait = %v, %d results", err, len(ended))
-		}
-		if r := <-ended; r.Outcome != Solved || r.Err != nil || s.stock.tokens() != 1 {
-			t.Errorf("%+v, %d tokens", r, s.stock.tokens())
-		}
-	})
-}
-
 // The number of orders in flight is limited. Above the limit, Buy returns an error.
 func TestOrdersAreBounded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -103,24 +85,6 @@ func TestPlaceReservesFirst(t *testing.T) {
 	})
 }
 
-// This test is for the race detector: the providers are reloaded while an order is placed.
-func TestPlaceDuringAReload(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		slot, _, _ := mustAdmit(t, s.buyer)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 100 {
-				s.buyer.SetProviders([]Entry{{Provider: s.provider, Account: "mark", Concurrency: 1}})
-			}
-		}()
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); err != nil {
-			t.Error(err)
-		}
-		<-done
-	})
-}
-
 // If a step of the placement fails, no reservation is left and the slot is free.
 func TestPlaceLeavesNothingBehind(t *testing.T) {
 	away := fmt.Errorf("%w: i/o timeout", redisdb.ErrDown)
@@ -179,21 +143,6 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestPlaceAfterAStopDoesNothing(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		slot, _, _ := mustAdmit(t, s.buyer)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := s.buyer.placer.place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
-			t.Errorf("place = %v, want canceled", err)
-		}
-		s.want(t)
-		if taken := s.buyer.slots(); taken[0] != 0 {
-			t.Errorf("%d slots taken", taken[0])
-		}
-	})
 }
 
 // If other replicas have all permits, the order is refused, and this replica does not try the
@@ -284,60 +233,6 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 		}
 		if told := s.all(); told[len(told)-1] != "login at one: lost" {
 			t.Errorf("reported %q", told)
-		}
-	})
-}
-
-// A leftover is removed twice and then forgotten, because Redis may execute a step after the first
-// removal.
-func TestLeftoversAreRemovedTwice(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetBudget(5)
-		s.stock.lostReply = loseAnswer("place", redisdb.ErrDown)
-		slot, _, _ := mustAdmit(t, s.buyer)
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
-			t.Fatalf("place = %v", err)
-		}
-		s.stock.lostReply = nil
-		left := s.buyer.placer.leftovers[0].order
-		late := func() {
-			if p, err := s.stock.Store.Place(t.Context(), s.stock.placed[left.Ref]); err != nil || !p.Placed {
-				t.Fatal(p, err)
-			}
-			s.reserve(t, "one", left.Ref)
-			if wait, err := s.stock.Store.Book(t.Context(), pool.Overall, left.Ref, pool.Caps{PerDay: 5}, 0); err != nil || wait != 0 {
-				t.Fatal(wait, err)
-			}
-		}
-		for i := range 2 {
-			late()
-			s.buyer.placer.removeLeftovers(t.Context())
-			s.wantLeft(t, 0, 0, 0)
-			if want := 1 - i; len(s.buyer.placer.leftovers) != want || len(s.stock.booked()) != 0 {
-				t.Errorf("%d leftovers, want %d, %q booked", len(s.buyer.placer.leftovers), want, s.stock.booked())
-			}
-		}
-	})
-}
-
-// A leftover that is added during the removal of other leftovers is kept.
-func TestLeftoversDuringARetryAreKept(t *testing.T) {
-	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
-		first, second := s.order(t), s.order(t)
-		s.buyer.placer.removeLater(first)
-		s.stock.fault = func(string) error {
-			s.stock.failSteps()
-			s.buyer.placer.removeLater(second)
-			return nil
-		}
-		for want := range slices.Values([]int{2, 1, 0}) {
-			s.buyer.placer.removeLeftovers(t.Context())
-			if n := len(s.buyer.placer.leftovers); n != want {
-				t.Errorf("%d leftovers, want %d", n, want)
-			}
-		}
-		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-			t.Errorf("left behind: %d orders, %d permits", orders, places)
 		}
 	})
 }

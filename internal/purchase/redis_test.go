@@ -119,14 +119,6 @@ func (w *testRedis) facts(order pool.Ref) string {
 	return strings.SplitN(w.line(order), "|", 7)[6]
 }
 
-// setFacts replaces the facts of an order in the journal.
-func (w *testRedis) setFacts(order pool.Ref, facts string) {
-	w.t.Helper()
-	fields := strings.SplitN(w.line(order), "|", 7)
-	fields[6] = facts
-	w.redis.HSet(key("journal", order.Identity), order.Order, strings.Join(fields, "|"))
-}
-
 // endLease ends an order's lease, as if no replica had renewed it.
 func (w *testRedis) endLease(order pool.Ref) {
 	w.t.Helper()

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -152,98 +149,6 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 			t.Errorf("%d letters were observed", len(told))
 		}
 	})
-}
-
-// If Redis does not answer for the first identities, the replay ends early. The next replay
-// begins with other identities.
-func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bubble := redistest.InBubble(t)
-		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
-		var ids []captcha.ID
-		for i := range 24 {
-			ids = append(ids, r.keepLetters(t, fmt.Sprint("key", i), 1))
-		}
-		slices.Sort(ids)
-		p := &partialStock{Orders: r.store, away: map[captcha.ID]bool{}}
-		for _, id := range ids[:12] {
-			p.away[id] = true
-		}
-		r.buyer.stock = p
-		for n, want := range []Replayed{{Left: 24}, {Left: 24}, {Replayed: 12, Left: 12, Reason: others}} {
-			if got, err := r.buyer.Replay(t.Context()); got != want || errors.Is(err, redisdb.ErrDown) != (want.Replayed == 0) {
-				t.Errorf("replay %d = %+v, %v, want %+v", n, got, err, want)
-			}
-			time.Sleep(replayEvery)
-		}
-	})
-}
-
-func TestExpiredLettersDoNotProveThatRedisAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bubble := redistest.InBubble(t)
-		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
-		r.keepLetters(t, "old", 3)
-		time.Sleep(time.Hour)
-		p := &partialStock{Orders: r.store, away: map[captcha.ID]bool{r.keepLetters(t, "away", 3): true}}
-		r.buyer.stock = p
-		if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
-			t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
-		}
-	})
-}
-
-// One node of a cluster is dead. The other nodes still serve their slots.
-func TestReplayWithADeadNode(t *testing.T) {
-	addresses := redistest.Cluster(t)
-	r := newReplica(t, pool.Options{Addresses: "redis://" + strings.Join(addresses, ",redis://")})
-	r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
-	t.Cleanup(func() { _ = client.Close() })
-	node := func(key string) string {
-		t.Helper()
-		at, err := client.MasterForKey(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return at.Options().Addr
-	}
-	places := node("test:places:{one}")
-	dead := addresses[slices.IndexFunc(addresses, func(a string) bool { return a != places })]
-	left := 0
-	for i := range 24 {
-		if id := r.keepLetters(t, fmt.Sprint("key", i), 1); node("test:orders:{"+string(id)+"}") == dead {
-			left++
-		}
-	}
-	if err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
-		return node.ConfigSet(ctx, "cluster-require-full-coverage", "no").Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
-		if node.Options().Addr == dead {
-			node.ShutdownNoSave(ctx)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	// Normally Run starts these replays.
-	for deadline := time.Now().Add(30 * time.Second); r.buyer.DeadLetterCount() > left; {
-		got, err := r.buyer.Replay(t.Context())
-		if err != nil && !errors.Is(err, redisdb.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {
-			t.Errorf("replay = %+v, %v", got, err)
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d letters are left, want %d", r.buyer.DeadLetterCount(), left)
-		}
-	}
-	if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: left}) || left == 0 || left == 24 {
-		t.Errorf("replay = %+v, %v, want %d left", got, err, left)
-	}
 }
 
 const others = "redis does not take the others now"

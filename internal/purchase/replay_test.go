@@ -90,26 +90,6 @@ func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 	}
 }
 
-// If the token lands and only the release of the permit fails, no dead letter is kept. A search for
-// orphaned permits releases this permit.
-func TestAFailedReleaseKeepsNoDeadLetter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, t.TempDir())
-		ended := s.startCollecting(t, s.order(t))
-		s.stock.failSteps("release")
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
-		if r := <-ended; r.Err != nil || s.buyer.DeadLetterCount() != 0 {
-			t.Errorf("collect = %v, %d letters", r.Err, s.buyer.DeadLetterCount())
-		}
-		s.stock.failSteps()
-		s.wantLeft(t, 0, 1, 0)
-		s.adopt(t)
-		time.Sleep(orphanedFor)
-		s.adopt(t)
-		s.wantLeft(t, 0, 0, 0)
-	})
-}
-
 // If Redis' reply is lost, the token lands once, and the dead letter has no effect.
 func TestACallbackWithALostReplyLandsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -143,26 +123,6 @@ func TestACallbackThatIsNotStoredIsRefused(t *testing.T) {
 		s.stock.failSteps()
 		s.mustCall(t, c)
 		s.want(t, "callback refused", "settle", "release", "login at one: solved", "callback settled")
-	})
-}
-
-// A dead letter changes nothing if a poll has already ended the order.
-func TestADeadLetterOfAnEndedOrderIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, t.TempDir())
-		ended := s.startCollecting(t, s.order(t))
-		s.stock.failSteps("look")
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
-		if r := <-ended; r.Err != nil {
-			t.Error(r.Err)
-		}
-		s.stock.failSteps()
-		s.forget()
-		s.mustReplay(t, Replayed{Dropped: 1})
-		s.want(t, "release", "letter dropped")
-		if s.stock.tokens() != 1 {
-			t.Errorf("%d tokens", s.stock.tokens())
-		}
 	})
 }
 
@@ -311,32 +271,6 @@ func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 		}
 		if n := strings.Count(strings.Join(s.all(), "\n"), "letter replayed"); n != 3 {
 			t.Errorf("%d letters were observed, want 3", n)
-		}
-	})
-}
-
-// A stop quickly ends a replay of many dead letters.
-func TestAStopEndsAReplay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, t.TempDir())
-		s.stock.failSteps("look")
-		for range 4 {
-			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		s.stock.change(func() {
-			s.stock.fault = func(step string) error {
-				if step == "settle" {
-					stop()
-					time.Sleep(2 * time.Second)
-				}
-				return nil
-			}
-		})
-		began := time.Now()
-		r, err := s.buyer.Replay(ctx)
-		if time.Since(began) > 3*time.Second {
-			t.Errorf("went on for %v after the stop: %+v, %v", time.Since(began), r, err)
 		}
 	})
 }

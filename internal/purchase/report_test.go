@@ -94,19 +94,6 @@ func TestReportsNeverBlock(t *testing.T) {
 	})
 }
 
-func TestARemovedProviderGetsNoReports(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		stop := s.startRunning(t)
-		s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
-		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
-		synctest.Wait()
-		s.buyer.Report("two", "t1", captcha.HCaptcha, 0, true)
-		synctest.Wait()
-		s.want(t, "report to one: refused", "report t1 true", "report to two: passed")
-		stop()
-	})
-}
-
 // A stop does not wait for a report that is waiting for its retry.
 func TestAStopDoesNotWaitForAReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
@@ -120,18 +107,6 @@ func TestAStopDoesNotWaitForAReport(t *testing.T) {
 			t.Errorf("the stop took %v", took)
 		}
 		s.want(t, "report t1 true", "report to one: refused")
-	})
-}
-
-// A retried report is not sent after the report window.
-func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
-		stop := s.startRunning(t)
-		s.buyer.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
-		time.Sleep(time.Minute)
-		stop()
-		s.want(t, "report t1 true", "report to one: late")
 	})
 }
 

@@ -2,8 +2,6 @@ package purchase
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,68 +25,6 @@ func (q *scheduler) mustBeIdle(t *testing.T) {
 	if list[0].InFlight != 0 || q.waiting.Len() != 0 {
 		t.Errorf("%d slots are taken, %d requests wait", list[0].InFlight, q.waiting.Len())
 	}
-}
-
-// Equal bids are served in the order of their arrival. A withdrawn request is skipped.
-func TestEqualBidsAreServedInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newTestScheduler(1)
-		held, err := q.admit(t.Context(), Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var served []int
-		var requests []*Request
-		for i := range 6 {
-			requests = append(requests, q.request(Bid{}, func(slot *Slot, err error) {
-				if err != nil {
-					t.Errorf("request %d: %v", i, err)
-				}
-				served = append(served, i)
-				slot.Free()
-			}))
-		}
-		if !requests[3].Withdraw() || requests[3].Withdraw() {
-			t.Error("a request that waits is withdrawn once")
-		}
-		held.Free()
-		synctest.Wait()
-		if want := []int{0, 1, 2, 4, 5}; !slices.Equal(served, want) {
-			t.Errorf("served %v, want %v", served, want)
-		}
-		if requests[0].Withdraw() {
-			t.Error("a served request was withdrawn")
-		}
-		q.mustBeIdle(t)
-	})
-}
-
-// A changed bid moves the request. A change after the grant does nothing.
-func TestChangedBidMovesTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newTestScheduler(1)
-		held, err := q.admit(t.Context(), Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var served []string
-		ask := func(name string, worth float64) *Request {
-			return q.request(Bid{Worth: worth}, func(slot *Slot, _ error) {
-				served = append(served, name)
-				slot.Free()
-			})
-		}
-		falls, _, rises := ask("falls", 3), ask("stays", 2), ask("rises", 1)
-		rises.Change(Bid{Worth: 4})
-		falls.Change(Bid{Worth: 1})
-		held.Free()
-		synctest.Wait()
-		if want := []string{"rises", "stays", "falls"}; !slices.Equal(served, want) {
-			t.Errorf("served %v, want %v", served, want)
-		}
-		rises.Change(Bid{Worth: 9})
-		q.mustBeIdle(t)
-	})
 }
 
 // Concurrent grants and withdrawals lose no slot and grant no slot twice.
@@ -122,84 +58,6 @@ func TestSchedulerLosesNoSlot(t *testing.T) {
 	if served.Load() == 0 {
 		t.Error("no request was served, so nothing was tested")
 	}
-}
-
-// A request with an ended context is refused, even if a slot is free.
-func TestAdmitRefusesAnEndedContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	q := newTestScheduler(1)
-	if _, err := q.admit(ctx, Bid{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("admit = %v, want context canceled", err)
-	}
-	q.mustBeIdle(t)
-}
-
-// admitAll starts the given number of callers, which wait for a single slot. Then it frees the
-// slot. It returns the time until the last caller has got and freed the slot.
-func admitAll(t *testing.T, callers int) time.Duration {
-	t.Helper()
-	q := newTestScheduler(1)
-	held, err := q.admit(t.Context(), Bid{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	var group sync.WaitGroup
-	for i := range callers {
-		group.Go(func() {
-			slot, err := q.admit(t.Context(), Bid{Worth: float64(i * 7919 % callers), Since: began.Add(time.Duration(i))})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			slot.Free()
-		})
-	}
-	time.Sleep(50 * time.Millisecond) // by now most callers wait
-	freed := time.Now()
-	held.Free()
-	group.Wait()
-	return time.Since(freed)
-}
-
-// A grant does not search all pending requests. So 16 times as many requests take about 16 times as
-// long, not 256 times.
-func TestGrantsDoNotSearchAllRequests(t *testing.T) {
-	const few, many = 2000, 32000
-	short, long := admitAll(t, few), admitAll(t, many)
-	if long > 100*max(short, 2*time.Millisecond) {
-		t.Errorf("%d grants took %v, %d took %v", few, short, many, long)
-	}
-}
-
-// BenchmarkGrant measures granting a slot to one of 50,000 requests and adding the next request.
-func BenchmarkGrant(b *testing.B) {
-	q := newTestScheduler(1)
-	held, err := q.admit(b.Context(), Bid{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	slots := make(chan *Slot)
-	began := time.Now()
-	ask := func(i int) {
-		q.request(Bid{Worth: float64(i * 7919 % 50000), Since: began.Add(time.Duration(i))}, func(slot *Slot, _ error) { slots <- slot })
-	}
-	for i := range 50000 {
-		ask(i)
-	}
-	b.ResetTimer()
-	for i := range b.N {
-		held.Free()
-		held = <-slots
-		ask(i)
-	}
-	b.StopTimer()
-	for range 50000 { // when no request is pending, the scheduler ends
-		held.Free()
-		held = <-slots
-	}
-	held.Free()
 }
 
 // Requests with callers come before requests without callers. Among requests without callers, the

@@ -41,26 +41,6 @@ func TestAFaultIsSharedAfterAnError(t *testing.T) {
 	})
 }
 
-// If Redis cannot count a refused submit, the log says so, and the count does not change.
-func TestAnUncountedRefusalIsLogged(t *testing.T) {
-	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
-		refusal := &provider.Error{Code: "ERROR_SITEKEY", Class: provider.Parameters}
-		a := s.buyer.accounts.byName("one")
-		end := s.stock.redis.RefuseFrom(0)
-		s.buyer.accounts.noteSubmit(t.Context(), a, 0, refusal)
-		if refused := end(); len(refused) == 0 || log.Count("level=DEBUG", "the answer to a submit is not counted", "provider=one", "NOPERM") != 1 {
-			t.Errorf("%v were refused:\n%s", refused, log)
-		}
-		if n := s.standing(t).Refusals; n != 0 {
-			t.Errorf("%d refusals are counted", n)
-		}
-		s.buyer.accounts.noteSubmit(t.Context(), a, 0, refusal)
-		if n := s.standing(t).Refusals; n != 1 {
-			t.Errorf("%d refusals are counted after the next one", n)
-		}
-	})
-}
-
 // After a failed probe, Probe returns the provider's state and no error. The failed probe does not
 // delay or hasten the next order. Without Redis, Probe returns an error.
 func TestAFailedProbeReturnsTheState(t *testing.T) {

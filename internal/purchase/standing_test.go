@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,29 +75,6 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 		as.shareFault(t.Context(), a)
 		if n := next(); n != time.Minute {
 			t.Errorf("after the probe was refused the next one is in %v", n)
-		}
-	})
-}
-
-// partOfStock is a stock that cannot read the permits of any provider.
-type partOfStock struct{ Orders }
-
-func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error) {
-	counts := make([]int, len(providers))
-	for i := range counts {
-		counts[i] = -1
-	}
-	return counts, nil
-}
-
-// While the Redis node with a provider's permits does not answer, the provider is down, and its
-// state gives this reason.
-func TestAProviderWithoutItsPermitsIsDown(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		s.buyer.stock = partOfStock{s.buyer.stock}
-		got := s.buyer.Providers(t.Context(), time.Now())[0]
-		if got.State.Kind != provider.StateDown || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {
-			t.Errorf("%+v", got)
 		}
 	})
 }
@@ -304,21 +280,6 @@ func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 		}
 		if _, err := s.buyer.Probe(t.Context(), "two"); !errors.Is(err, ErrUnknownProvider) {
 			t.Errorf("probe = %v, want %v", err, ErrUnknownProvider)
-		}
-	})
-}
-
-// If a maintenance call finds a fault, the replica shares the fault immediately.
-func TestMaintenanceSharesAFault(t *testing.T) {
-	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
-		s.provider.threads = func() (int, bool, error) {
-			fault := bannedFault()
-			s.provider.Adopt(t.Context(), &fault)
-			return 0, false, &provider.Error{Class: provider.Account, Code: "IP_BANNED"}
-		}
-		s.buyer.accounts.refresh(t.Context(), true)
-		if f := s.standing(t).Fault; f == nil || f.Code != "IP_BANNED" {
-			t.Errorf("the shared fault is %+v", f)
 		}
 	})
 }

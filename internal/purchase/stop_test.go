@@ -7,13 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/redisdb"
-	"poold/internal/redisdb/redistest"
 )
 
 // A stop between the mark and the submit removes the order.
@@ -86,21 +83,6 @@ func TestAStopEndsPollingAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStopRemovesAnUnsubmittedOrder(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.order(t)
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		if r := s.buyer.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
-			t.Errorf("collect = %v, want canceled", r.Err)
-		}
-		s.want(t, "fail bought=false", "release")
-		if s.buyer.slots()[0] != 0 {
-			t.Error("the slot was not freed")
-		}
-	})
-}
-
 // A received token lands in spite of a stop, even after a short outage of Redis. The stop does not
 // wait for the end of a longer outage.
 func TestAStopLandsAReceivedToken(t *testing.T) {
@@ -146,33 +128,5 @@ func TestAStopEndsLeases(t *testing.T) {
 			t.Errorf("it cannot be adopted for %v", left)
 		}
 		s.wantLeft(t, 1, 1, 0)
-	})
-}
-
-// A stop does not wait for Redis to say how an order ended.
-func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := redistest.InBubble(t)
-		way := &stall{redis: redis}
-		r := newReplica(t, pool.Options{Dial: way.Dial})
-		fake := newFakeProvider(r.ledger, "one")
-		fake.limit = 8 * time.Second
-		r.buyer.SetProviders([]Entry{{Provider: fake, Concurrency: 1}})
-		o := mustPlace(t, r.buyer, spec())
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan Result, 1)
-		go func() { ended <- r.buyer.orders.collect(ctx, o) }()
-		synctest.Wait()
-		way.hang()
-		time.Sleep(2 * time.Minute) // long after the order's deadline
-		if len(ended) != 0 {
-			t.Fatalf("collect = %v while redis is away", <-ended)
-		}
-		stop()
-		began := time.Now()
-		if r := <-ended; r.Outcome != Lost || time.Since(began) > stopGrace+stockTime {
-			t.Errorf("collect = %v, %v after the stop", r.Err, time.Since(began))
-		}
-		way.goOn()
 	})
 }

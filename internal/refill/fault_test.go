@@ -2,8 +2,6 @@ package refill
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -161,30 +159,6 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// Each order bids its worth for its slot. Orders for pending callers come first. Tokens of `min`
-// count as certainly needed.
-func TestBidsOfADecision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
-		buyer := &counter{}
-		m := NewManager(eye(look), alone{}, buyer, noOthers, slog.New(slog.DiscardHandler))
-		login := target("login", 3)
-		login.Min, login.MaxWaste = 2, 3
-		running(t, m, func() {
-			time.Sleep(10 * time.Millisecond)
-			synctest.Wait()
-		}, login)
-		if len(buyer.bids) != 5 {
-			t.Fatalf("%d bids for a depth of 3 with two who wait without an order: %+v", len(buyer.bids), buyer.bids)
-		}
-		for nth, b := range buyer.bids {
-			if b.Callers != (nth < 2) || (b.Worth == 3) != (nth < 4) {
-				t.Errorf("order %d: %+v", nth, b)
-			}
-		}
-	})
-}
-
 // Lost orders and junk values are logged when their number grows. Losses and junk values from
 // before the start are not logged.
 func TestLostOrdersAreLogged(t *testing.T) {
@@ -211,18 +185,6 @@ func TestLostOrdersAreLogged(t *testing.T) {
 		synctest.Wait()
 		if log.Count("values of another program") != 1 || log.Count("values=1") != 1 {
 			t.Errorf("one that is set aside: %s", log)
-		}
-	})
-}
-
-// If the stock cannot be read for another reason than an outage of Redis, the status shows the text of the error.
-func TestOddStockErrorIsShown(t *testing.T) {
-	odd := eye(func(context.Context) (pool.Stock, error) { return pool.Stock{}, errors.New("script answered nonsense") })
-	withCounter(t, odd, &counter{}, target("login", 5), func(t *testing.T, m *Manager, _ *testkit.Log) {
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if n, _ := m.Status("login"); n.State != Starved || n.Reason != "script answered nonsense" {
-			t.Errorf("status %+v", n)
 		}
 	})
 }

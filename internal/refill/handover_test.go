@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,116 +17,6 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
-
-// lateBuyer delays the responses to requests for slots.
-type lateBuyer struct {
-	*purchase.Buyer
-
-	mu      sync.Mutex
-	holds   bool
-	answers []func()
-}
-
-func (b *lateBuyer) Request(bid purchase.Bid, granted func(*purchase.Slot, error)) *purchase.Request {
-	return b.Buyer.Request(bid, func(slot *purchase.Slot, err error) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.holds {
-			b.answers = append(b.answers, func() { granted(slot, err) })
-			return
-		}
-		go granted(slot, err)
-	})
-}
-
-// release delivers the delayed and all later responses.
-func (b *lateBuyer) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.holds = false
-	for _, answer := range b.answers {
-		go answer()
-	}
-}
-
-// A target no longer wants a slot, and gets it before, during or after the turn that withdraws the
-// bid. The slot then goes to another target.
-func TestUnwantedSlotsAreFreed(t *testing.T) {
-	for name, leave := range map[string]func(w *scenario, late *lateBuyer, login, other targets.Target){
-		"removed": func(w *scenario, late *lateBuyer, _, other targets.Target) {
-			w.apply(other)
-			w.after(time.Second)
-			late.release()
-		},
-		"paused, and then granted": func(w *scenario, late *lateBuyer, login, other targets.Target) {
-			w.pause(login)
-			w.apply(login, other)
-			w.after(time.Second)
-			late.release()
-		},
-		"granted while a look says that it is paused": func(w *scenario, late *lateBuyer, login, other targets.Target) {
-			looks := make(chan struct{})
-			w.store.with(func() { w.store.strangle = looks })
-			w.pause(login)
-			w.after(time.Second)
-			late.release()
-			w.after(time.Second)
-			w.store.with(func() { w.store.strangle = nil })
-			close(looks)
-			w.apply(login, other)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newScenario(t, 1)
-				w.replica = w.newReplica()
-				late := &lateBuyer{Buyer: w.buyer, holds: true}
-				w.manager = NewManager(w.store, w.store, late, noOthers, slog.New(slog.NewTextHandler(w.log, nil)))
-				w.store.with(func() { w.store.changed = w.manager.Wake })
-				w.run(w.replica)
-				login, other := target("login", 1), target("other", 1)
-				w.apply(login)
-				w.after(time.Second)
-				leave(w, late, login, other)
-				w.after(40 * time.Second)
-				if l, o := w.held(login), w.held(other); l != 0 || o != 1 {
-					t.Errorf("%d held for the target that left, %d for the other one", l, o)
-				}
-				w.close()
-				if w.log.Count("panic") > 0 {
-					t.Error(w.log)
-				}
-			})
-		})
-	}
-}
-
-// pause pauses a target through another replica's API.
-func (w *scenario) pause(t targets.Target) {
-	w.t.Helper()
-	if err := w.elsewhere.Pause(w.t.Context(), t.ID, pool.Pause{}); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// If a target is paused while it waits for a slot, it withdraws its bid.
-func TestPausedTargetsWithdrawTheirBids(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		w.provider.lead = func() time.Duration { return 20 * time.Second }
-		first, login, other := target("first", 1), target("login", 1), target("other", 1)
-		w.apply(first)
-		w.after(time.Second)
-		w.apply(first, login)
-		w.after(time.Second) // login waits for the only slot
-		w.pause(login)
-		w.after(time.Second)
-		w.apply(first, login, other)
-		w.after(45 * time.Second)
-		if f, l, o := w.held(first), w.held(login), w.held(other); f != 1 || l != 0 || o != 1 {
-			t.Errorf("%d, %d and %d held", f, l, o)
-		}
-	})
-}
 
 // The orders of dead replicas are adopted before anything is bought, and then every two seconds.
 // The end of an adopted order counts for its target. If the order has no target, the manager passes

@@ -1,13 +1,11 @@
 package refill
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"poold/internal/refill/policy"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -167,33 +165,6 @@ func TestWakeUpsAreCoalesced(t *testing.T) {
 	})
 }
 
-// Many targets with full pools cost few looks. From the start, these looks are spread over time.
-func TestIdleTargetsCostLittle(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	play(t, 400, func(t *testing.T, w *scenario) {
-		list := lasting(60, 2, time.Hour)
-		w.apply(list...)
-		w.after(10 * time.Millisecond)
-		if _, n := w.store.lookCount(""); n > 40 {
-			t.Errorf("%d looks in the first 10 ms", n)
-		}
-		w.after(2 * time.Minute)
-		_, before := w.store.lookCount("")
-		most := 0
-		for range 100 {
-			_, then := w.store.lookCount("")
-			w.after(time.Second)
-			_, now := w.store.lookCount("")
-			most = max(most, now-then)
-		}
-		_, now := w.store.lookCount("")
-		if rate := (now - before) / 100; rate > 2 || most > 10 {
-			t.Errorf("%d looks a second, %d in the worst one; want at most 2 and 10", rate, most)
-		}
-	})
-}
-
 // Targets that are due at the same time share few exchanges. A hanging exchange does not delay the
 // others.
 func TestLooksShareExchanges(t *testing.T) {
@@ -262,53 +233,4 @@ func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 		m.Wake(login.ID)
 		w.close()
 	})
-}
-
-// Apply returns when its context ends.
-func TestApplyEndsWithItsContext(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		stuck := make(chan struct{})
-		w.store.with(func() { w.store.strangle = stuck })
-		w.apply(target("a", 1))
-		w.after(time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		began := time.Now()
-		w.manager.Apply(ctx, &targets.Set{})
-		w.manager.Apply(ctx, &targets.Set{}) // Run never gets this set
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("returned after %v, want 2s", took)
-		}
-		close(stuck)
-	})
-}
-
-// An order has the lead time of the look on which its decision is based, even if the lead time has
-// changed since that look.
-func TestOneLeadForLookAndOrder(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *scenario) {
-		login := target("login", 4)
-		w.learned(login, 3, 30*time.Second)
-		w.apply(login)
-		w.after(time.Second)
-		placed := w.book.placed()
-		if len(placed) != 4 {
-			t.Fatalf("%d orders, want 4", len(placed))
-		}
-		for _, p := range placed {
-			if p.Lead != 30*time.Second {
-				t.Errorf("ordered with lead %v, want the learned 30s from the first look on", p.Lead)
-			}
-		}
-		if n := w.status("login"); n.Lead != 30*time.Second {
-			t.Errorf("status %+v", n)
-		}
-	})
-}
-
-// The greatest max_waste in the file is the upper limit of the policy's search.
-func TestMostMaxWaste(t *testing.T) {
-	if targets.MostMaxWaste != policy.MostMaxWaste {
-		t.Errorf("%d in the file, %d in the policy", targets.MostMaxWaste, policy.MostMaxWaste)
-	}
 }

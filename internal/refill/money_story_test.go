@@ -2,14 +2,12 @@ package refill
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/refill/policy"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -68,101 +66,6 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A worker finds a raised overall budget without a wake-up.
-func TestBudgetOverAllTargets(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *scenario) {
-		w.buyer.SetBudget(3)
-		w.apply(target("login", 5))
-		w.after(20 * time.Second)
-		if n := w.status("login"); w.provider.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "overall") {
-			t.Errorf("%d bought, status %+v", w.provider.asked(), n)
-		}
-		w.buyer.SetBudget(5)
-		w.after(backstop + backstopSpread)
-		if n := w.status("login"); w.provider.asked() != 5 || n.State != OK {
-			t.Errorf("%d bought, status %+v", w.provider.asked(), n)
-		}
-	})
-}
-
-// An order of an adaptive target is placed only within the limit of the plan, and only if the stock
-// is unchanged since the look. All orders of a fixed target have the wanted depth and the lead time
-// of the look.
-func TestTermsOfAnOrder(t *testing.T) {
-	const lead, shortest = 20 * time.Second, 9 * time.Second
-	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
-	for name, x := range map[string]struct {
-		target targets.Target
-		most   int
-		want   []terms
-	}{
-		"fixed":           {target("login", 9), 9, []terms{{7, lead, shortest}, {7, lead, shortest}, {7, lead, shortest}}},
-		"adaptive":        {learning("login", 9), 9, []terms{{4, 0, shortest}, {5, 0, shortest}, {6, 0, shortest}}},
-		"adaptive, a cap": {learning("login", 9), 5, []terms{{4, 0, shortest}, {5, 0, shortest}, {5, 0, shortest}}},
-	} {
-		w := &worker{target: x.target}
-		on := w.terms(policy.Decision{Plan: policy.Plan{Want: 7, Most: x.most, Lead: lead, Shortest: shortest}}, stock)
-		for nth, want := range x.want {
-			if got := on(nth); got != want {
-				t.Errorf("%s: order %d has the terms %+v, want %+v", name, nth, got, want)
-			}
-		}
-	}
-}
-
-// A bid that has waited for long is still valid when the provider is ready again.
-func TestBidsLast(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *scenario) {
-		w.provider.with(func() { w.provider.down = true })
-		w.apply(target("login", 3))
-		w.after(11 * time.Second)
-		w.provider.with(func() { w.provider.down = false })
-		w.after(2 * time.Second)
-		if n := w.provider.asked(); n != 3 {
-			t.Errorf("%d submits right after the provider came back, want 3", n)
-		}
-	})
-}
-
-// When all tokens and orders of a removed identity must have expired, there is one more look at the
-// identity, unless the identity was added again.
-func TestDepartedTargetsAreSettled(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *scenario) {
-		gone, back := target("gone", 2), target("back", 2)
-		first := []targets.Provider{{Name: "one", Timeout: 3 * time.Minute}}
-		second := []targets.Provider{{Name: "two", Timeout: time.Minute}}
-		apply := func(providers []targets.Provider, list ...targets.Target) {
-			w.manager.Apply(t.Context(), &targets.Set{Providers: providers, Targets: list})
-		}
-		apply(first, gone, back)
-		w.after(time.Minute)
-		apply(second)
-		due := time.Now().Add(gone.Lifetime + 3*time.Minute + settleMargin)
-		w.after(time.Minute)
-		apply(second, back)
-		w.after(time.Until(due) - 10*time.Second)
-		before, _ := w.store.lookCount(gone.ID)
-		w.redis.SetDown(true) // the first try fails
-		w.after(10*time.Second + 2*adoptEvery)
-		w.redis.SetDown(false)
-		tried, _ := w.store.lookCount(gone.ID)
-		w.after(time.Minute)
-		if n, _ := w.store.lookCount(gone.ID); tried == before || n == tried || n > tried+3 { // the store may need five seconds to notice that Redis is back
-			t.Errorf("%d looks before it was due, %d then in vain, %d more", before, tried-before, n-tried)
-		}
-		for id, want := range map[captcha.ID]time.Duration{gone.ID: 50 * time.Hour, back.ID: 30 * 24 * time.Hour} {
-			if got := w.redis.TTL("captcha:stats:{" + string(id) + "}"); got > want || got < want-2*time.Minute {
-				t.Errorf("the figures of an identity are kept for %v, want %v", got, want)
-			}
-		}
-		w.manager.mu.Lock()
-		defer w.manager.mu.Unlock()
-		if n := len(w.manager.departed); n != 0 {
-			t.Errorf("%d are still to be settled", n)
-		}
-	})
 }
 
 // Another replica orders between this replica's look and its order. The orders of both replicas

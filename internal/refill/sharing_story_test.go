@@ -7,7 +7,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/purchase"
-	"poold/internal/refill/policy"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -42,82 +41,6 @@ func TestCallersComeFirst(t *testing.T) {
 		}
 		if n := <-served; n != 3 {
 			t.Errorf("%d of three callers got a token", n)
-		}
-	})
-}
-
-// A new caller raises the pending bid of its target.
-func TestBidsAreOfTheDay(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		w.provider.lead = func() time.Duration { return 20 * time.Second }
-		hoard, login := target("hoard", 200), target("login", 1)
-		hoard.Lifetime = time.Hour
-		w.apply(hoard)
-		// This wait is not a multiple of bidFor. After a multiple of bidFor, the slot would become free
-		// exactly when the target login changes its bid.
-		w.after(5*time.Second + 170*time.Millisecond)
-		w.demand(hoard, time.Second, 10*time.Second) // so that the orders of hoard are worth more than before
-		w.apply(hoard, login)
-		w.after(time.Second)
-		served := w.callers(login, 2)
-		w.after(20 * time.Second)
-		sold := w.provider.sales()
-		if last := sold[len(sold)-1]; last != login.ID {
-			t.Errorf("the slot after the callers came went to another target: %v", sold)
-		}
-		<-served
-	})
-}
-
-// If two targets wait for slots, the target with the more valuable orders gets more slots.
-func TestSlotsGoByWorth(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	play(t, 3, func(t *testing.T, w *scenario) {
-		w.provider.lead = func() time.Duration { return 20 * time.Second }
-		often, rarely := target("often", 200), target("rarely", 200)
-		for _, x := range []*targets.Target{&often, &rarely} {
-			x.MaxWaste, x.HitRate, x.Lifetime = 3, 0.97, time.Hour
-		}
-		w.apply(often, rarely)
-		for i := range 400 {
-			w.after(time.Second)
-			w.take(often)
-			if i%60 == 0 {
-				w.take(rarely)
-			}
-		}
-		got := map[captcha.ID]int{}
-		for _, id := range w.provider.sales() {
-			got[id]++
-		}
-		if got[often.ID] < 2*got[rarely.ID] || got[rarely.ID] < 10 {
-			t.Errorf("often got %d, rarely %d", got[often.ID], got[rarely.ID])
-		}
-	})
-}
-
-// The tokens of a warm window count as surely needed, so the orders of a busy target cannot
-// displace the orders for the window.
-func TestWindowGetsSlots(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	play(t, 6, func(t *testing.T, w *scenario) {
-		w.provider.lead = func() time.Duration { return 18 * time.Second }
-		busy, kept := learning("busy", 200), learning("kept", 30)
-		w.apply(busy, kept)
-		w.demand(busy, time.Second, 4*time.Minute)
-		kept.Warm = windows(t, `[{cron: "* * * * *", tokens: 10, for: 24h}]`)
-		w.apply(busy, kept)
-		w.demand(busy, time.Second, 2*time.Minute)
-		sum := 0
-		const looks = 20
-		for range looks {
-			w.demand(busy, time.Second, 4*time.Second)
-			sum += w.fresh(kept)
-		}
-		if mean := float64(sum) / looks; mean < 8 {
-			t.Errorf("%.1f fresh in the window", mean)
 		}
 	})
 }
@@ -157,30 +80,6 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 		}
 		if w.held(never) == 0 {
 			t.Error("who is never asked has nothing")
-		}
-	})
-}
-
-// Three jobs share five slots, and each learns how long an order waits for a slot. TestFewSlots in
-// package policy shows the effect on hits.
-func TestJobsShareFewSlots(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	play(t, 5, func(t *testing.T, w *scenario) {
-		w.provider.like(policy.DefaultSolves())
-		jobs := []targets.Target{learning("one", 60), learning("two", 60), learning("three", 60)}
-		w.apply(jobs...)
-		const period, every, lasts = 10 * time.Minute, 200 * time.Millisecond, 3 * time.Second
-		for range 6 {
-			for _, job := range jobs {
-				w.demand(job, every, lasts)
-				w.after(period/3 - lasts)
-			}
-		}
-		for _, job := range jobs {
-			if gap := w.saved(job).Slot; gap < 0.1 || gap > 10 {
-				t.Errorf("%s has an order placed each %.1f s, as it thinks", job.Name, gap)
-			}
 		}
 	})
 }

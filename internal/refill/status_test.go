@@ -1,76 +1,14 @@
 package refill
 
 import (
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/purchase"
 	"poold/internal/refill/policy"
-	"poold/internal/targets"
 	"poold/internal/testkit"
 )
-
-// In the status of a new target, the number of wanted tokens is the depth or, for an adaptive
-// target, `min`.
-func TestStatusOfANewTarget(t *testing.T) {
-	fixed, adaptive, paused := target("x", 5), learning("x", 5), target("x", 5)
-	adaptive.Min, paused.Paused = 2, true
-	for want, x := range map[int]targets.Target{5: fixed, 2: adaptive, 0: paused} {
-		var s status
-		s.begin(x, time.Minute, 7)
-		if n := s.snapshot(); n.Want != want || (n.State == OK) == x.Paused || n.Lead != time.Minute || n.Credit != 7 {
-			t.Errorf("%+v, want %d", n, want)
-		}
-	}
-}
-
-// The status forgets problems that are over. The wait for a slot begins anew after an order, and
-// after a time in which no order was wanted. The reason why the provider was busy is dropped after
-// a solve.
-func TestStatusForgetsTroubleThatIsOver(t *testing.T) {
-	at := time.Now()
-	quiet := slog.New(slog.DiscardHandler)
-	wants := policy.Decision{Order: 1}
-	full := errors.New("full")
-	failsForALackOfSlots := func(s *status) {
-		s.placed(at)
-		s.busy(full, at)
-		s.set(Starved, "full")
-	}
-	for name, x := range map[string]struct {
-		between func(s *status)
-		state   string // state at the next decision, an hour later
-		waits   bool   // whether the target has waited for a slot since the start
-	}{
-		"nothing":            {func(*status) {}, Starved, true},
-		"an order":           {func(s *status) { s.placed(at) }, OK, false},
-		"no order is wanted": {func(s *status) { s.decided(policy.Decision{}, pool.Stock{}, nil, at, quiet) }, OK, false},
-		"a busy provider":    {failsForALackOfSlots, Starved, false},
-		"a busy provider, an order of another replica": {func(s *status) {
-			failsForALackOfSlots(s)
-			s.ended(purchase.Result{Outcome: purchase.Elsewhere}, at)
-		}, Starved, false},
-		"a busy provider, a solve": {func(s *status) {
-			failsForALackOfSlots(s)
-			s.ended(purchase.Result{Outcome: purchase.Solved}, at)
-		}, OK, false},
-	} {
-		s := &status{now: Status{State: OK}}
-		s.wantsSlot(at)
-		x.between(s)
-		later := at.Add(time.Hour)
-		s.decided(wants, pool.Stock{}, nil, later, quiet)
-		if n := s.snapshot(); n.State != x.state || (n.Reason == "") != (x.state == OK) {
-			t.Errorf("%s: %+v, want %s", name, n, x.state)
-		}
-		if since := s.wantsSlot(later); since.Equal(at) != x.waits {
-			t.Errorf("%s: waits since %v after the begin", name, since.Sub(at))
-		}
-	}
-}
 
 // If a target fails and recovers several times, each start and each end is logged once.
 func TestFailuresAreLoggedOnce(t *testing.T) {
@@ -120,47 +58,6 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 		s.decided(policy.Decision{}, pool.Stock{Attempts: a}, nil, at.Add(x.after), slog.New(slog.DiscardHandler))
 		if n := s.snapshot(); !n.Until.Equal(at.Truncate(time.Second).Add(x.until)) || n.Reason != "WRONG_SITEKEY" {
 			t.Errorf("after %v: %+v", x.after, n)
-		}
-	}
-}
-
-// A replica shows the status from the watching replica. If that status is old, or the replica
-// itself has another problem, the replica shows its own status. The shown status contains the
-// failures of the replica whose last failure is more recent.
-func TestShownStatus(t *testing.T) {
-	now := time.Now()
-	failed := func(before time.Duration) []Failure {
-		return []Failure{{At: now.Add(-before), Reason: before.String()}}
-	}
-	own := func(state string) Status { return Status{State: state, Want: 1} }
-	for name, x := range map[string]struct {
-		own, remote Status
-		age         time.Duration
-		watched     bool
-		want        int           // 1 = own status, 2 = status of the watching replica
-		failed      time.Duration // age of the failure; 0 = no failure
-	}{
-		"watched here":            {own: own(OK), watched: true, want: 1},
-		"watched elsewhere":       {own: own(OK), want: 2},
-		"too old":                 {own: own(OK), age: sharedFor, want: 1},
-		"a problem here":          {own: own(Starved), want: 1},
-		"orders fail here":        {own: Status{State: Starved, Failing: true, Want: 1}, want: 2},
-		"a failure here":          {own: Status{State: OK, Failures: failed(time.Hour)}, want: 2, failed: time.Hour},
-		"a failure there":         {own: own(OK), remote: Status{Failures: failed(time.Hour)}, want: 2, failed: time.Hour},
-		"a later failure here":    {own: Status{State: OK, Failures: failed(time.Minute)}, remote: Status{Failures: failed(time.Hour)}, want: 2, failed: time.Minute},
-		"an earlier failure here": {own: Status{State: OK, Failures: failed(time.Hour)}, remote: Status{Failures: failed(time.Minute)}, want: 2, failed: time.Minute},
-	} {
-		w := new(worker)
-		w.status.now = x.own
-		w.watched.Store(x.watched)
-		x.remote.Want = 2
-		w.remote.Store(&sharedStatus{Status: x.remote, at: now.Add(-x.age)})
-		got := w.visibleStatus()
-		if got.Want != x.want {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if len(got.Failures) > 0 != (x.failed > 0) || x.failed > 0 && got.Failures[0].Reason != x.failed.String() {
-			t.Errorf("%s: failures %+v, want those of %v before", name, got.Failures, x.failed)
 		}
 	}
 }

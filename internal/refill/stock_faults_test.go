@@ -3,7 +3,6 @@ package refill
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -166,39 +165,6 @@ func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
 		synctest.Wait()
 		if buyer.orders() == 0 {
 			t.Errorf("nothing was bought afterwards:\n%s", log)
-		}
-	})
-}
-
-// A reload that changes a failing target takes effect even if the call of Retry fails.
-func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
-	s := newFaultyStock()
-	retries := 0
-	s.retry = func() (bool, error) {
-		retries++
-		return false, down
-	}
-	s.stock = func(int) pool.Stock {
-		return pool.Stock{NextLook: -1, Attempts: pool.Attempts{Refused: 3, Bounded: time.Minute, Next: time.Hour, Every: time.Hour}}
-	}
-	buyer := &counter{}
-	withCounter(t, s, buyer, target("login", 5), func(t *testing.T, m *Manager, log *testkit.Log) {
-		time.Sleep(time.Second)
-		synctest.Wait()
-		changed := target("login", 7)
-		for range 2 { // the second Apply changes nothing
-			m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{changed}})
-		}
-		s.change(func() {
-			if n := log.Count("level=DEBUG", "the next order of a failing target is not advanced", "target=login", "READONLY"); n != 1 || retries != 1 {
-				t.Errorf("%d retries, %d logged:\n%s", retries, n, log)
-			}
-		})
-		if w := m.workers.Load().byName["login"]; w.target.Depth != 7 {
-			t.Errorf("the depth is %d", w.target.Depth)
-		}
-		if strings.Contains(log.String(), "panic") || buyer.orders() != 0 {
-			t.Errorf("%d orders:\n%s", buyer.orders(), log)
 		}
 	})
 }

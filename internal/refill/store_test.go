@@ -228,19 +228,6 @@ func (w *scenario) held(t targets.Target) int {
 	return s.Fresh + s.Orders
 }
 
-// learned places n orders of a target and lets them land with the given lead time. The tokens of
-// these orders expire after a millisecond.
-func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
-	w.t.Helper()
-	for range n {
-		ref := w.foreign(t)
-		landing := pool.Landing{Ref: ref, Provider: "before", Task: ref.Order, Value: "dead " + ref.Order, Lifetime: time.Millisecond, Lead: lead}
-		if how, err := w.elsewhere.Settle(w.t.Context(), landing); how != pool.Ended || err != nil {
-			w.t.Fatalf("landing: %v, %v", how, err)
-		}
-	}
-}
-
 // with holds the store's lock while it calls the function `change`.
 func (s *testStore) with(change func()) {
 	s.mu.Lock()

@@ -85,29 +85,6 @@ func TestCapacityBacksOff(t *testing.T) {
 	})
 }
 
-// Refusals of concurrent orders count as one fault.
-func TestConcurrentRefusalsCountOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClient(t, Config{})
-		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
-			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
-			if n == 10 {
-				return http.StatusOK, sold, nil // this submit is sent before the first refusal arrives
-			}
-			return http.StatusOK, noSlot, nil
-		}}
-		var wave sync.WaitGroup
-		for range 10 {
-			wave.Go(func() { _, _ = c.Submit(context.Background(), Request{Identity: v2}) })
-		}
-		wave.Wait()
-		wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
-		if wait := waitReady(t, c); wait > 6*time.Second {
-			t.Errorf("ready %v after a wave of refusals, want 5 s and a bit", wait)
-		}
-	})
-}
-
 // With a wrong key, many attempts within ten minutes lead to only ten calls.
 func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -228,42 +205,6 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	})
 }
 
-// Ready grants an unused probe again after 5 s. Even if the caller does not ask Ready, one submit
-// is made in the next turn.
-func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := newScriptedClient(t, Config{})
-		says(http.StatusOK, wrongKey)
-		_ = submitOne(t, c)
-		waitReady(t, c)
-		if took := waitReady(t, c); took != 5*time.Second {
-			t.Errorf("the next grant comes after %v", took)
-		}
-		time.Sleep(time.Second)
-		_ = submitOne(t, c) // uses the grant
-		_ = submitOne(t, c) // there is no grant left
-		if w.count() != 2 {
-			t.Errorf("%d calls, want 2", w.count())
-		}
-		time.Sleep(time.Minute)
-		_, _, _ = c.Threads(context.Background()) // not a submit
-		if w.count() != 2 {
-			t.Error("the turn goes to a call that buys nothing")
-		}
-		_ = submitOne(t, c)
-		if w.count() != 3 {
-			t.Errorf("%d calls, want 3", w.count())
-		}
-		waitReady(t, c)
-		says(http.StatusInternalServerError, "") // this answer says nothing about the account
-		_ = submitOne(t, c)
-		_ = submitOne(t, c)
-		if w.count() != 4 {
-			t.Errorf("%d calls, want 4: a grant is used once", w.count())
-		}
-	})
-}
-
 // After a submit causes an account fault, one poll is made after 5 s, and after that one poll per
 // minute. When the service answers a poll, all tasks are polled normally again, but submits stay
 // stopped.
@@ -302,55 +243,6 @@ func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 			t.Errorf("the fault is %+v", f)
 		}
 	})
-}
-
-// A client adopts a fault that another replica observed, and later the end of this fault.
-func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		met, _, _, says := newScriptedClient(t, Config{Profile: twoCaptcha})
-		says(http.StatusOK, "IP_BANNED")
-		_ = submitOne(t, met)
-		c, j, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
-		c.Adopt(context.Background(), met.Fault())
-		if got, want := c.State(time.Now()), met.State(time.Now()); got != want || got.Remedy == "" || got.Since.IsZero() {
-			t.Errorf("adopted %+v of %+v", got, want)
-		}
-		if got, want := c.Fault(), met.Fault(); *got != *want {
-			t.Errorf("adopted %+v of %+v", got, want)
-		}
-		if e := faultOf(t, submitOne(t, c)); e.Code != "IP_BANNED" || w.count() != 0 {
-			t.Errorf("a submit gives %v after %d calls", e, w.count())
-		}
-		c.Adopt(context.Background(), nil)
-		says(http.StatusOK, sold)
-		if err := submitOne(t, c); err != nil {
-			t.Error(err)
-		}
-		if n := strings.Count(j.String(), "provider down"); n != 1 {
-			t.Errorf("the fault is logged %d times", n)
-		}
-		// During an outage, a submit uses up the turn, even if only another replica observed the
-		// outage. The first proper answer ends the outage.
-		c.Adopt(context.Background(), outageFrom(time.Now()))
-		wantState(t, c, StateDown, "timeout")
-		waitReady(t, c)
-		says(http.StatusBadGateway, "")
-		_ = submitOne(t, c)
-		if ready, wait := c.Ready(time.Now()); ready || wait != outageFor {
-			t.Errorf("after the trial the next one comes in %v", wait)
-		}
-		time.Sleep(time.Second)
-		says(http.StatusOK, pending)
-		_ = pollOne(t, c)
-		if f := c.Fault(); f != nil {
-			t.Errorf("after an answered poll the fault is %+v", f)
-		}
-	})
-}
-
-// outageFrom returns an outage that another replica observed.
-func outageFrom(at time.Time) *Fault {
-	return &Fault{Kind: FaultOutage, Code: "timeout", Since: at, Next: at.Add(outageFor), Every: outageFor}
 }
 
 // A probe reads the balance immediately, even during an account fault or an outage. It allows the

@@ -255,28 +255,6 @@ func TestCallbackVerdicts(t *testing.T) {
 	}
 }
 
-// ReadCallback reads a pingback of the maximum size and refuses larger pingbacks.
-func TestThePingbackSizeIsBounded(t *testing.T) {
-	most := "code=" + strings.Repeat("x", 65536-len("code="))
-	if c, err := ReadCallback(formType, nil, []byte(most)); err != nil || len(c.Solution.Token) != 65536-len("code=") {
-		t.Errorf("64 KiB: %v", err)
-	}
-	if _, err := ReadCallback(formType, nil, []byte(most+"x")); !errors.Is(err, errLong) {
-		t.Errorf("a byte more: %v", err)
-	}
-}
-
-// A pingback says nothing about the account, so its error has only a class and a code.
-func TestCallbackFaultsHaveNoDelay(t *testing.T) {
-	for code := range commonFaults() {
-		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)
-		e := faultOf(t, c.Err)
-		if err != nil || e.Delay != 0 || e.Unknown || e.Code != code || (e.Class != Task && e.Class != Parameters) {
-			t.Errorf("%s: %+v, %v", code, e, err)
-		}
-	}
-}
-
 func FuzzReadCallback(f *testing.F) {
 	for _, seed := range []struct{ kind, query, body string }{
 		{"", "id=5&code=" + url.QueryEscape(token), ""},

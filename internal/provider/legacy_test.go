@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -28,32 +26,6 @@ func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
 		}
 		*into = append(*into, received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), string(body)})
 		_, _ = w.Write([]byte(reply))
-	}
-}
-
-func TestLegacyOtherCalls(t *testing.T) {
-	var got []received
-	c, _ := newServedClient(t, Config{Balance: true}, recorder(t, &got,
-		`{"status":1,"request":"600","threads":"20","working_threads":3,"free_threads":17}`))
-	ctx := context.Background()
-	if _, err := c.Poll(ctx, "0123", v2); err != nil {
-		t.Error(err)
-	}
-	if n, ok, err := c.Threads(ctx); n != 20 || !ok || err != nil {
-		t.Errorf("threads: %d %v %v", n, ok, err)
-	}
-	if err := c.ReadBalance(ctx); err != nil {
-		t.Error(err)
-	}
-	for i, want := range []url.Values{
-		{"key": {canary}, "json": {"1"}, "action": {"get"}, "id": {"0123"}},
-		{"key": {canary}, "json": {"1"}, "action": {"threadsinfo"}},
-		{"key": {canary}, "json": {"1"}, "action": {"getbalance"}},
-	} {
-		fields, err := url.ParseQuery(got[i].body)
-		if err != nil || !reflect.DeepEqual(fields, want) || got[i].method != "POST" || got[i].uri != "/res.php" {
-			t.Errorf("call %d is %s %s %v, want %v", i, got[i].method, got[i].uri, fields, want)
-		}
 	}
 }
 
@@ -231,37 +203,6 @@ func TestPollReplies(t *testing.T) {
 		s, err := c.Poll(context.Background(), "1", row.id)
 		if got := resultWord(s.Token, err); got != row.want || s.UserAgent != row.agent {
 			t.Errorf("%s is taken for %q by %q, want %q by %q", row.reply, got, s.UserAgent, row.want, row.agent)
-		}
-	}
-}
-
-func TestThreads(t *testing.T) {
-	for reply, want := range map[string]int{
-		`{"status":1,"threads":20,"working_threads":3,"free_threads":17}`: 20,
-		`{"threads":"5","working_threads":"5","free_threads":"0"}`:        5,
-		`{"status":1,"request":{"threads":7}}`:                            -1,
-		`{"status":1,"threads":0}`:                                        0,
-		`{"status":1,"threads":-1}`:                                       -1,
-		`{"status":1,"threads":1.5}`:                                      -1,
-		`{"status":1,"threads":1e300}`:                                    -1,
-		`{"status":1,"threads":"NaN"}`:                                    -1,
-		`{"status":1,"request":"OK"}`:                                     -1,
-		`{"status":0,"request":"ERROR_EMPTY_ACTION"}`:                     -1,
-		`<html>`: -1,
-	} {
-		c, _, _, says := newScriptedClient(t, Config{})
-		says(http.StatusOK, reply)
-		total, ok, err := c.Threads(context.Background())
-		if !ok || (err != nil) != (want < 0) || err == nil && total != want {
-			t.Errorf("%s: %d threads, offered %v, error %v; want %d", reply, total, ok, err, want)
-		}
-	}
-	for _, cfg := range []Config{
-		{Profile: twoCaptcha}, {Profile: generic}, {Profile: captchaAI, API: APITasks},
-	} {
-		c, _, w, _ := newScriptedClient(t, cfg)
-		if total, ok, err := c.Threads(context.Background()); total != 0 || ok || err != nil || w.count() != 0 {
-			t.Errorf("%s/%s offers threads: %d %v %v", cfg.Profile, cfg.API, total, ok, err)
 		}
 	}
 }

@@ -90,27 +90,6 @@ func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	})
 }
 
-// If Ready granted a client the turn of an outage, the client's submit is made. This holds even if
-// the client first adopts the shared state, in which the turn is already used.
-func TestAGrantedTrialSurvivesSharing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, _, says := newScriptedClient(t, Config{})
-		says(http.StatusBadGateway, "")
-		for range outageAfter {
-			_ = pollOne(t, c)
-		}
-		waitReady(t, c)
-		shared := c.Fault()
-		shared.Next = time.Now().Add(outageFor)
-		c.Adopt(context.Background(), shared)
-		says(http.StatusOK, sold)
-		if err := submitOne(t, c); err != nil {
-			t.Errorf("the trial gives %v", err)
-		}
-		wantState(t, c, StateOK, "")
-	})
-}
-
 // An outage begins after five failed calls. After that, one call is made every 10 s until a call
 // gets a proper answer. The docs state the same numbers.
 func TestAnOutageIsProbedEachTenSeconds(t *testing.T) {

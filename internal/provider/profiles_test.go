@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 // everyCode lists each known code with its class for captchaai, for 2captcha and for generic.
@@ -125,44 +123,6 @@ func TestVariantsOfACode(t *testing.T) {
 		e := faultOf(t, submitOne(t, c))
 		if e.Class != want || e.Unknown || len(e.Code) > 100 {
 			t.Errorf("%q gives %v unknown=%v with a code of %d characters, want %v", text, e.Class, e.Unknown, len(e.Code), want)
-		}
-	}
-}
-
-func TestPace(t *testing.T) {
-	const s = time.Second
-	for _, row := range []struct {
-		profile, api    string
-		kind            captcha.Type
-		first, interval time.Duration
-	}{
-		{captchaAI, APILegacy, captcha.RecaptchaV2, 15 * s, 5 * s},
-		{captchaAI, APILegacy, captcha.RecaptchaV3, 15 * s, 5 * s},
-		{captchaAI, APILegacy, captcha.HCaptcha, 15 * s, 5 * s},
-		{captchaAI, APILegacy, captcha.Turnstile, 15 * s, 5 * s},
-		{twoCaptcha, APILegacy, captcha.RecaptchaV2, 15 * s, 5 * s},
-		{twoCaptcha, APITasks, captcha.RecaptchaV3, 15 * s, 5 * s},
-		{twoCaptcha, APITasks, captcha.HCaptcha, 5 * s, 5 * s},
-		{twoCaptcha, APILegacy, captcha.Turnstile, 5 * s, 5 * s},
-		{generic, APILegacy, captcha.RecaptchaV2, 15 * s, 5 * s},
-		{generic, APILegacy, captcha.Turnstile, 5 * s, 5 * s},
-		{generic, APITasks, captcha.RecaptchaV2, 10 * s, 3 * s},
-		{generic, APITasks, captcha.Turnstile, 10 * s, 3 * s},
-		{captchaAI, APILegacy, captcha.GeeTest, 15 * s, 5 * s},
-		{captchaAI, APILegacy, captcha.GeeTestV4, 15 * s, 5 * s},
-		{twoCaptcha, APILegacy, captcha.GeeTest, 5 * s, 5 * s},
-		{twoCaptcha, APITasks, captcha.GeeTestV4, 5 * s, 5 * s},
-		{captchaAI, APILegacy, captcha.Image, 5 * s, 5 * s},
-		{twoCaptcha, APITasks, captcha.Image, 5 * s, 5 * s},
-		{generic, APITasks, captcha.Image, 5 * s, 5 * s},
-	} {
-		c, _ := newClient(t, Config{Profile: row.profile, API: row.api})
-		if first, interval := c.Pace(row.kind); first != row.first || interval != row.interval {
-			t.Errorf("%s/%s %s: %v and %v, want %v and %v", row.profile, row.api, row.kind, first, interval, row.first, row.interval)
-		}
-		c, _ = newClient(t, Config{Profile: row.profile, API: row.api, FirstPoll: 2 * s, PollInterval: 100 * time.Millisecond})
-		if first, interval := c.Pace(row.kind); first != 2*s || interval != 100*time.Millisecond {
-			t.Errorf("the file's pace gives %v and %v", first, interval)
 		}
 	}
 }

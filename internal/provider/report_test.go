@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"reflect"
 	"testing"
@@ -13,21 +12,6 @@ import (
 
 	"poold/internal/captcha"
 )
-
-func TestReportWindow(t *testing.T) {
-	for _, row := range []struct {
-		profile, api string
-		want         time.Duration
-	}{
-		{captchaAI, APILegacy, 15 * time.Minute}, {twoCaptcha, APILegacy, 15 * time.Minute}, {generic, APILegacy, 15 * time.Minute},
-		{twoCaptcha, APITasks, 15 * time.Minute}, {generic, APITasks, time.Minute}, {captchaAI, APITasks, time.Minute},
-	} {
-		c, _ := newClient(t, Config{Profile: row.profile, API: row.api})
-		if got := c.ReportWindow(); got != row.want {
-			t.Errorf("%s/%s: %v, want %v", row.profile, row.api, got, row.want)
-		}
-	}
-}
 
 func TestReportCalls(t *testing.T) {
 	const none = ""
@@ -144,70 +128,4 @@ func TestAnswersToReports(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A report neither begins nor ends an outage.
-func TestReportsDuringAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, j, w, says := newScriptedClient(t, Config{})
-		says(http.StatusBadGateway, "")
-		for range outageAfter - 1 {
-			_ = pollOne(t, c)
-		}
-		says(http.StatusNotFound, "")
-		_ = c.Report(context.Background(), "5", captcha.Turnstile, true)
-		wantState(t, c, StateOK, "")
-		if j.last() != "report transport" {
-			t.Errorf("observed as %s", j.last())
-		}
-		says(http.StatusBadGateway, "")
-		_ = pollOne(t, c)
-		wantState(t, c, StateDown, "http_502")
-
-		says(http.StatusOK, "OK_REPORT_RECORDED")
-		before := w.count()
-		for range 3 {
-			if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Code != "outage" || e.Delay <= 0 {
-				t.Errorf("%v", e)
-			}
-			time.Sleep(outageFor)
-		}
-		if w.count() != before {
-			t.Errorf("%d reports were made", w.count()-before)
-		}
-		wantState(t, c, StateDown, "http_502")
-		says(http.StatusOK, sold)
-		if err := submitOne(t, c); err != nil {
-			t.Error(err)
-		}
-		if err := c.Report(context.Background(), "5", captcha.Turnstile, true); err != nil {
-			t.Error(err)
-		}
-		// During an outage that only another replica observed, no report is made.
-		before = w.count()
-		c.Adopt(context.Background(), outageFrom(time.Now()))
-		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Code != "outage" || w.count() != before {
-			t.Errorf("%v after %d calls", e, w.count()-before)
-		}
-	})
-}
-
-// If a report caused a pause, an answered poll ends it. A report does not use up the turn of a
-// pause.
-func TestReportsDuringAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := newScriptedClient(t, Config{})
-		says(http.StatusOK, wrongKey)
-		_ = c.Report(context.Background(), "5", captcha.Turnstile, true)
-		wantState(t, c, StateDown, "ERROR_WRONG_USER_KEY")
-		time.Sleep(probe)
-		says(http.StatusOK, pending)
-		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Class != Account || w.count() != 1 {
-			t.Errorf("%v after %d calls", e, w.count())
-		}
-		if err := pollOne(t, c); !errors.Is(err, ErrNotReady) {
-			t.Error(err)
-		}
-		wantState(t, c, StateOK, "")
-	})
 }

@@ -57,18 +57,6 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	check("a printed client", fmt.Sprintf("%v %+v", c.cfg, c.cfg))
 }
 
-// If a pingback address is no valid URL, the whole address is hidden.
-func TestAnInvalidPingbackIsNeverShown(t *testing.T) {
-	const invalid = "https://poold.example.com/%zz/pingback-canary0123"
-	for _, api := range []string{APILegacy, APITasks} {
-		c, j := newServedClient(t, Config{API: api}, answering(200, `{"errorId":1,"errorCode":"ERROR_X `+invalid+`","status":0,"request":"ERROR_X `+invalid+`"}`))
-		task, err := c.Submit(t.Context(), Request{Identity: v2, Pingback: invalid})
-		if text := fmt.Sprintf("%s %v %+v %s %s", task, err, err, c.State(time.Now()).Reason, j.String()); err == nil || strings.Contains(text, "pingback-canary") {
-			t.Errorf("%s: %s", api, text)
-		}
-	}
-}
-
 // pingback is a URL with one secret in the path and another secret in the query.
 const pingback = "https://poold.example.com/callback/provider/order-1/pingback-canary+%2F0123?more=pingback-canary4711&a=b"
 

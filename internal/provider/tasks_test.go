@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -41,36 +40,6 @@ func TestCannotBeAsked(t *testing.T) {
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error shows the proxy: %v", err)
 		}
-	}
-}
-
-func TestTasksOtherCalls(t *testing.T) {
-	var got []received
-	c, _ := newServedClient(t, Config{API: APITasks, Balance: true},
-		recorder(t, &got, `{"errorId":0,"status":"processing","balance":12.5}`))
-	ctx := context.Background()
-	for _, task := range []string{"77", "9007199254740993", "0077", "6a2f41a3-c54c-fce8-32d2-0324e1c32e22", "-5"} {
-		_, _ = c.Poll(ctx, task, v2)
-	}
-	if err := c.ReadBalance(ctx); err != nil {
-		t.Error(err)
-	}
-	keyJSON, _ := json.Marshal(canary)
-	key := `{"clientKey":` + string(keyJSON)
-	for i, want := range []string{
-		key + `,"taskId":77}`, key + `,"taskId":9007199254740993}`, key + `,"taskId":"0077"}`,
-		key + `,"taskId":"6a2f41a3-c54c-fce8-32d2-0324e1c32e22"}`, key + `,"taskId":-5}`, key + `}`,
-	} {
-		path := "/getTaskResult"
-		if i == 5 {
-			path = "/getBalance"
-		}
-		if got[i].body != want || got[i].uri != path {
-			t.Errorf("call %d is %s %s, want %s %s", i, got[i].uri, got[i].body, path, want)
-		}
-	}
-	if b := c.State(time.Now()).Balance; b == nil || *b != 12.5 {
-		t.Errorf("balance %v, want 12.5", b)
 	}
 }
 

@@ -188,48 +188,9 @@ func TestASubmitIsSentOnce(t *testing.T) {
 	}
 }
 
-// No request may look idempotent to the transport, because the transport would repeat it.
-func TestNothingLooksRepeatable(t *testing.T) {
-	c, _ := newClient(t, Config{Balance: true})
-	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
-		if req.Method != http.MethodPost || req.GetBody != nil || req.Body == nil || req.ContentLength <= 0 ||
-			req.Header.Get("Idempotency-Key") != "" || req.Header.Get("X-Idempotency-Key") != "" {
-			t.Errorf("%s %s can be sent twice", req.Method, req.URL)
-		}
-		return http.StatusOK, sold, nil
-	}}
-	c.wire = w
-	_ = submitOne(t, c)
-	_ = pollOne(t, c)
-	_, _, _ = c.Threads(context.Background())
-	_ = c.ReadBalance(context.Background())
-	if w.count() != 4 {
-		t.Errorf("%d calls", w.count())
-	}
-}
-
 // reset makes the connection send a TCP reset when it is closed.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
-	}
-}
-
-// No task is lost if the service closes an idle connection.
-func TestClosedWhileIdle(t *testing.T) {
-	url, requests := rawServer(t, func(conn net.Conn, next func() bool) {
-		if next() {
-			_, _ = io.WriteString(conn, rawOK)
-		}
-	})
-	c, _ := newClient(t, Config{URL: url})
-	for range 3 {
-		if err := submitOne(t, c); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond) // gives the transport time to notice the closed connection
-	}
-	if n := requests.Load(); n != 3 {
-		t.Errorf("%d requests for 3 submits", n)
 	}
 }

@@ -3,7 +3,6 @@ package targets
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/captcha"
 )
@@ -69,17 +68,5 @@ func TestPricesAreKnownFreeOrUnknown(t *testing.T) {
 	}
 	if prices.For("audio") != 0 || prices.Known("audio") {
 		t.Error("an unknown type has a price")
-	}
-}
-
-// PerSecond converts the rates of all periods to events per second.
-func TestRatePerSecond(t *testing.T) {
-	for rate, want := range map[Rate]float64{{}: 0, {20, time.Second}: 20, {30, time.Minute}: 0.5, {36, time.Hour}: 0.01} {
-		if got := rate.PerSecond(); got != want {
-			t.Errorf("%v: %v, want %v", rate, got, want)
-		}
-	}
-	if got := mustParse(t, minimal("rate: 1000000/s"), References{}).Targets[0].Rate; got != (Rate{1e6, time.Second}) {
-		t.Errorf("the highest rate: %v", got)
 	}
 }

@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -29,15 +28,6 @@ func TestHistoryDefaultsDependOnTheBackend(t *testing.T) {
 			t.Errorf("%s%v", text, err)
 		} else if set.History != want {
 			t.Errorf("%s%+v", text, set.History)
-		}
-	}
-}
-
-func TestActiveItemsNeedDynamoDB(t *testing.T) {
-	for _, text := range []string{"history: {active_items: true}\n", "history: {backend: none, active_items: false}\n"} {
-		_, err := Parse("pools.yaml", []byte(text+minimal()), lookupOf())
-		if err == nil || !strings.Contains(err.Error(), "active_items: belongs to backend: dynamodb") {
-			t.Errorf("%s%v", text, err)
 		}
 	}
 }

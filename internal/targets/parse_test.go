@@ -239,19 +239,6 @@ func TestExpandReplacesReferences(t *testing.T) {
 	}
 }
 
-// If a default is invalid, the identities of targets are unknown, so the targets are not compared
-// with each other.
-func TestInvalidDefaultsAreTheOnlyProblem(t *testing.T) {
-	again := "  again:" + strings.SplitAfterN(minimal(), "  login:", 2)[1]
-	_, err := Parse("pools.yaml", []byte("defaults: {user_agent: ' a'}\n"+minimal()+again), References{})
-	if want := "pools.yaml:1: defaults.user_agent: must not begin or end with a space"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	if _, err := Parse("pools.yaml", []byte(minimal()+again), References{}); err == nil || !strings.Contains(err.Error(), "has the same identity as targets.login") {
-		t.Errorf("equal targets: %v", err)
-	}
-}
-
 // BenchmarkParse parses a file with 10,000 targets.
 func BenchmarkParse(b *testing.B) {
 	var text strings.Builder

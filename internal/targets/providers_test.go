@@ -3,7 +3,6 @@ package targets
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // Parse chooses between the real providers, the listed simulated provider and the built-in
@@ -38,25 +37,6 @@ func TestParseChoosesUsableProviders(t *testing.T) {
 		if got := warnings(set); !strings.Contains(got, tc.warning) {
 			t.Errorf("%s: warnings\n%s\nwant one with %q", tc.name, got, tc.warning)
 		}
-	}
-}
-
-// Values that are unusual for a vendor are accepted with a warning.
-func TestUnusualValuesAreAcceptedWithWarnings(t *testing.T) {
-	base := strings.Replace(minimal(), "key: k1", "key: k1, profile: captchaai, poll_interval: 100ms", 1)
-	set := mustParse(t, strings.Replace(base, "recaptcha_v2", "hcaptcha", 1)+"    lifetime: 1h\n", References{})
-	got := warnings(set)
-	for _, want := range []string{
-		"pools.yaml:4: targets.login.lifetime: is unusually long: hcaptcha tokens expire after 2m",
-		"pools.yaml:4: targets.login.type: captchaai does not list hcaptcha as a supported type",
-		"pools.yaml:2: providers.acme.poll_interval: is very short: services require seconds between two polls and ban faster clients",
-	} {
-		if !strings.Contains(got, want+"\n") {
-			t.Errorf("no warning %q in\n%s", want, got)
-		}
-	}
-	if set.Targets[0].Lifetime != time.Hour || set.Providers[0].PollInterval != 100*time.Millisecond {
-		t.Error("the unusual values were not taken")
 	}
 }
 

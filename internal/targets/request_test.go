@@ -171,16 +171,6 @@ func TestRequestsSeeNoEnvironment(t *testing.T) {
 	}
 }
 
-// ReadSolve accepts texts up to their limit.
-func TestReadSolveAcceptsTheLongestTexts(t *testing.T) {
-	long := func(n int) string { return strings.Repeat("a", n) }
-	body := `{"type":"recaptcha_v2","sitekey":"` + long(256) + `",` + onPage + `,"user_agent":"` + long(2048) + `","data_s":"` + long(16<<10) + `"}`
-	got, err := ReadSolve([]byte(body))
-	if id := got.Identity; err != nil || len(id.Sitekey) != 256 || len(id.UserAgent) != 2048 || len(id.DataS) != 16<<10 {
-		t.Errorf("%d, %d and %d bytes, %v", len(id.Sitekey), len(id.UserAgent), len(id.DataS), err)
-	}
-}
-
 // ReadSolve accepts the largest picture and hashes it.
 func TestReadSolveAcceptsTheLargestPicture(t *testing.T) {
 	body, data := largest()
@@ -215,20 +205,6 @@ func TestReadSolveBoundsItsMemory(t *testing.T) {
 		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(12*len(body)); got > most {
 			t.Errorf("%s: %d bytes are allocated, more than %d", name, got, most)
 		}
-	}
-}
-
-func BenchmarkReadSolve(b *testing.B) {
-	picture, _ := largest()
-	for name, body := range map[string][]byte{"token": []byte(`{"type":"recaptcha_v2","sitekey":"k",` + onPage + `}`), "picture": picture} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := ReadSolve(body); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 
@@ -267,32 +243,6 @@ func FuzzReadSolve(f *testing.F) {
 			t.Fatalf("%+v", r)
 		}
 	})
-}
-
-// RequestFields describes each field, and each default has the type of the field.
-func TestRequestFieldsDescribeEachField(t *testing.T) {
-	of := map[string]RequestField{}
-	for _, f := range RequestFields() {
-		of[f.Key] = f
-		switch f.Default.(type) {
-		case string, bool, int, float64, time.Duration:
-		default:
-			t.Errorf("%s: the default is a %T", f.Key, f.Default)
-		}
-		if f.Doc == "" || strings.Contains(f.Doc, "`") { // the package flag treats a text in backquotes as a name
-			t.Errorf("%s: %q", f.Key, f.Doc)
-		}
-	}
-	for key, want := range map[string]any{
-		"type": "", "timeout": 2 * time.Minute, "dedup": "request", "dedup_proxy": false, "math": false, "min_score": 0.0, "min_length": 0, "image": "", "charset": "",
-	} {
-		if of[key].Default != want {
-			t.Errorf("%s: %v, want %v", key, of[key].Default, want)
-		}
-	}
-	if doc := of["charset"].Doc; !strings.HasSuffix(doc, " One of digits, letters, digits_or_letters, digits_and_letters.") {
-		t.Errorf("charset: %s", doc)
-	}
 }
 
 // docs/solve.md names each field of a request in its table.

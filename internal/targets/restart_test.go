@@ -30,10 +30,3 @@ func TestLastingShowsNoSecret(t *testing.T) {
 		}
 	}
 }
-
-// Lasting hides an address that cannot be parsed.
-func TestUnreadableAddressIsHidden(t *testing.T) {
-	if got := withoutSecrets("postgres://user:canary@host/%zz"); got != "…" {
-		t.Errorf("shown as %s", got)
-	}
-}

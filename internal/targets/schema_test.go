@@ -270,18 +270,6 @@ func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	}
 }
 
-// The constants for other packages equal the values in the tags.
-func TestConstantsEqualTheTags(t *testing.T) {
-	depth, waste, long := targetSection.field("depth").kind.(number), targetSection.field("max_waste").kind.(number),
-		targetSection.field("warm").kind.(list).item.(section).field("for").kind.(duration)
-	defaults := new(Target)
-	defaultsSection.preset(reflect.ValueOf(defaults).Elem())
-	if depth.hi != MostDepth || waste.hi != MostMaxWaste || long != (duration{ShortestWindow, LongestWindow}) ||
-		defaults.HitRate != DefaultHitRate || defaults.MaxWaste != DefaultMaxWaste {
-		t.Errorf("depth %v, max_waste %v, for %v, defaults %+v", depth, waste, long, defaults)
-	}
-}
-
 // Every field of an identity is a key with a doc.
 func TestEveryFieldOfAnIdentityIsAKey(t *testing.T) {
 	fields := reflect.VisibleFields(reflect.TypeFor[captcha.Identity]())

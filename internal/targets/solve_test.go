@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/captcha"
 )
@@ -19,23 +18,6 @@ func withSolve(lines ...string) string {
 func solveOf(t *testing.T, lines ...string) *Solve {
 	t.Helper()
 	return mustParse(t, withSolve(lines...), References{}).Solve
-}
-
-func TestWithoutSolveNothingIsAllowed(t *testing.T) {
-	set := mustParse(t, minimal(), References{})
-	err := set.Solve.Allows(captcha.Identity{Type: captcha.Turnstile, Sitekey: "a", Pageurl: "https://staging.example.com/"})
-	if set.Solve != nil || err == nil || !strings.Contains(err.Error(), "add the section solve") {
-		t.Errorf("%+v: %v", set.Solve, err)
-	}
-}
-
-// A section solve without an owner inherits the owner of the defaults.
-func TestSolveInheritsTheOwner(t *testing.T) {
-	text := "solve: {pages: ['https://a.example/*'], budget: {per_hour: 1}}\ndefaults: {owner: them@example.com, on_empty: solve}\n" + minimal()
-	set := mustParse(t, text, References{})
-	if s := set.Solve; set.Targets[0].OnEmpty != OnEmptySolve || s.Owner != "them@example.com" || s.Images || s.Budget != (Budget{PerHour: 1}) || s.Rate != (Rate{}) {
-		t.Errorf("%+v", s)
-	}
 }
 
 // A pattern compares scheme, host, port and path of a page separately.
@@ -185,19 +167,6 @@ func TestAllowsChecksPicturesAndSiteKeys(t *testing.T) {
 			if named != want {
 				t.Errorf("%+v: names %q, want %q", tc.id, named, want)
 			}
-		}
-	}
-}
-
-func TestLifeOfEachType(t *testing.T) {
-	set := mustParse(t, "types: {turnstile: {lifetime: 200s}, hcaptcha: {margin: 5s}}\n"+minimal("lifetime: 70s"), References{})
-	for kind, want := range map[captcha.Type][2]time.Duration{
-		captcha.Turnstile: {200 * time.Second, 50 * time.Second}, captcha.HCaptcha: {120 * time.Second, 5 * time.Second},
-		captcha.RecaptchaV2: {120 * time.Second, 40 * time.Second}, captcha.RecaptchaV3: {120 * time.Second, 40 * time.Second},
-		captcha.GeeTest: {120 * time.Second, 40 * time.Second}, captcha.GeeTestV4: {120 * time.Second, 40 * time.Second}, captcha.Image: {120 * time.Second, 40 * time.Second},
-	} {
-		if lifetime, margin := set.Life(kind); lifetime != want[0] || margin != want[1] {
-			t.Errorf("%s: %s, %s", kind, lifetime, margin)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
-	"poold/internal/testkit"
 )
 
 // freezer wraps the claims of replicas. While the field `on` is true, each call fails after the
@@ -128,80 +127,6 @@ func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A call of End returns only after another replica has replaced the holder. The replaced holder hands
-// the token out as shared, because the new holder has handed it out as bought.
-func TestAReplacedHolderSharesTheToken(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		late := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
-		var early, a answers
-		early.call(t.Context(), late, 1, sharing(request("x")))
-		time.Sleep(time.Second)
-		a.call(t.Context(), w.replicas[0], 5, sharing(request("x"))).calls.Wait()
-		early.calls.Wait()
-		if a.sources[FromSolve] != 1 || a.sources[FromShared] != 4 || early.sources[FromShared] != 1 || w.service.sold() != 1 {
-			t.Errorf("the late one %v %v, the others %v %v, %d bought", early.sources, early.errs, a.sources, a.errs, w.service.sold())
-		}
-		if sum := w.sumSavings(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting] != 5 {
-			t.Errorf("counted %v of 6 requests", sum)
-		}
-	})
-}
-
-// unrecorded is a stock that cannot record the first holder.
-type unrecorded struct{ Tokens }
-
-func (unrecorded) FirstHolder(context.Context, captcha.ID, pool.Token, string) (bool, error) {
-	return false, redisdb.ErrDown
-}
-
-// If neither the claim store nor Redis can record the end of a solve, all callers at the holder get the
-// token as shared, because another holder may hand it out as bought. The log names both causes.
-func TestAnUnrecordedEndCountsAsShared(t *testing.T) {
-	play(t, 0, func(t *testing.T, w *scenario) {
-		var log testkit.Log
-		f := &freezer{}
-		r := w.start(doubles{claims: f.before, tokens: func(t Tokens) Tokens { return unrecorded{t} }, log: log.Logger()})
-		var a answers
-		a.call(t.Context(), r, 3, sharing(request("x")))
-		time.Sleep(9500 * time.Millisecond)
-		f.on.Store(true)
-		a.calls.Wait()
-		if len(a.errs) > 0 || len(a.tokens) != 1 || a.sources[FromShared] != 3 || w.service.sold() != 1 {
-			t.Errorf("%v, %v, %d bought", a.sources, a.errs, w.service.sold())
-		}
-		for _, message := range []string{"its end is not in the claim store", "its first hand-out is not recorded"} {
-			if log.Count("level=WARN", message, "order=", redisdb.ErrDown.Error()) != 1 {
-				t.Errorf("no %q in the log:\n%s", message, log.String())
-			}
-		}
-		f.on.Store(false)
-	})
-}
-
-// If the claim store does not record a failed solve, callers at the holder get the error, and later
-// callers begin a new solve.
-func TestAnUnrecordedFailureAnswersItsCallers(t *testing.T) {
-	play(t, 0, func(t *testing.T, w *scenario) {
-		var log testkit.Log
-		f := &freezer{}
-		r := w.start(doubles{claims: f.before, log: log.Logger()})
-		w.service.with(func() { w.service.fail = true })
-		var a answers
-		a.call(t.Context(), r, 3, sharing(request("x")))
-		time.Sleep(9500 * time.Millisecond)
-		f.on.Store(true)
-		a.calls.Wait()
-		if failed[*SolveError](&a) != 3 || log.Count("level=DEBUG", "failure of a shared solve not recorded", redisdb.ErrDown.Error()) != 1 {
-			t.Errorf("%v, logged\n%s", a.errs, log.String())
-		}
-		f.on.Store(false)
-		w.service.with(func() { w.service.fail = false })
-		if token, err := r.Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromSolve || w.service.sold() != 2 {
-			t.Errorf("the next one: %+v, %v, %d bought", token, err, w.service.sold())
-		}
-	})
 }
 
 // dryStock is a stock in which each wait ends without a token.

@@ -175,26 +175,3 @@ func TestEachRequestCountsOnce(t *testing.T) {
 		}
 	})
 }
-
-// The first caller of a shared solve gives up. The first caller that gets the token, at any
-// replica, gets it as bought. If all callers gave up, the token waits for the next caller.
-func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
-	for later, source := range map[time.Duration]pool.Source{0: FromSolve, 20 * time.Second: pool.FromPool} {
-		play(t, 2, func(t *testing.T, w *scenario) {
-			leaving, leave := context.WithTimeout(t.Context(), 3*time.Second)
-			defer leave()
-			var first, others answers
-			first.call(leaving, w.replicas[0], 1, sharing(request("x")))
-			time.Sleep(time.Second + later)
-			others.call(t.Context(), w.replicas[1], 3, sharing(request("x"))).calls.Wait()
-			first.calls.Wait()
-			if len(first.errs) != 1 || others.sources[source] != 1 || others.sources[FromShared] != 2 || w.service.sold() != 1 {
-				t.Errorf("after %v: %v, the others %v, %d bought", later, first.errs, others.sources, w.service.sold())
-			}
-			by := w.sumSavings(t)
-			if by[dedup.SavedMissed] != 1 || by[savedBy[source]] != 1 || by[dedup.SavedWaiting]+by[dedup.SavedAfter] != 2 {
-				t.Errorf("after %v: counted %v", later, by)
-			}
-		})
-	}
-}

@@ -3,13 +3,10 @@ package ondemand
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/provider"
-	"poold/internal/purchase"
 	"poold/internal/redisdb"
 )
 
@@ -35,22 +32,6 @@ func TestAnEndReachesAllReplicasAtOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A provider without capacity refuses an order. When the provider accepts orders again, the replica
-// immediately places the order again, without waiting for the next periodic check.
-func TestARefusedOrderIsReplacedAtOnce(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		w.service.with(func() {
-			w.service.refusals = []error{&provider.Error{Class: provider.Capacity, Code: "ERROR_NO_SLOT_AVAILABLE"}}
-		})
-		time.Sleep(300 * time.Millisecond) // between two periodic checks
-		var a answers
-		a.call(t.Context(), w.replicas[0], 1, request("x")).calls.Wait()
-		if len(a.errs) > 0 || len(w.service.submits) != 2 || w.service.submits[1].Sub(w.service.submits[0]) > 2*atOnce {
-			t.Errorf("%v, submits at %v", a.errs, w.service.submits)
-		}
-	})
 }
 
 // A solve outlasts outages of the claim store. A short outage delays no token. In a long outage the
@@ -118,27 +99,6 @@ func TestAHolderWithoutRedisReleasesItsClaim(t *testing.T) {
 		}
 		if took := time.Since(began); len(second.errs) > 0 || second.sources[FromSolve] != 1 || w.service.sold() != 1 || took > 2500*time.Millisecond {
 			t.Errorf("at the other replica after %v: %v, %v, %d bought", took, second.sources, second.errs, w.service.sold())
-		}
-	})
-}
-
-// A free slot goes to the guest whose caller came first, even if another guest bids more often.
-func TestTheOldestCallerGetsTheSlot(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		r := w.replicas[0]
-		r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 1}})
-		var a answers
-		a.call(t.Context(), r, 1, request("first"))
-		time.Sleep(time.Second)
-		a.call(t.Context(), r, 1, request("b"))
-		time.Sleep(time.Second)
-		a.call(t.Context(), r, 1, request("a"))
-		time.Sleep(300 * time.Millisecond)
-		a.call(t.Context(), r, 1, request("c"))
-		a.calls.Wait()
-		want := []string{"first", "b", "a", "c"}
-		if len(a.errs) > 0 || !slices.Equal(w.service.pages, want) {
-			t.Errorf("bought for %v, want %v; %v", w.service.pages, want, a.errs)
 		}
 	})
 }

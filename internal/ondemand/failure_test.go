@@ -1,16 +1,9 @@
 package ondemand
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"poold/internal/captcha"
-	"poold/internal/pool"
-	"poold/internal/provider"
-	"poold/internal/purchase"
 )
 
 // If every task fails, each caller gets one error and causes one order.
@@ -29,69 +22,6 @@ func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 		w.service.with(func() { w.service.fail = false })
 		if token, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil || token.Source != FromSolve {
 			t.Errorf("the next one: %+v, %v", token, err)
-		}
-	})
-}
-
-// A failure answers the longest waiting caller, and all callers that share the ticket of this caller.
-func TestAFailureAnswersTheOldestCaller(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		keyed := request("x")
-		keyed.Take.Idempotency = "key"
-		var first, second answers
-		w.service.fail = true
-		first.call(t.Context(), w.replicas[0], 3, keyed)
-		time.Sleep(5 * time.Second) // so that the first caller's order ends first, whenever the polls happen
-		w.service.with(func() { w.service.fail = false })
-		second.call(t.Context(), w.replicas[0], 1, request("x"))
-		first.calls.Wait()
-		second.calls.Wait()
-		if failed[*SolveError](&first) != 3 || len(second.errs) > 0 || w.service.sold() != 2 {
-			t.Errorf("first %v, second %v, %d bought", first.errs, second.errs, w.service.sold())
-		}
-	})
-}
-
-// slowFail delays the results of the method Fail.
-type slowFail struct {
-	purchase.Orders
-	by time.Duration
-}
-
-func (s slowFail) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error) {
-	how, err := s.Orders.Fail(ctx, f)
-	time.Sleep(s.by)
-	return how, err
-}
-
-// slowTake delays the results of the method Take.
-type slowTake struct {
-	Tokens
-	longer time.Duration
-}
-
-func (l slowTake) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
-	token, err := l.Tokens.Take(ctx, r)
-	time.Sleep(l.longer)
-	return token, err
-}
-
-// Two callers wait, and the order of the second fails. At this moment the first caller already has
-// a token, but its replica still lists it as waiting and does not know of the failure. The second
-// caller gets the error, and no further order is placed.
-func TestAFailureCausesNoExtraOrder(t *testing.T) {
-	play(t, 0, func(t *testing.T, w *scenario) {
-		r := w.start(doubles{
-			tokens: func(t Tokens) Tokens { return slowTake{t, 5 * time.Second} },
-			orders: func(o purchase.Orders) purchase.Orders { return slowFail{o, 3 * time.Second} },
-		})
-		var a answers
-		a.call(t.Context(), r, 1, request("x"))
-		time.Sleep(time.Second)
-		w.service.with(func() { w.service.fail = true })
-		a.call(t.Context(), r, 1, request("x")).calls.Wait()
-		if a.sources[FromSolve] != 1 || failed[*SolveError](&a) != 1 || w.service.sold() != 2 {
-			t.Errorf("served %v, told %v, %d bought for two callers", a.sources, a.errs, w.service.sold())
 		}
 	})
 }
@@ -127,46 +57,6 @@ func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	})
 }
 
-type noAdoption struct{ purchase.Orders }
-
-func (noAdoption) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool.Ref, error) {
-	return nil, nil, nil
-}
-
-// A replica without callers adopts an order. The failure of this order answers a caller at another
-// replica.
-func TestTheFailureOfAnAdoptedOrderAnswersACaller(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		w.start(doubles{orders: func(o purchase.Orders) purchase.Orders { return noAdoption{o} }})
-		w.start(doubles{})
-		second := crossOrders(t, w)
-		w.end(w.replicas[0])
-		second.calls.Wait()
-		if failed[*SolveError](second) != 1 || w.service.sold() != 2 {
-			t.Errorf("%v, %d bought for two callers", second.errs, w.service.sold())
-		}
-	})
-}
-
-// A provider rejects the parameters after the submit. The rejection goes to a caller, and the
-// replica of this caller remembers the rejection.
-func TestALateRejectionIsRememberedAtTheCallersReplica(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		w.service.with(func() { w.service.cause = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} })
-		second := crossOrders(t, w)
-		second.calls.Wait()
-		var refusal *SolveError
-		if len(second.errs) != 1 || !errors.As(second.errs[0], &refusal) || !refusal.Refused {
-			t.Errorf("the second caller: %v", second.errs)
-		}
-		var third answers
-		third.call(t.Context(), w.replicas[1], 1, request("x")).calls.Wait()
-		if failed[*SolveError](&third) != 1 || w.service.sold() != 2 {
-			t.Errorf("the next caller: %v, %d bought", third.errs, w.service.sold())
-		}
-	})
-}
-
 // A failure answers all callers that share a ticket, at all replicas. A later caller with the same key
 // gets a new order.
 func TestCallersWithOneKeyFailTogether(t *testing.T) {
@@ -189,33 +79,6 @@ func TestCallersWithOneKeyFailTogether(t *testing.T) {
 		}
 		if w.service.sold() != 2 {
 			t.Errorf("%d bought", w.service.sold())
-		}
-	})
-}
-
-// A failure answers no caller if each caller has an order.
-func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		var gone, stays answers
-		w.service.with(func() { w.service.fail = true })
-		gone.call(hangUp, w.replicas[0], 1, request("x"))
-		time.Sleep(time.Second)
-		w.service.with(func() { w.service.fail, w.service.lead = false, 20*time.Second })
-		stays.call(t.Context(), w.replicas[0], 1, request("x")).calls.Wait()
-		if len(stays.errs) > 0 || w.service.sold() != 2 {
-			t.Errorf("%v, %d bought", stays.errs, w.service.sold())
-		}
-		// The failure does not answer a later caller either.
-		w.service.with(func() { w.service.fail, w.service.lead = true, 10*time.Second })
-		hangUp, cancel = context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		gone.call(hangUp, w.replicas[0], 1, request("x"))
-		time.Sleep(11500 * time.Millisecond)
-		w.service.with(func() { w.service.fail = false })
-		if _, err := w.replicas[1].Solve(t.Context(), request("x")); err != nil || w.service.sold() != 4 {
-			t.Errorf("who came after a failure: %v, %d bought", err, w.service.sold())
 		}
 	})
 }

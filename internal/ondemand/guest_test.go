@@ -4,37 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/purchase"
 )
-
-// After a caller gives up, its order serves the next caller. poold places no second order.
-func TestAnOrderOutlivesItsCaller(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		var a answers
-		a.call(hangUp, w.replicas[0], 1, request("x")).calls.Wait()
-		time.Sleep(100 * time.Millisecond) // the next exchange with Redis removes the caller's ticket
-		short := request("x")
-		short.Take.Wait = time.Second
-		if _, err := w.replicas[1].Solve(t.Context(), short); err == nil {
-			t.Error("a token came before its time")
-		}
-		time.Sleep(10 * time.Second)
-		token, err := w.replicas[1].Solve(t.Context(), request("x"))
-		if err != nil || token.Source != pool.FromPool || w.service.sold() != 1 {
-			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
-		}
-	})
-}
 
 // A rejection of the parameters answers all pending callers, and all callers of the next minute.
 func TestARejectionIsRemembered(t *testing.T) {
@@ -95,43 +71,6 @@ func TestCallersLearnOfAnOutage(t *testing.T) {
 	})
 }
 
-// A guest with callers gets a slot before targets without callers, however high these targets bid.
-func TestGuestsWithCallersGetSlotsFirst(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		r := w.replicas[0]
-		r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 1}})
-		slot, err := r.buyer.Admit(t.Context(), purchase.Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var before atomic.Int64 // targets that had a slot before the guest
-		var others sync.WaitGroup
-		for range 6 {
-			others.Go(func() {
-				slot, err := r.buyer.Admit(t.Context(), purchase.Bid{Worth: 100, Since: time.Now()})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if w.service.sold() == 0 {
-					before.Add(1)
-				}
-				slot.Free()
-			})
-		}
-		time.Sleep(time.Second)
-		var a answers
-		a.call(t.Context(), r, 1, request("x"))
-		time.Sleep(time.Second)
-		slot.Free()
-		a.calls.Wait()
-		others.Wait()
-		if before.Load() > 1 || len(a.errs) > 0 { // sometimes the longest waiting target gets a slot
-			t.Errorf("%d went before, %v", before.Load(), a.errs)
-		}
-	})
-}
-
 // If a budget is used up, the callers without an order get a BudgetError. The others are served.
 func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
@@ -151,44 +90,6 @@ func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 			if used := (*BudgetError)(nil); errors.As(err, &used) && (used.RetryAfter < 59*time.Minute || used.RetryAfter > time.Hour) {
 				t.Errorf("try again after %v", used.RetryAfter)
 			}
-		}
-	})
-}
-
-// If a budget is used up, a caller that another replica's order will serve gets no error.
-func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		ask := request("x")
-		ask.Guest.Spec.Guests = pool.Caps{PerHour: 1}
-		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		var gone answers
-		gone.call(hangUp, w.replicas[0], 1, ask).calls.Wait()
-		time.Sleep(100 * time.Millisecond)
-		if token, err := w.replicas[1].Solve(t.Context(), ask); err != nil || w.service.sold() != 1 {
-			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
-		}
-	})
-}
-
-// If a budget is used up, the newest caller gets a BudgetError. The order of another replica serves
-// the older caller.
-func TestAUsedUpBudgetRefusesTheNewestCaller(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		ask := request("x")
-		ask.Guest.Spec.Guests = pool.Caps{PerHour: 1}
-		hangUp, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		var gone, older, newest answers
-		gone.call(hangUp, w.replicas[0], 1, ask).calls.Wait()
-		time.Sleep(time.Second)
-		older.call(t.Context(), w.replicas[1], 1, ask)
-		time.Sleep(time.Second)
-		newest.call(t.Context(), w.replicas[1], 1, ask)
-		newest.calls.Wait()
-		older.calls.Wait()
-		if len(older.errs) > 0 || failed[*BudgetError](&newest) != 1 || w.service.sold() != 1 {
-			t.Errorf("older %v, newest %v, %d bought", older.errs, newest.errs, w.service.sold())
 		}
 	})
 }
@@ -250,54 +151,4 @@ func TestGuestsAreForgotten(t *testing.T) {
 			}
 		})
 	}
-}
-
-type panicking struct {
-	Buyer
-	faults atomic.Int64 // number of panics that are still to come
-}
-
-func (p *panicking) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
-	if p.faults.Add(-1) >= 0 {
-		panic("a fault")
-	}
-	return p.Buyer.Admit(ctx, bid)
-}
-
-// A panic of the buyer delays an order by a second.
-func TestAPanicDelaysAnOrder(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		gs := w.replicas[0].guests
-		faulty := &panicking{Buyer: gs.buyer}
-		faulty.faults.Store(2)
-		gs.buyer = faulty
-		if token, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil {
-			t.Errorf("%+v, %v", token, err)
-		}
-	})
-}
-
-// If a token is returned long after the last request, the return is counted.
-func TestALateReturnIsCounted(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		r, ask := w.replicas[0], request("x")
-		ask.Take.Wait = 20 * time.Second
-		token, err := r.Solve(t.Context(), ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Second)
-		if err := r.store.Tokens.Return(token); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Minute)
-		got, err := r.store.Guests.Survey(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := got.Figures
-		if got.Guests != 0 || f.Bought != 1 || f.Bought != f.Hits+f.Waited-f.Returned+f.Expired+f.Failed+f.Lost+int64(got.Fresh) || f.Returned != 1 {
-			t.Errorf("%+v", got)
-		}
-	})
 }

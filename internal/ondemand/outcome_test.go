@@ -35,38 +35,6 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 	}
 }
 
-// The claim store keeps all fields of a token, but reduces its TTL by the time since the end of the
-// solve. Replicas of other versions write and read the same text.
-func TestATokenSurvivesTheClaimStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		now := time.Now().UTC().Round(0)
-		token := pool.Token{
-			ID: "of the holder", Order: "order", Value: "value", Provider: "provider", UserAgent: "agent", Source: FromSolve,
-			Born: now.Add(-30 * time.Second), Dies: now.Add(90 * time.Second), TTL: 90 * time.Second,
-		}
-		want := token
-		want.ID, want.Order, want.Source = "order", "", FromShared
-		const lasts = 50 * time.Second
-		text := encodeToken(token, lasts)
-		stored := fmt.Sprintf(`{"token":{"order":"order","value":"value","provider":"provider","user_agent":"agent",`+
-			`"born":%d,"dies":%d,"ttl_ms":90000,"shared_ms":50000}}`, token.Born.UnixMilli(), token.Dies.UnixMilli())
-		if string(text) != stored {
-			t.Errorf("stored: %s\nwant    %s", text, stored)
-		}
-		for left, ttl := range map[time.Duration]time.Duration{
-			lasts:                  90 * time.Second,
-			35 * time.Second:       75 * time.Second,
-			lasts + 20*time.Second: 90 * time.Second, // the store's clock was set back
-		} {
-			want.TTL = ttl
-			got := readEnd(dedup.Claim{State: dedup.ClaimShared, Left: left, Value: text}, 40*time.Second)
-			if got.err != nil || got.token != want {
-				t.Errorf("shared for another %v: %+v, %v\nwant %+v", left, got.token, got.err, want)
-			}
-		}
-	})
-}
-
 // The claim store keeps the type, text and durations of each error of a solve.
 func TestErrorsSurviveTheClaimStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -91,16 +59,4 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 			}
 		}
 	})
-}
-
-// An invalid text in the claim store counts as a failed solve.
-func TestAnInvalidEndIsAFailure(t *testing.T) {
-	for _, state := range []dedup.ClaimState{dedup.ClaimError, dedup.ClaimShared} {
-		for _, value := range []string{"", "{", "{}", `{"token":null}`} {
-			var failed *SolveError
-			if got := readEnd(dedup.Claim{State: state, Value: []byte(value)}, 0); !errors.As(got.err, &failed) || failed.Refused {
-				t.Errorf("%s %q: %+v", state, value, got)
-			}
-		}
-	}
 }

@@ -173,37 +173,6 @@ func TestANewHolderGetsTheTokenOfADeadOne(t *testing.T) {
 	})
 }
 
-// scripted is a claim store with prepared answers to Enter.
-type scripted struct {
-	Claims
-	answers chan dedup.Claim
-}
-
-func (c scripted) Enter(context.Context, dedup.ClaimEntry) (dedup.Claim, error) {
-	return <-c.answers, nil
-}
-
-// A caller that comes after the end of a failed solve does not get the error of this solve, even if
-// the replica has not seen the end yet.
-func TestCallersAfterAFailureBeginANewSolve(t *testing.T) {
-	play(t, 0, func(t *testing.T, w *scenario) {
-		claims := scripted{answers: make(chan dedup.Claim, 3)}
-		r := w.start(doubles{claims: func(Claims) Claims { return claims }})
-		var early, late answers
-		claims.answers <- dedup.Claim{State: dedup.ClaimSolving, Solve: "one"}
-		early.call(t.Context(), r, 1, sharing(request("x")))
-		time.Sleep(100 * time.Millisecond)
-		claims.answers <- dedup.Claim{State: dedup.ClaimError, Solve: "one", Value: encodeError(&SolveError{Reason: "unsolvable"})}
-		claims.answers <- dedup.Claim{State: dedup.ClaimShared, Value: encodeToken(pool.Token{Order: "o", Value: "another", Dies: time.Now().Add(time.Minute)}, time.Minute), Left: time.Minute}
-		late.call(t.Context(), r, 1, sharing(request("x")))
-		early.calls.Wait()
-		late.calls.Wait()
-		if failed[*SolveError](&early) != 1 || late.tokens["another"] != 1 {
-			t.Errorf("early %v, late %v %v", early.errs, late.tokens, late.errs)
-		}
-	})
-}
-
 // The error of a solve answers the pending callers of all replicas. Later callers begin a new solve.
 func TestAFailureAnswersAllSharers(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
@@ -216,47 +185,6 @@ func TestAFailureAnswersAllSharers(t *testing.T) {
 		w.service.with(func() { w.service.fail = false })
 		if token, err := w.replicas[1].Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromSolve {
 			t.Errorf("the next one: %+v, %v", token, err)
-		}
-	})
-}
-
-// A new holder that uses another proxy takes the token of the old holder's order.
-func TestANewHolderTakesTheOrderOfAnotherProxy(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		var dead, a answers
-		dead.call(t.Context(), w.replicas[0], 1, behind("one.example.com:80"))
-		time.Sleep(time.Second)
-		a.call(t.Context(), w.replicas[1], 3, behind("two.example.com:80"))
-		time.Sleep(2 * time.Second)
-		w.kill(w.replicas[0])
-		dead.calls.Wait()
-		a.calls.Wait()
-		if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
-			t.Errorf("%d tokens, %d bought, %v", len(a.tokens), w.service.sold(), a.errs)
-		}
-	})
-}
-
-// If a holder releases its claim, the next holder gets the order, even if it uses another proxy.
-// This also applies if the first of these holders had replaced another holder that left no tokens
-// and no orders.
-func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		waitShortly := func(r Request) {
-			r.Take.Wait = time.Second
-			if _, err := w.replicas[0].Solve(t.Context(), r); err == nil {
-				t.Error("a token came before its time")
-			}
-			time.Sleep(6 * time.Second)
-		}
-		w.service.with(func() { w.service.fail = true })
-		waitShortly(behind("one.example.com:80"))
-		time.Sleep(10 * time.Second) // an order without a caller fails
-		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
-		waitShortly(behind("two.example.com:80"))
-		token, err := w.replicas[0].Solve(t.Context(), behind("three.example.com:80"))
-		if err != nil || token.Value != "answer of task-2" || w.service.sold() != 2 {
-			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
 		}
 	})
 }

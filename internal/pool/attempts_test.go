@@ -71,53 +71,6 @@ func testAttemptsAreBounded(t *testing.T, o Options) {
 	}
 }
 
-// The orders before a bound and in its first minute are at most 15 in total. Later, one order is
-// placed every 5 s.
-func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		n, placed := 0, []time.Duration{}
-		began := time.Now()
-		for range 180 {
-			for _, s := range []*replica{one, two} {
-				if failNext(t, s, id, &n, Unsolved) == nil {
-					placed = append(placed, time.Since(began))
-				}
-			}
-			time.Sleep(time.Second)
-		}
-		in := func(from, to time.Duration) (n int) {
-			for _, at := range placed {
-				if at >= from && at < to {
-					n++
-				}
-			}
-			return n
-		}
-		if first, second, third := in(0, time.Minute), in(time.Minute, 2*time.Minute), in(2*time.Minute, 3*time.Minute); first != 15 || second > 12 || second < 11 || third != 12 {
-			t.Errorf("%d, %d and %d orders a minute: %v", first, second, third, placed)
-		}
-	})
-}
-
-// Orders that are in flight when a bound starts are used as its first probes.
-func TestBurstsReplaceProbes(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		var orders []Ref
-		for i := range 20 {
-			order := Ref{id, "burst" + strconv.Itoa(i)}
-			placeOrder(t, s, Order{Ref: order, Depth: 1000, TTL: time.Minute})
-			orders = append(orders, order)
-		}
-		time.Sleep(time.Second)
-		for _, order := range orders {
-			endOrder(t, s, order, Declined)
-		}
-		if a := look(t, s, id).Attempts; a.Refused != 20 || a.Next != time.Minute {
-			t.Errorf("%+v", a)
-		}
-	})
-}
-
 // Rejected parameters are probed after 1, 2, 4 … 60 minutes, and are remembered meanwhile. The
 // rejection of a guest's parameters is forgotten after two minutes.
 func TestRejectedParametersAreProbed(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 // shift moves the times in a sorted set into the past, as if time had passed.
@@ -130,52 +128,4 @@ func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
 	if book("four") != 0 {
 		t.Error("after a refund")
 	}
-}
-
-// A budget may have only a daily limit, or only an hourly limit.
-func TestABudgetOfOneWindowAlone(t *testing.T) {
-	for name, c := range map[string]struct {
-		order Order
-		wait  time.Duration
-	}{
-		"day":  {Order{PerDay: 2}, 24 * time.Hour},
-		"hour": {Order{PerHour: 2}, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-				for i, want := range []Placing{{Placed: true}, {Placed: true}, {BudgetWait: c.wait}} {
-					c.order.Ref, c.order.Depth, c.order.TTL = Ref{id, string(rune('a' + i))}, 9, time.Minute
-					if got, err := s.Place(t.Context(), c.order); err != nil || got != want {
-						t.Errorf("order %d: %+v, want %+v: %v", i, got, want, err)
-					}
-				}
-				shift(t, s, s.keys(id).spend, c.wait)
-				if got, err := s.Place(t.Context(), c.order); err != nil || !got.Placed {
-					t.Errorf("afterwards: %+v, %v", got, err)
-				}
-			})
-		})
-	}
-}
-
-// A budget forgets solves that left its window. A repeated Place does not change the time at which
-// the solve was counted.
-func TestBudgetsForgetOldSolves(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		spend, began := s.keys(id).spend, time.Now()
-		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
-		placeOrder(t, s, order)
-		expect(t, true)(s.MarkSubmitting(t.Context(), order.Ref))
-		time.Sleep(2 * time.Minute) // the order is lost and counts as bought
-		placeOrder(t, s, order)
-		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
-			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)
-		}
-		shift(t, s, spend, 24*time.Hour)
-		order.Order = "b"
-		placeOrder(t, s, order)
-		if n, err := s.db.Slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
-			t.Errorf("%d solves are kept a day later, want 1: %v", n, err)
-		}
-	})
 }

@@ -120,23 +120,3 @@ func TestBirthsAreNotInTheFuture(t *testing.T) {
 		}
 	})
 }
-
-// A guest's tokens have no margin. They stay in the stock if Redis' clock is set back by up to 10
-// s.
-func TestGuestsAfterRedisClockIsSetBack(t *testing.T) {
-	for back, want := range map[time.Duration]GuestStock{
-		9 * time.Second: {Guests: 1, Fresh: 1, Figures: Figures{Bought: 1, Solved: 1}},
-		time.Hour:       {Guests: 1, Figures: Figures{Bought: 1, Solved: 1, Expired: 1}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			server := redistest.InBubble(t)
-			s, id := open(t, Options{Addresses: redistest.BubbleAddress, Dial: server.Dial}), identity("guest")
-			use(t, s, id)
-			stock(t, s, id, 1, 0, time.Minute)
-			server.SetTime(time.Now().Add(-back))
-			if got := survey(t, s); got != want {
-				t.Errorf("back by %v: %+v, want %+v", back, got, want)
-			}
-		})
-	}
-}

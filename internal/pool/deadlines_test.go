@@ -1,13 +1,8 @@
 package pool
 
 import (
-	"context"
-	"errors"
-	"strconv"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 )
@@ -49,76 +44,6 @@ func TestTokensLiveToTheMillisecond(t *testing.T) {
 	})
 }
 
-// A token that is put back within its margin counts as expired.
-func TestReturnWithinTheMarginExpires(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		for _, c := range []struct {
-			left  time.Duration
-			fresh int
-		}{{40 * time.Second, 1}, {40*time.Second - time.Millisecond, 0}} {
-			stock(t, s, id, 1, 0, 100*time.Second)
-			token := take(t, s, Request{ID: id, Margin: 40 * time.Second}, 1)[0]
-			time.Sleep(token.TTL - c.left)
-			before := look(t, s, id).Figures
-			giveBack(t, s, token)
-			got := look(t, s, id)
-			if got.Fresh != c.fresh || got.Figures.Returned != before.Returned+1 || got.Figures.Expired != before.Expired+int64(1-c.fresh) {
-				t.Errorf("with %v left: %+v", c.left, got)
-			}
-			if _, err := s.Flush(t.Context(), id, 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-// An order exists only if it is both in the journal and in the set of orders.
-func TestHalfWrittenOrdersAreGone(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		k := one.keys(id)
-		for _, half := range []struct {
-			name string
-			cut  func(order string) error
-		}{
-			{"without a deadline", func(order string) error { return one.db.Slow.ZRem(t.Context(), k.orders, order).Err() }},
-			{"without a line", func(order string) error { return one.db.Slow.HDel(t.Context(), k.journal, order).Err() }},
-		} {
-			place(t, one, id, half.name)
-			order := Ref{id, half.name}
-			expect(t, true)(one.MarkSubmitting(t.Context(), order))
-			must(t, half.cut(half.name))
-			before := look(t, one, id).Figures
-			if ok, err := one.MarkSubmitting(t.Context(), order); err != nil || ok {
-				t.Errorf("%s: marked: %v", half.name, err)
-			}
-			if ok, err := one.Submitted(t.Context(), order, "t"); err != nil || ok {
-				t.Errorf("%s: submitted: %v", half.name, err)
-			}
-			if ok, err := one.Unknown(t.Context(), order, time.Minute); err != nil || ok {
-				t.Errorf("%s: noted as unknown: %v", half.name, err)
-			}
-			if r, ok, err := one.Find(t.Context(), order); err != nil || ok {
-				t.Errorf("%s: found %+v, %v", half.name, r, err)
-			}
-			for _, callback := range []bool{false, true} {
-				if how, err := one.Fail(t.Context(), Failure{Ref: order, Bought: true, Callback: callback, Call: "f"}); err != nil || how != Gone {
-					t.Errorf("%s: failed: %v, %v", half.name, how, err)
-				}
-				if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: half.name, Lifetime: time.Minute, Callback: callback, Call: "s"}); err != nil || how != Gone {
-					t.Errorf("%s: settled: %v, %v", half.name, how, err)
-				}
-			}
-			time.Sleep(2 * Lease)
-			if adopted, gone, err := two.Adopt(t.Context(), id, []string{half.name}); err != nil || len(adopted) != 0 || len(gone) != 1 || gone[0] != order {
-				t.Errorf("%s: adopted %+v, gone %+v, %v", half.name, adopted, gone, err)
-			}
-			if got := look(t, one, id); got.Figures != before || got.Fresh != 0 {
-				t.Errorf("%s: %+v, before %+v", half.name, got.Figures, before)
-			}
-		}
-	})
-}
-
 // Every call ends an order whose deadline has passed.
 func TestOrdersEndAtTheirDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
@@ -147,104 +72,6 @@ func TestOrdersEndAtTheirDeadline(t *testing.T) {
 		}
 		if n, err := one.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
 			t.Errorf("%d keys are left: %v", n, err)
-		}
-	})
-}
-
-// After its end, an order leaves only its sale in Redis.
-func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		k := s.keys(id)
-		for i, end := range []func(order Ref) (EndResult, error){
-			func(order Ref) (EndResult, error) {
-				return s.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute})
-			},
-			func(order Ref) (EndResult, error) { return s.Fail(t.Context(), Failure{Ref: order, Bought: true}) },
-			func(order Ref) (EndResult, error) { return s.Fail(t.Context(), Failure{Ref: order}) },
-		} {
-			place(t, s, id, "a")
-			expect(t, Ended)(end(Ref{id, "a"}))
-			if n, err := s.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
-				t.Errorf("end %d: %d keys are left: %v", i, n, err)
-			}
-		}
-	})
-}
-
-// An order with a known task is not submitted again. If Settle returned Repeated, a retry of the
-// call also returns Repeated.
-func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		place(t, s, id, "a")
-		expect(t, true)(s.Submitted(t.Context(), Ref{id, "a"}, "t"))
-		if ok, err := s.MarkSubmitting(t.Context(), Ref{id, "a"}); err != nil || ok {
-			t.Errorf("marked although its task is known: %v", err)
-		}
-		expect(t, Ended)(s.Settle(t.Context(), Landing{Ref: Ref{id, "a"}, Value: "x", Lifetime: time.Minute}))
-		place(t, s, id, "b")
-		for range 2 {
-			how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "b"}, Value: "x", Lifetime: time.Minute, Call: "c"})
-			if err != nil || how != Repeated {
-				t.Errorf("a text that was sold before: %v, %v", how, err)
-			}
-		}
-		if f := look(t, s, id).Figures; f.Failed != 1 || f.Solved != 1 || f.Bought != 2 {
-			t.Errorf("%+v", f)
-		}
-	})
-}
-
-// A look with Keep extends the life of the learned state and of the figures. An unreadable line of
-// the journal stays until its order no longer counts as in flight.
-func TestLooksProlongKeys(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		const month = 30 * 24 * time.Hour
-		k := s.keys(id)
-		stock(t, s, id, 1, 0, 24*time.Hour)
-		token := take(t, s, Request{ID: id, Caller: "me"}, 1)[0]
-		if _, err := s.Report(t.Context(), id, token.ID, "me", true); err != nil {
-			t.Fatal(err)
-		}
-		stock(t, s, id, 1, 0, 24*time.Hour)
-		time.Sleep(time.Minute)
-		place(t, s, id, "left")
-		must(t, s.Pause(t.Context(), id, Pause{}))
-		must(t, s.Remember(t.Context(), id, []byte("learned")))
-		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.learned, k.hour, k.hours}
-		lives := func(after string, want time.Duration) {
-			t.Helper()
-			for _, key := range all {
-				if got := ttl(t, s, key); got != want {
-					t.Errorf("%s lives for %v after %s, want %v", key, got, after, want)
-				}
-			}
-		}
-		time.Sleep(time.Second)
-		look(t, s, id)
-		must(t, s.db.Slow.Set(t.Context(), k.hours, "|1 0 0 0 0 0 0 1 1", 0).Err())
-		look(t, s, id)
-		lives("a look", month)
-		// After LastLook the keys live a little longer than any token or order.
-		must(t, s.LastLook(t.Context(), id, 0))
-		lives("the last look", leftKeyLife)
-		if _, err := s.LookAll(t.Context(), []Query{{ID: id}}); err != nil {
-			t.Fatal(err)
-		}
-		lives("a survey that keeps nothing", leftKeyLife)
-		if _, err := s.LookAll(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // the identity has a target again
-			t.Fatal(err)
-		}
-		lives("a survey", month)
-		expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "left"}}))
-
-		must(t, s.db.Slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err())
-		must(t, s.db.Slow.ZAdd(t.Context(), k.orders, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: "odd"}).Err())
-		if got := look(t, s, id); got.Orders != 1 || got.Figures.Junk != 0 {
-			t.Errorf("while its order counts: %+v", got)
-		}
-		time.Sleep(time.Minute)
-		if got := look(t, s, id); got.Orders != 0 || got.Figures.Junk != 1 || ttl(t, s, k.junk) != 7*24*time.Hour {
-			t.Errorf("afterwards: %+v, kept for %v", got, ttl(t, s, k.junk))
 		}
 	})
 }
@@ -287,70 +114,6 @@ func TestPlaceChangesNothingBesideAForeignKey(t *testing.T) {
 	})
 }
 
-// A token that is dead when it lands is counted but not stored. The lists of lead times and reports
-// are sorted newest first and have a maximum length.
-func TestDeadLandingsLeadsAndReports(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		k := s.keys(id)
-		place(t, s, id, "late")
-		land(t, s, id, "late", 100*time.Second, 100*time.Second)
-		if got := look(t, s, id); got.Fresh != 0 || got.Figures.Solved != 1 || got.Figures.Expired != 1 {
-			t.Errorf("landed dead: %+v", got)
-		}
-		if n, err := s.db.Slow.Exists(t.Context(), k.tokens, k.values).Result(); err != nil || n != 0 {
-			t.Errorf("landed dead, and %d keys are there: %v", n, err)
-		}
-		for i := range 50 {
-			order := Ref{id, "o" + strconv.Itoa(i)}
-			place(t, s, id, order.Order)
-			expect(t, Ended)(s.Settle(t.Context(), Landing{Ref: order, Value: order.Order, Lifetime: time.Hour, Lead: time.Duration(i+1) * time.Second}))
-			if i < 22 {
-				token := take(t, s, Request{ID: id, Caller: "me"}, 1)[0]
-				time.Sleep(time.Second)
-				kept := ttl(t, s, k.sale+order.Order)
-				if sale, err := s.Report(t.Context(), id, token.ID, "me", i != 21); err != nil || sale.Age != time.Second {
-					t.Fatal(sale, err)
-				}
-				if got := ttl(t, s, k.sale+order.Order); got != kept {
-					t.Errorf("a sale is kept for %v after its report, before for %v", got, kept)
-				}
-			}
-		}
-		got := look(t, s, id)
-		if len(got.Leads) != 48 || got.Leads[0] != 50*time.Second || got.Leads[47] != 3*time.Second {
-			t.Errorf("lead times: %v", got.Leads)
-		}
-		if len(got.Verdicts) != 20 || got.Verdicts[0] || !got.Verdicts[1] || got.Figures.Accepted != 21 || got.Figures.Rejected != 1 {
-			t.Errorf("reports: %v, %+v", got.Verdicts, got.Figures)
-		}
-	})
-}
-
-// A caller that hangs up during its wait is not a miss. A caller whose wait ends is a miss.
-func TestHangUpsAreNoMisses(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		ctx, hangUp := context.WithCancel(t.Context())
-		request := Request{ID: id, Wait: 10 * time.Second, MaxWaiting: 9}
-		gone := make(chan error, 1)
-		go func() {
-			_, err := s.Take(ctx, request)
-			gone <- err
-		}()
-		time.Sleep(time.Second)
-		hangUp()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Errorf("hung up: %v", err)
-		}
-		if _, err := s.Take(t.Context(), request); !isEmpty(err) {
-			t.Errorf("waited in vain: %v", err)
-		}
-		time.Sleep(time.Second)
-		if f := look(t, s, id).Figures; f.Requests != 2 || f.Misses != 1 {
-			t.Errorf("%+v", f)
-		}
-	})
-}
-
 // call calls take.lua once with these requests. The method waiter.immediate must be false for each.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
@@ -360,21 +123,6 @@ func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	}
 	keys, args := q.encode(c, s.calls.Add(1))
 	return s.takeOnce(time.Second, keys, args)
-}
-
-// The callers in one call of take.lua share the limit of tickets.
-func TestCallersOfOneCallShareTheLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
-		reply, err := call(t, s, waits, waits, waits)
-		if err != nil || len(reply) != 8 || reply[2] != "parked" || reply[4] != "parked" || reply[6] != "full" {
-			t.Errorf("three where two may wait: %v, %v", reply, err)
-		}
-		k := s.keys(id)
-		if tickets, seen := ttl(t, s, k.tickets), ttl(t, s, k.seen); tickets != time.Minute || seen != time.Minute {
-			t.Errorf("the queue lives for %v, %v", tickets, seen)
-		}
-	})
 }
 
 // If the queue holds a foreign value, a call of take.lua hands out no token, even to callers that

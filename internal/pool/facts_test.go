@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"poold/internal/captcha"
 )
 
 // fillStruct sets each field of a struct to a unique nonzero value.
@@ -44,46 +42,5 @@ func TestFactsContainTheIdentity(t *testing.T) {
 	got, price, err := decodeFacts(text, 7)
 	if err != nil || got != want || price != 7 {
 		t.Errorf("read with price %d, %v:\n%+v\nwant:\n%+v", price, err, got, want)
-	}
-}
-
-// The stored form equals the form of older versions of poold, so these versions can read it.
-func TestStoredFacts(t *testing.T) {
-	wanted := captcha.Identity{Type: captcha.HCaptcha, Enterprise: true, Sitekey: "k", Pageurl: "https://example.com/"}
-	full := Facts{
-		Target: "login", Owner: "qa@example.com", Provider: "one", Account: "abc", Identity: wanted,
-		LifetimeMS: 120000, MarginMS: 40000, Called: true, DelayMS: 10000, TimeoutMS: 180000,
-	}
-	chosen := full
-	chosen.Choice = "cheapest"
-	for _, c := range []struct {
-		facts Facts
-		price int64
-		text  string
-	}{
-		{full, 7, `{"target":"login","owner":"qa@example.com","provider":"one","account":"abc",` +
-			`"identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,` +
-			`"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`},
-		{chosen, PriceUnknown, `{"target":"login","owner":"qa@example.com","provider":"one","account":"abc",` +
-			`"identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,` +
-			`"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000,` +
-			`"choice":"cheapest","unpriced":true}`},
-		{Facts{Provider: "one", Identity: captcha.Identity{Type: captcha.Turnstile}}, PriceUnknown, `{"target":"","provider":"one",` +
-			`"type":"turnstile","lifetime_ms":0,"margin_ms":0,"callback_delay_ms":0,"timeout_ms":0,"unpriced":true}`},
-	} {
-		if text := c.facts.encode(c.price); text != c.text {
-			t.Errorf("stored %s, want %s", text, c.text)
-		}
-		if f, price, err := decodeFacts(c.text, max(0, c.price)); err != nil || f != c.facts || price != c.price {
-			t.Errorf("read %+v with price %d, %v, want %+v", f, price, err, c.facts)
-		}
-	}
-}
-
-// If a later version changed the form of some facts, the other facts are still read.
-func TestUnreadableFacts(t *testing.T) {
-	f, price, err := decodeFacts(`{"target":["?"],"provider":"one","type":"hcaptcha"}`, 7)
-	if err == nil || f != (Facts{Provider: "one", Identity: captcha.Identity{Type: captcha.HCaptcha}}) || price != 7 {
-		t.Errorf("read %+v with price %d, %v", f, price, err)
 	}
 }

@@ -138,3 +138,10 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 		t.Errorf("%d tokens were handed out twice", twice)
 	}
 }
+func urlsOf(nodes []redistest.Node) string {
+	var urls []string
+	for _, node := range nodes {
+		urls = append(urls, "redis://"+node.Addr)
+	}
+	return strings.Join(urls, ",")
+}

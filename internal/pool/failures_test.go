@@ -2,7 +2,6 @@ package pool
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
-	"poold/internal/testkit"
 )
 
 // asking returns a request that sets EndOnFailure.
@@ -79,80 +77,6 @@ func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	k := one.keys(id)
 	if n := one.db.Slow.Exists(t.Context(), k.tickets, k.seen, k.failures).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
-	}
-}
-
-// A failed order ends no wait if fresh tokens and other orders suffice for the pending callers.
-// Place uses the same rule.
-func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
-	s, id := open(t, o), identity("who lacks")
-	picky := asking(id)
-	picky.MinTTL = 59 * time.Second // so that this caller does not take the token
-	stock(t, s, id, 1, 30*time.Second, time.Minute)
-	caller := parkOne(t, s, picky)
-	failAt := func(margin time.Duration, order, reason string) {
-		t.Helper()
-		place(t, s, id, order)
-		failure := Failure{Ref: Ref{id, order}, Bought: true, Margin: margin, Answer: &FailedError{Reason: reason, Refused: true}}
-		expect(t, Ended)(s.Fail(t.Context(), failure))
-	}
-	failAt(0, "a", "there is a token")
-	if got := look(t, s, id); got.Waiting != 1 {
-		t.Errorf("%d tickets beside a fresh token", got.Waiting)
-	}
-	failAt(40*time.Second, "b", "the token is not fresh")
-	wantFailed(t, caller, FailedError{Reason: "the token is not fresh", Refused: true})
-
-	// A failure without an answer ends no wait. A caller without EndOnFailure waits for the next
-	// order.
-	id = identity("who does not ask")
-	deaf := asking(id)
-	deaf.EndOnFailure = false
-	patient := parkOne(t, s, deaf)
-	place(t, s, id, "a")
-	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "a"}, Bought: true}); err != nil || how != Ended || look(t, s, id).Waiting != 1 {
-		t.Errorf("%v, %v, %d tickets", how, err, look(t, s, id).Waiting)
-	}
-	behind := parkOne(t, s, asking(id)) // part of the same call of take.lua
-	place(t, s, id, "b")
-	fail(t, s, id, "b", "in vain")
-	testkit.Within(t, 20*time.Second, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
-	stock(t, s, id, 2, 0, time.Minute)
-	for _, caller := range []<-chan answer{patient, behind} {
-		if got := <-caller; got.err != nil {
-			t.Errorf("who was not to be told: %v", got.err)
-		}
-	}
-}
-
-// All holders of a ticket get the failure, at each replica. A later caller with the same key does
-// not get the failure.
-func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
-	o.Prefix = "test-told together"
-	one, two, id := open(t, o), open(t, o), identity("told together")
-	request := asking(id)
-	request.Idempotency = "k"
-	other := parkOne(t, two, asking(id)) // arrived before the other callers
-	callers := []<-chan answer{gather(t, one, request, 2), gather(t, two, request, 1)}
-	testkit.Within(t, 20*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
-	place(t, one, id, "a")
-	place(t, two, id, "b")
-	fail(t, one, id, "a", "for one")
-	noOrder(t, one, id, "c")
-	for _, caller := range []<-chan answer{callers[0], callers[0], callers[1]} {
-		wantFailed(t, caller, FailedError{Reason: "for one"})
-	}
-	k := one.keys(id)
-	if names := one.db.Slow.ZRange(t.Context(), k.seen, 0, -1).Val(); len(names) != 1 || strings.Contains(names[0], ":key:") {
-		t.Errorf("in the queue: %q", names)
-	}
-	again := gather(t, one, request, 1)
-	testkit.Within(t, 20*time.Second, "its ticket", func() bool { return look(t, one, id).Waiting == 2 })
-	stock(t, one, id, 2, 0, time.Minute)
-	for _, caller := range []<-chan answer{again, other} {
-		if got := <-caller; got.err != nil {
-			t.Errorf("who was not to be told: %v", got.err)
-		}
 	}
 }
 
@@ -311,25 +235,6 @@ func TestFailuresAreKeptForAMinute(t *testing.T) {
 	})
 }
 
-// A new caller does not get the failure of an earlier caller with the same key.
-func TestNewcomersMissEarlierFailures(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		request := asking(id)
-		request.Idempotency = "k"
-		for _, order := range []string{"a", "b"} {
-			if reply, err := call(t, s, request); err != nil || reply[2] != "parked" {
-				t.Fatal(reply, err)
-			}
-			if got := look(t, s, id); got.Waiting != 1 {
-				t.Errorf("%d tickets", got.Waiting)
-			}
-			place(t, s, id, order)
-			fail(t, s, id, order, "x")
-			time.Sleep(time.Second)
-		}
-	})
-}
-
 // A foreign member among the stored failures does not become the answer of a caller.
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
@@ -341,20 +246,4 @@ func TestJunkAmongFailures(t *testing.T) {
 		fail(t, s, id, "a", "x")
 		wantFailed(t, caller, FailedError{Reason: "x"})
 	})
-}
-
-// Reasons are stored unchanged, up to a maximum length.
-func TestReasonsOfFailures(t *testing.T) {
-	for _, want := range []FailedError{{}, {Reason: "a|b\nc é", Refused: true}, {Reason: strings.Repeat("x", mostReason)}} {
-		if got := readFailed(want.text()); *got != want {
-			t.Errorf("%+v became %+v", want, *got)
-		}
-	}
-	long := FailedError{Reason: strings.Repeat("é", mostReason)}
-	if got := readFailed(long.text()).Reason; !strings.HasPrefix(got, "éé") || !strings.HasSuffix(got, "é…") || len(got) > mostReason+len("…") {
-		t.Errorf("%d bytes: %s", len(got), got)
-	}
-	if none := (*FailedError)(nil).text(); none != "" {
-		t.Errorf("no answer is %q", none)
-	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/redisdb/redistest"
-	"poold/internal/testkit"
 )
 
 // inBubble runs a test with two stores that share a prefix. The server is in the bubble, so that
@@ -104,69 +103,6 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 	})
 }
 
-// The keys of a guest live until its figures are in the row. The row lives for a month after the last
-// survey.
-func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		g, k, month := s.guests(), s.keys(id), 30*24*time.Hour
-		lives := func(step string, want map[string]time.Duration) {
-			t.Helper()
-			for key, want := range want {
-				if got := ttl(t, s, key); got != want {
-					t.Errorf("after %s %s lives for %v, want %v", step, key, got, want)
-				}
-			}
-		}
-		served(t, s, id)
-		must(t, s.Guests.Count(t.Context(), 1, 2))
-		lives("a request", map[string]time.Duration{g.guests: month, g.row: month})
-		makeDue(t, s, id)
-		due, err := s.Guests.leaseDue(t.Context())
-		must(t, err)
-		must(t, s.Guests.setApart(t.Context(), due))
-		lives("a look", map[string]time.Duration{k.apart: month})
-		must(t, s.Guests.addToRow(t.Context(), due))
-		lives("the addition", map[string]time.Duration{g.added: nonceApart})
-		known := func(step string, want time.Duration) {
-			t.Helper()
-			until := s.db.Slow.ZScore(t.Context(), g.added, due[0].nonce).Val()
-			if got := time.Until(time.UnixMilli(int64(until))); got != want {
-				t.Errorf("after %s the figures' name is known for %v, want %v", step, got, want)
-			}
-		}
-		known("the addition", nonceApart)
-		must(t, s.Guests.deleteAdded(t.Context(), due))
-		must(t, s.Guests.release(t.Context(), due))
-		known("the release", nonceKept)
-		use(t, s, id)
-		must(t, s.Guests.HandOver(t.Context(), []captcha.ID{id}))
-		lives("the hand-over", map[string]time.Duration{k.apart: leftFor})
-		time.Sleep(time.Hour)
-		use(t, s, identity("another"))
-		time.Sleep(time.Hour)
-		if f := survey(t, s).Figures; f.Refused != 1 || f.Replays != 2 || f.Requests != 2 {
-			t.Errorf("%+v", f)
-		}
-		lives("a survey", map[string]time.Duration{g.guests: month, g.row: month})
-	})
-}
-
-// Place allows one order beyond the depth for each pending caller.
-func TestPendingCallersGetOrdersBeyondTheDepth(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		parkOne(t, one, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
-		parkOne(t, two, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
-		for i, want := range []bool{true, true, true, false} {
-			got, err := one.Place(t.Context(), Order{Ref: Ref{id, string(rune('a' + i))}, Depth: 1, TTL: time.Minute})
-			if err != nil || got.Placed != want {
-				t.Errorf("order %d for a depth of 1 and two callers: %+v, %v", i, got, err)
-			}
-		}
-	})
-}
-
 // A landing or a return at any replica wakes a pending caller before the next poll.
 func TestWaitersAreWoken(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
@@ -201,23 +137,6 @@ func TestWaitersAreWoken(t *testing.T) {
 				if got := <-waiter; got.err != nil || time.Since(began) > 100*time.Millisecond {
 					t.Errorf("after a %s: woken after %v: %v", what, time.Since(began), got.err)
 				}
-			}
-		}
-	})
-}
-
-// Tokens are handed out in the order in which they die, not in the order in which they landed.
-func TestTokensAreHandedOutByDeath(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {
-			stock(t, s, id, 1, 0, lifetime*time.Second)
-			list, err := s.db.Slow.LRange(t.Context(), s.keys(id).tokens, 0, -1).Result()
-			deaths := make([]string, len(list))
-			for j, element := range list {
-				deaths[j] = element[:13]
-			}
-			if err != nil || len(list) != i+1 || !slices.IsSorted(deaths) {
-				t.Fatalf("after %v s: %v, %v", int(lifetime), deaths, err)
 			}
 		}
 	})

@@ -1,19 +1,13 @@
 package pool
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
-	"poold/internal/captcha"
 	"poold/internal/redisdb"
-	"poold/internal/redisdb/redistest"
 )
 
 func testLeasesAndAdoption(t *testing.T, o Options) {
@@ -103,51 +97,6 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	}
 }
 
-// Each call for an order renews the order's lease.
-func TestEveryStepRenewsTheLease(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		order := Ref{id, "a"}
-		lease := func(after string, want time.Duration) {
-			t.Helper()
-			score, err := one.db.Slow.ZScore(t.Context(), one.keys(id).leases, "a").Result()
-			if got := time.Until(time.UnixMilli(int64(score))); err != nil || got != want {
-				t.Errorf("after %s the lease is %v, want %v: %v", after, got, want, err)
-			}
-			time.Sleep(time.Second)
-		}
-		place(t, one, id, "a")
-		lease("placing", Lease)
-		for range 2 { // the second call is a retry
-			expect(t, true)(one.MarkSubmitting(t.Context(), order))
-			lease("marking", Lease)
-			if r, ok, err := one.Find(t.Context(), order); err != nil || !ok || r.Unsolved != time.Second || r.State != Submitting {
-				t.Errorf("marked: %+v, %v, %v", r, ok, err)
-			}
-		}
-		expect(t, true)(one.Submitted(t.Context(), order, "t"))
-		lease("the submit", Lease)
-		if lost, err := one.Renew(t.Context(), []Ref{order}); err != nil || len(lost) != 0 {
-			t.Fatal(lost, err)
-		}
-		lease("renewing", Lease)
-		// No replica can adopt the order before its lease ends. Afterwards any replica can adopt it.
-		if adopted, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(adopted) != 0 {
-			t.Errorf("adopted early: %+v, %v", adopted, err)
-		}
-		time.Sleep(Lease - time.Second)
-		adopted, _, err := two.Adopt(t.Context(), id, []string{"a"})
-		if err != nil || len(adopted) != 1 || !adopted[0].Until.Equal(adopted[0].Placed.Add(time.Minute)) {
-			t.Fatalf("adopted: %+v, %v", adopted, err)
-		}
-		lease("adopting", Lease)
-		if again, _, err := one.Adopt(t.Context(), id, []string{"a"}); err != nil || len(again) != 0 {
-			t.Errorf("adopted back: %+v, %v", again, err)
-		}
-		must(t, two.ReleaseLeases(t.Context(), []Ref{order}))
-		lease("letting go", 0)
-	})
-}
-
 // A script that Redis executes after its caller gave up does nothing.
 func testLateStepsDoNothing(t *testing.T, o Options) {
 	s, order := open(t, o), Ref{identity("late"), "a"}
@@ -192,74 +141,4 @@ func TestMarkWithAClockThatIsBehind(t *testing.T) {
 	if how, err := s.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
 		t.Errorf("a paid token did not land: %v, %v", how, err)
 	}
-}
-
-// slow is a connection that delays both directions.
-type slow struct{ net.Conn }
-
-const slowness = 50 * time.Millisecond
-
-func (c slow) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	time.Sleep(slowness)
-	return n, err
-}
-
-func (c slow) Write(b []byte) (int, error) {
-	time.Sleep(slowness)
-	return c.Conn.Write(b)
-}
-
-// Placed and Until of a record are safe, however slow Redis was: the order was placed at Placed or
-// earlier, and ends at Until or later.
-func TestTimesOfRecordsAreSafeOnASlowConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, id := Options{Addresses: redistest.BubbleAddress, Prefix: "slow"}, identity("slow")
-		server := redistest.InBubble(t)
-		o.Dial = server.Dial
-		fast := open(t, o)
-		t.Cleanup(func() { time.Sleep(2 * slowness) }) // until the last Read of a closed connection returns
-		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := server.Dial(ctx, network, address)
-			return slow{conn}, err
-		}
-		s := open(t, o)
-		placed, order := time.Now(), Ref{id, "a"}
-		place(t, fast, id, "a")
-		time.Sleep(Lease)
-		found, ok, err := s.Find(t.Context(), order)
-		if err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		all, err := s.FindAll(t.Context(), []Ref{order})
-		if err != nil || len(all) != 1 {
-			t.Fatal(all, err)
-		}
-		adopted, _, err := s.Adopt(t.Context(), id, []string{"a"})
-		if err != nil || len(adopted) != 1 {
-			t.Fatal(adopted, err)
-		}
-		for what, r := range map[string]Record{"found": found, "found with others": all[0], "adopted": adopted[0]} {
-			if late := r.Placed.Sub(placed); late < 0 || late > 10*slowness {
-				t.Errorf("%s: placed %v later", what, late)
-			}
-			if early := placed.Add(time.Minute).Sub(r.Until); early < 0 || early > 10*slowness {
-				t.Errorf("%s: ends %v earlier", what, early)
-			}
-		}
-	})
-}
-
-// A node that fails does not hide a lease that was lost at another node.
-func TestRenewReportsLostLeasesBesideAFault(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		for i := range 8 { // the replies come in any order
-			broken := identity(fmt.Sprint("broken ", i))
-			must(t, s.db.Slow.Set(t.Context(), s.keys(broken).leases, "foreign", 0).Err())
-			lost, err := s.Renew(t.Context(), []Ref{{id, "lost"}, {broken, "unknown"}})
-			if !errors.Is(err, redisdb.ErrDown) || len(lost) != 1 || lost[0] != (Ref{id, "lost"}) {
-				t.Fatalf("lost %v, %v", lost, err)
-			}
-		}
-	})
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/testkit"
 )
 
@@ -61,43 +60,6 @@ func testRateIsAWindow(t *testing.T, o Options) {
 	if got := look(t, s, id); got.Fresh != 6 {
 		t.Errorf("%d left", got.Fresh)
 	}
-}
-
-// A hand-out counts until the millisecond in which its age equals the window of the rate.
-func TestRateWindowsEndToTheMillisecond(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		stock(t, s, id, 3, 0, time.Hour)
-		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
-		take(t, s, request, 1)
-		time.Sleep(10*time.Second - time.Millisecond)
-		var limited *RateError
-		if _, err := s.Take(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != time.Millisecond {
-			t.Errorf("a millisecond before: %v, %+v", err, limited)
-		}
-		time.Sleep(time.Millisecond)
-		take(t, s, request, 1)
-	})
-}
-
-// A caller with an Idempotency-Key and without a wait gets a RateError and does not count as a
-// request.
-func TestRateRefusesCallersWithAKey(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		stock(t, s, id, 2, 0, time.Hour)
-		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
-		take(t, s, request, 1)
-		withKey, choosy := request, request
-		withKey.Idempotency, choosy.MinTTL = "k", time.Minute
-		for _, r := range []Request{withKey, choosy} {
-			var limited *RateError
-			if _, err := s.Take(t.Context(), r); !errors.As(err, &limited) || limited.RetryAfter != 10*time.Second {
-				t.Errorf("%+v: %v", r, err)
-			}
-		}
-		if f := look(t, s, id).Figures; f.Requests != 1 || f.Hits != 1 || f.Misses != 0 {
-			t.Errorf("%+v", f)
-		}
-	})
 }
 
 // Callers without a wait use up the rate continuously. A caller with a ticket is still served at

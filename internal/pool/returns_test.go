@@ -1,10 +1,8 @@
 package pool
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,59 +69,6 @@ func TestReturnsAreRetriedUntilRedisAnswers(t *testing.T) {
 	})
 }
 
-// A take without a reply is retried soon after the outage, so that the queue serves callers again.
-func TestTakesContinueSoonAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := redistest.InBubble(t)
-		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("soon")
-		stock(t, s, id, 5, 0, time.Minute)
-		redis.SetDown(true)
-		if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) {
-			t.Fatalf("during the outage: %v", err)
-		}
-		time.Sleep(10 * time.Second)
-		redis.SetDown(false)
-		time.Sleep(2 * resendEvery)
-		take(t, s, Request{ID: id}, 5)
-	})
-}
-
-// If a store closes before it could put tokens back, it logs their number.
-func TestCloseLogsUnreturnedTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := redistest.InBubble(t)
-		var log bytes.Buffer
-		s, err := openStore(Options{
-			Addresses: "redis://bubble", Dial: redis.Dial, Prefix: "stop", Log: slog.New(slog.NewTextHandler(&log, nil)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := identity("stop")
-		stock(t, s, id, 5, 0, time.Minute)
-		tokens := take(t, s, Request{ID: id}, 5)
-		redis.SetDown(true)
-		for _, token := range tokens[:3] {
-			if err := s.Return(token); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if !strings.Contains(log.String(), "tokens=3") {
-			t.Errorf("the log says:\n%s", &log)
-		}
-		// A Return after Close does not block either, and is logged.
-		if err := s.Return(tokens[3]); err != nil {
-			t.Error(err)
-		}
-		if !strings.Contains(log.String(), "tokens=1") {
-			t.Errorf("the log says:\n%s", &log)
-		}
-	})
-}
-
 // A take is in flight while the store closes, and its caller hangs up. The token is put back before
 // the connections close.
 func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
@@ -142,35 +87,6 @@ func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 		if got := look(t, two, id); got.Fresh != 1 || got.Figures.Returned != 1 {
 			t.Errorf("afterwards: %+v", got)
 		}
-	})
-}
-
-// The number of pending returns is limited. A token beyond the limit is lost, and the loss is logged.
-func TestPendingReturnsAreLimited(t *testing.T) {
-	testkit.WithoutRace(t)
-	synctest.Test(t, func(t *testing.T) {
-		redis := redistest.InBubble(t)
-		var log testkit.Log
-		s, id := openLogged(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}, log.Logger()), identity("many")
-		stock(t, s, id, 1, 0, time.Minute)
-		token := take(t, s, Request{ID: id}, 1)[0]
-		redis.SetDown(true)
-		time.Sleep(2 * time.Second)
-		for range mostReturns {
-			must(t, s.Return(token))
-		}
-		if err := s.Return(token); !errors.Is(err, errFullReturns) {
-			t.Errorf("one too many: %v", err)
-		}
-		s.returnToken(token)
-		if log.Count("token not returned after its caller hung up", "identity="+string(id)) != 1 {
-			t.Errorf("the log has %s", &log)
-		}
-		s.returns.mu.Lock()
-		s.returns.pending[id] = s.returns.pending[id][:1] // the other returns would take too long
-		s.returns.mu.Unlock()
-		redis.SetDown(false)
-		time.Sleep(3 * time.Second) // until go-redis' goroutines end
 	})
 }
 
@@ -215,41 +131,6 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	land(t, s, id, "paid", 0, time.Minute)
 	balanced(t, look(t, s, id))
-}
-
-// After Redis refused a take, the next caller starts a new take. The new take succeeds as soon as
-// Redis accepts writes again.
-func TestTakeEndsAfterARefusal(t *testing.T) {
-	address := redistest.Server(t)
-	s, id := open(t, Options{Addresses: "redis://" + address}), identity("refused")
-	stock(t, s, id, 10, 0, time.Minute)
-	token := take(t, s, Request{ID: id}, 1)[0]
-	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
-	for round := range 3 {
-		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
-		if round == 0 { // a pending caller also gets the error
-			s.wake(id)
-			if got := <-waiter; !errors.Is(got.err, redisdb.ErrDown) {
-				t.Errorf("the caller that waited: %v", got.err)
-			}
-		}
-		for _, request := range []Request{{ID: id, Idempotency: "k"}, {ID: id}} {
-			if _, err := s.Take(t.Context(), request); !errors.Is(err, redisdb.ErrDown) || !strings.Contains(err.Error(), "NOREPLICAS") {
-				t.Errorf("refused: %v", err)
-			}
-		}
-		if err := s.Return(token); err != nil {
-			t.Error(err)
-		}
-		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
-		take(t, s, Request{ID: id}, 1)
-	}
-	testkit.Within(t, 20*time.Second, "the token to be back", func() bool { return look(t, s, id).Figures.Returned == 1 })
-	got := look(t, s, id)
-	if got.Fresh != 7 || got.Figures.Hits != 4 {
-		t.Errorf("afterwards: %+v", got)
-	}
-	balanced(t, got)
 }
 
 // The reply to a take is lost, and the retry is refused before the script runs. The take is retried
@@ -318,17 +199,4 @@ func TestRefusalsLoseNoToken(t *testing.T) {
 	all.Wait()
 	testkit.Within(t, 20*time.Second, "every token to be somewhere", func() bool { return look(t, s, id).Fresh+len(taken) == 200 })
 	balanced(t, look(t, s, id))
-}
-
-// A returned token only has to outlive the margin, even if its caller had asked for a longer life.
-func TestReturnNeedsTheMarginAlone(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		stock(t, s, id, 1, 0, time.Minute)
-		token := take(t, s, Request{ID: id, Margin: 10 * time.Second, MinTTL: 50 * time.Second}, 1)[0]
-		time.Sleep(20 * time.Second)
-		giveBack(t, s, token)
-		if got := look(t, s, id); got.Fresh != 1 || got.Figures.Returned != 1 || got.Figures.Expired != 0 {
-			t.Errorf("%+v", got)
-		}
-	})
 }

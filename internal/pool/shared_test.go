@@ -5,10 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/testkit"
 )
 
@@ -161,64 +159,4 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	_ = dead.Close()
 	all.Wait()
-}
-
-// If the wait of the first caller of a key ends, the ticket stays with the other callers. After the
-// hand-out, a later caller gets the same token, and the queue has forgotten the key.
-func testSharedTicketsOutliveTheirFirstCaller(t *testing.T, o Options) {
-	s, id := open(t, o), identity("first of a key")
-	request := Request{ID: id, Idempotency: "k", Wait: 200 * time.Millisecond, MaxWaiting: 10}
-	first := gather(t, s, request, 1)
-	request.Wait = 20 * time.Second
-	second := gather(t, s, request, 1)
-	if got := <-first; !isEmpty(got.err) {
-		t.Fatalf("after its wait: %+v", got)
-	}
-	stock(t, s, id, 1, 0, time.Minute)
-	got := <-second
-	if got.err != nil || got.token.Source != FromWait {
-		t.Fatalf("the second: %+v", got)
-	}
-	again, err := s.Take(t.Context(), request)
-	if err != nil || again.Value != got.token.Value || again.Source != FromReplay {
-		t.Errorf("later: %+v, %v", again, err)
-	}
-	if n := len(s.queue(id).shared); n != 0 {
-		t.Errorf("%d keys are kept", n)
-	}
-}
-
-// If the last caller of a key leaves, the shared ticket is removed immediately.
-func TestSharedTicketsLeaveWithTheLastCaller(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if got := look(t, s, id); got.Waiting != 0 || got.Figures.Misses != 1 {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
-// All holders of a ticket get the last token at the same time, at each replica.
-func TestHoldersOfATicketShareTheLastToken(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		request := Request{ID: id, Idempotency: "k", Wait: time.Minute, MaxWaiting: 9}
-		callers := []<-chan answer{gather(t, one, request, 1), gather(t, two, request, 1)}
-		time.Sleep(5 * time.Second)
-		stock(t, one, id, 1, 0, time.Minute)
-		began := time.Now()
-		var values []string
-		for _, caller := range callers {
-			got := <-caller
-			if got.err != nil || time.Since(began) > time.Second {
-				t.Fatalf("after %v: %+v", time.Since(began), got)
-			}
-			values = append(values, got.token.Value)
-		}
-		if values[0] != values[1] || look(t, one, id).Fresh != 0 {
-			t.Errorf("got %q", values)
-		}
-	})
 }

@@ -32,7 +32,7 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 	} {
 		for _, n := range []int{1, 3} {
 			for _, adaptive := range []bool{false, true} {
-				if testing.Short() && adaptive != (n == 3) {
+				if testing.Short() && (adaptive != (n == 3) || adaptive != (s.api == provider.APITasks)) {
 					continue
 				}
 				for name, fault := range map[string]simulated.Fault{

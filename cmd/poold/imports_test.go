@@ -110,7 +110,7 @@ var livesIn = map[string][]string{
 	"github.com/prometheus/common":             {"internal/httpapi"}, // text format of the metrics of client_golang
 	"github.com/spf13/cobra":                   {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},
 	"github.com/spf13/pflag":                   {"internal/cli"}, // cobra's flags
-	"golang.org/x/sys":                         {"internal/systemd"},
+	"github.com/coreos/go-systemd/v22":         {"internal/systemd"},
 	"golang.org/x/term":                        {"internal/cli"},
 	"golang.org/x/text":                        {"internal/cli", "internal/httpapi/openapi/openapitest"}, // the texts of jsonschema
 	"github.com/alicebob/miniredis/v2":         {"cmd/poold", "internal/redisdb/redistest"},

@@ -76,7 +76,7 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	if d.claims.run != nil {
 		parts = append(parts, d.claims.run)
 	}
-	parts = append(parts, d.systemd.Part(d.manager.LastTurn, d.status.Brief))
+	parts = append(parts, d.systemd.KeepStatus(d.status.Brief), d.systemd.KeepAlive(d.manager.LastTurn))
 	return start(ctx, failed, slices.Concat(parts, d.history.runs, d.eventParts)...)
 }
 

@@ -79,7 +79,6 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	if err != nil {
 		return err
 	}
-	d.systemd = systemd.New(c.Lookup, log)
 	return d.run(ctx, hangups)
 }
 
@@ -110,7 +109,7 @@ type daemon struct {
 	roster    *replicas.Roster
 	server    *httpapi.Server
 	http      *http.Server
-	systemd   *systemd.Notifier // nil if systemd did not start the daemon
+	systemd   *systemd.Notifier
 
 	eventParts []part // the parts that detect changes of state and add events
 }
@@ -131,7 +130,7 @@ type orders struct {
 // newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
 // It binds the port first, so that the start fails early if the port is in use.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
-	d := &daemon{file: file, log: log, accessLog: access}
+	d := &daemon{file: file, log: log, accessLog: access, systemd: systemd.New(log)}
 	d.heap.setTargets(len(set.Targets))
 	if err := d.bind(ctx, set.Server); err != nil {
 		return nil, err

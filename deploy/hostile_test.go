@@ -21,7 +21,6 @@ import (
 const hostileConfig = `
 server:
   keys: [{name: caller, key: rolling-key-012345, scopes: [token]}, {name: tests, key: ` + key + `, scopes: [token, solve, status, admin]}]
-  body_budget: 16MiB
 redis: {url: "redis://%s"}
 providers: [{name: s, url: "%s", key: a-key, price_per_1000: 1, concurrency: 1000, first_poll: 500ms, poll_interval: 500ms}]
 solve: {pages: ["https://solve.example.com/*"], images: true, budget: {per_day: 100000}}

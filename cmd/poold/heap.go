@@ -24,8 +24,6 @@ type heap struct {
 	targets bool // whether the heap holds many targets
 }
 
-func (h *heap) setBodies(many bool) { h.set(&h.bodies, many) }
-
 func (h *heap) setTargets(n int) { h.set(&h.targets, n > manyTargets) }
 
 func (h *heap) set(large *bool, is bool) {

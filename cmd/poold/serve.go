@@ -212,7 +212,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog, ManyBodies: d.heap.setBodies,
+		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

@@ -89,7 +89,7 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	signup := target("staging-signup")
 	signup.Budget = targets.Budget{PerDay: 20}
 	return &targets.Set{
-		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys, BodyBudget: 256 << 20},
+		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
 		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
 		Targets:   []targets.Target{target("checkout"), login, signup},

@@ -45,8 +45,8 @@ type Buyer interface {
 	Operations
 }
 
-// Deps are the dependencies of a Server. The fields History, Audit, Auditor, Arrivals and
-// ManyBodies are optional.
+// Deps are the dependencies of a Server. The fields History, Audit, Auditor and Arrivals
+// are optional.
 type Deps struct {
 	Config    Config
 	Stock     Stock
@@ -67,9 +67,6 @@ type Deps struct {
 	Metrics   *Metrics
 	Log       *slog.Logger
 	AccessLog bool // log each request at level info; otherwise at level debug
-	// ManyBodies is called with true when the large bodies exceed 32 MiB of memory, and with false
-	// when they no longer do. The function must not block.
-	ManyBodies func(many bool)
 }
 
 // Server admits HTTP requests and passes them to the handlers of their routes. The Server also
@@ -96,13 +93,13 @@ func New(d Deps) *Server {
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
 	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}
 	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
-	large := kernel.NewBodies(d.ManyBodies)
+	pictures := kernel.NewPictures()
 	s.handler = s.routes(&areas{
 		tokens:  tokens{Sender: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
+		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, pictures: pictures, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatapi.Routes{
-			Sender: out, Tasks: d.Tasks, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
+			Sender: out, Tasks: d.Tasks, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Pictures: pictures, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
 		pages:     s.pages,

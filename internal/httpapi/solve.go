@@ -35,7 +35,7 @@ type solves struct {
 	supply   delivery.Supply
 	binder   Binder
 	solver   Solver
-	bodies   *kernel.Bodies
+	pictures *kernel.Pictures
 	gate     *gate
 	stopping *atomic.Bool // the flag Server.stopping
 }
@@ -44,8 +44,8 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if s.stopping.Load() {
 		return pool.ErrClosed
 	}
-	asked, taken, err := s.readSolve(r, c)
-	defer taken.Release()
+	asked, release, err := s.readSolve(r, c)
+	defer release()
 	if err != nil {
 		return err
 	}
@@ -88,27 +88,25 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	return err
 }
 
-// readSolve reads the body. The caller must release the returned Room, even after an error. After a
-// successful read the Room has the size of the picture.
-func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, taken *kernel.Room, err error) {
-	body, taken, err := s.bodies.Read(r, c, maxSolveBody)
-	if err != nil {
-		return asked, taken, err
-	}
-	if err := kernel.CheckJSON(r); err != nil {
-		return asked, taken, err
-	}
-	if ended := taken.Decode(r.Context(), func() { asked, err = targets.ReadSolve(body) }); ended != nil {
-		return asked, taken, kernel.ErrHungUp
-	}
-	var invalid targets.Problems
-	if errors.As(err, &invalid) {
-		return asked, taken, kernel.NewProblem(kernel.CodeBadRequest, "the request is invalid: each problem names a field and its rule").Listing(invalid)
-	}
+// readSolve reads the body. The caller must call release when it no longer needs the picture, even
+// after an error.
+func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, release func(), err error) {
+	var bad error
+	release, err = s.pictures.Read(r, c, maxSolveBody, func(body []byte) {
+		if bad = kernel.CheckJSON(r); bad == nil {
+			asked, bad = targets.ReadSolve(body)
+		}
+	})
 	if err == nil {
-		err = taken.Resize(int64(len(asked.Image)))
+		err = bad
 	}
-	return asked, taken, err
+	if len(asked.Image) == 0 {
+		release()
+	}
+	if invalid := (targets.Problems)(nil); errors.As(err, &invalid) {
+		err = kernel.NewProblem(kernel.CodeBadRequest, "the request is invalid: each problem names a field and its rule").Listing(invalid)
+	}
+	return asked, release, err
 }
 
 func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {

@@ -21,8 +21,7 @@ type drawn struct {
 
 // validTexts has valid values of the kinds without a pattern.
 var validTexts = map[string][]string{
-	"body_budget": {"4MiB", "4096KiB", "256MiB", "3GiB"},
-	"listen":      {"127.0.0.1:8080", ":80"}, "url": {"https://solver.example.com/a/", "http://127.0.0.1:9"},
+	"listen": {"127.0.0.1:8080", ":80"}, "url": {"https://solver.example.com/a/", "http://127.0.0.1:9"},
 	"redis.url":    {"embedded", "redis://a:1,redis://b:2", "unix:///run/redis.sock"},
 	"callback_url": {"", "https://pools.example.com"}, "pageurl": {"https://staging.example.com/login?a=b"},
 	"proxy": {"", "other.example.com:1", "u:p@h:1"}, "targets": {"staging-*", "a"}, "rate": {"20/s", "0.5/m", "500/h"},

@@ -2,7 +2,6 @@ package targets
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -139,48 +138,6 @@ var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scal
 	}
 	return Rate{Count: n, Per: per}, ""
 }}
-
-// Size is a number of bytes.
-type Size int64
-
-// String formats a size in the form that the file uses, such as 256MiB.
-func (s Size) String() string {
-	for _, unit := range sizeUnits {
-		if s >= unit.bytes && s%unit.bytes == 0 {
-			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(int64(s), 10) + "B"
-}
-
-var sizeUnits = []struct {
-	name  string
-	bytes Size
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
-
-// size returns the kind of texts such as 256MiB: a number of bytes from lo to hi. The parsed value
-// has the type Size.
-func size(lo, hi Size) textual {
-	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e scalar) (any, string) {
-		n, err := parseSize(e.text)
-		if err != nil || n < lo || n > hi {
-			return nil, fmt.Sprintf("must be a size from %s to %s with its unit (KiB, MiB or GiB), such as 256MiB%s", lo, hi, e.notText())
-		}
-		return n, ""
-	}}
-}
-
-var errSize = errors.New("not a size")
-
-func parseSize(text string) (Size, error) {
-	for _, unit := range sizeUnits {
-		count, is := strings.CutSuffix(text, unit.name)
-		if n, err := strconv.ParseInt(count, 10, 32); is && err == nil && digits(count) && count[0] != '0' {
-			return Size(n) * unit.bytes, nil
-		}
-	}
-	return 0, errSize
-}
 
 func (k textual) schema() schema {
 	if k.words != nil {

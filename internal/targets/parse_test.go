@@ -66,7 +66,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	set := mustParse(t, string(data), environment(data))
 
 	if got, want := set.Server, (Server{
-		Listen: "0.0.0.0:9443", TLS: TLS{Cert: "cert.pem", Key: "key.pem"}, Connections: 4096, PerAddress: 1024, BodyBudget: 1 << 30,
+		Listen: "0.0.0.0:9443", TLS: TLS{Cert: "cert.pem", Key: "key.pem"}, Connections: 4096, PerAddress: 1024,
 		Keys: []Key{
 			{Name: "ci", SHA256: sha256.Sum256([]byte("bearer-of-ci-0123")), Scopes: []Scope{ScopeToken, ScopeStatus},
 				Targets: []string{"a*", "nothing-*"}, Rate: Rate{50, time.Second}},
@@ -138,11 +138,11 @@ func TestParseReadsEveryKey(t *testing.T) {
 pools.yaml:38: targets.turnstile.depth: is inherited (4): with refill: adaptive it limits the tokens kept and on order, so set it in the target
 pools.yaml:86: providers.third.url: http sends the account's key unencrypted: use https
 pools.yaml:86: providers.third: the key is empty, so this provider is left out: set EMPTY
-pools.yaml:96: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
-pools.yaml:101: server.keys.ci.targets[1]: no target matches this
-pools.yaml:107: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
-pools.yaml:109: solve: no key of server.keys has the scope solve, so every request is refused: give one of them the scope
-pools.yaml:113: solve.budget.per_day: exceeds the overall budget (30000 of 20000), which ends all purchases first
+pools.yaml:95: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
+pools.yaml:100: server.keys.ci.targets[1]: no target matches this
+pools.yaml:106: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
+pools.yaml:108: solve: no key of server.keys has the scope solve, so every request is refused: give one of them the scope
+pools.yaml:112: solve.budget.per_day: exceeds the overall budget (30000 of 20000), which ends all purchases first
 `; got != want {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
 	}
@@ -151,7 +151,7 @@ pools.yaml:113: solve.budget.per_day: exceeds the overall budget (30000 of 20000
 // Absent keys have the documented defaults.
 func TestParseFillsInDefaults(t *testing.T) {
 	set := mustParse(t, minimal(), References{})
-	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", Connections: 4096, PerAddress: 1024, BodyBudget: 256 << 20}); !reflect.DeepEqual(got, want) {
+	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", Connections: 4096, PerAddress: 1024}); !reflect.DeepEqual(got, want) {
 		t.Errorf("server %+v", got)
 	}
 	if got, want := set.Redis, (Redis{URL: "embedded", Prefix: "captcha"}); got != want || !got.Embedded() {

@@ -50,8 +50,6 @@ func (f field) schema() schema {
 	switch preset := s["default"].(type) {
 	case time.Duration:
 		s["default"] = shortDuration(preset)
-	case Size:
-		s["default"] = preset.String()
 	case captcha.Secret: // the default of a secret is not secret itself
 		s["default"] = preset.Reveal()
 	}

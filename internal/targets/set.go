@@ -65,7 +65,6 @@ type Server struct {
 	Keys            []Key            // the entries with a key, in the order of the file; if there are none, callers need no key
 	Connections     int              `key:"connections" range:"1 1000000" default:"4096" doc:"The most open connections of callers; further ones are closed at once."`
 	PerAddress      int              `key:"connections_per_address" range:"1 1000000" default:"1024" doc:"The most open connections from one address (IPv6: from one /64 network). A proxy counts as one address."`
-	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB, such as pictures, may occupy at a replica until their requests end; beyond it 503 with Retry-After."`
 	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 

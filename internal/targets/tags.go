@@ -82,8 +82,6 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 		return duration{orPanic(time.ParseDuration(lo)), orPanic(time.ParseDuration(hi))}
 	case reflect.TypeFor[Rate]():
 		return rate
-	case reflect.TypeFor[Size]():
-		return size(orPanic(parseSize(lo)), orPanic(parseSize(hi)))
 	case reflect.TypeFor[Prices]():
 		return numberOr{sectionOf(t, "")}
 	case reflect.TypeFor[Price]():

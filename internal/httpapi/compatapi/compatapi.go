@@ -40,28 +40,31 @@ type Routes struct {
 	Status    *status.Collector
 	Stopping  *atomic.Bool           // the flag of the Server
 	said      kernel.Repeats[string] // by Caller.StableName
-	Bodies    *kernel.Bodies
+	Pictures  *kernel.Pictures
 	Log       *slog.Logger
 }
 
 type call struct {
 	key, bad string // bad: error code if the call could not be read, else ""
 	action   wire.Action
-	do       func(taken *kernel.Room) (wire.Reply, error)
+	do       func(keepPicture func() (release func())) (wire.Reply, error)
 	fail     func(codes) wire.Reply
 }
 
 // serve reads a call, authenticates the caller, executes the call and writes the reply.
 func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, decode func(wire.Request) call) error {
-	body, taken, err := p.Bodies.Read(r, c, maxCompatibleBody)
-	defer taken.Release()
+	var asked call
+	release, err := p.Pictures.Read(r, c, maxCompatibleBody, func(body []byte) {
+		asked = decode(wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body})
+	})
+	defer func() { release() }()
+	keepPicture := func() func() {
+		kept := release
+		release = func() {}
+		return kept
+	}
 	if err != nil {
 		return err
-	}
-	var asked call
-	sent := wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body}
-	if ended := taken.Decode(r.Context(), func() { asked = decode(sent) }); ended != nil {
-		return kernel.ErrHungUp
 	}
 	err = p.authenticate(r, c, asked.key, asked.bad)
 	if err == nil && asked.bad != "" && asked.action != wire.Submit {
@@ -69,7 +72,7 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	}
 	var reply wire.Reply
 	if err == nil {
-		reply, err = asked.do(taken)
+		reply, err = asked.do(keepPicture)
 	}
 	switch {
 	case err != nil && (errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil):
@@ -112,8 +115,8 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 }
 
 // submit creates a task for an order and writes the reply with the number of the task. If the call
-// has a picture, the task keeps the picture's room until the task ends.
-func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, taken *kernel.Room, reply func(number string) wire.Reply) error {
+// has a picture, the picture is in use until the task ends.
+func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, keepPicture func() (release func()), reply func(number string) wire.Reply) error {
 	if limiter := c.Caller.Limiter; limiter != nil && kernel.OverRate(limiter, c.Began) > 0 {
 		return compat.TooFast
 	}
@@ -132,10 +135,7 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 		return err
 	}
 	p.noteIgnored(r.Context(), c, o.Ignored)
-	if taken.Resize(int64(len(o.Image))) != nil {
-		return compat.NoSlot
-	}
-	terms.Hold = taken.Hold
+	terms.Hold = keepPicture
 	task := compat.Task{Caller: c.Caller.StableName, Identity: terms.Take.ID, Type: o.Identity.Type}
 	number, err := p.Tasks.Submit(r.Context(), task, terms)
 	if err == nil {

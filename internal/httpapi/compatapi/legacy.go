@@ -25,7 +25,9 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 		}
 		return call{
 			asked.Key, asked.Bad, asked.Action,
-			func(taken *kernel.Room) (wire.Reply, error) { return p.legacyDo(w, r, c, &asked, taken) },
+			func(keepPicture func() (release func())) (wire.Reply, error) {
+				return p.legacyDo(w, r, c, &asked, keepPicture)
+			},
 			func(says codes) wire.Reply { return asked.Form.Fail(says.legacy, says.why) },
 		}
 	})
@@ -33,11 +35,11 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 
 // legacyDo executes a call. If legacyDo has already written the response, the returned reply is
 // empty.
-func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, taken *kernel.Room) (wire.Reply, error) {
+func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, keepPicture func() (release func())) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {
 	case wire.Submit:
-		return wire.Reply{}, p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
+		return wire.Reply{}, p.submit(w, r, c, asked.Order, keepPicture, func(number string) wire.Reply {
 			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
 		})
 	case wire.Poll:

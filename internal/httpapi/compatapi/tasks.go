@@ -17,17 +17,19 @@ func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 		asked := wire.ReadTasks(sent)
 		return call{
 			asked.Key, asked.Bad, asked.Action,
-			func(taken *kernel.Room) (wire.Reply, error) { return p.taskDo(w, r, c, &asked, taken) },
+			func(keepPicture func() (release func())) (wire.Reply, error) {
+				return p.taskDo(w, r, c, &asked, keepPicture)
+			},
 			func(says codes) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
 		}
 	})
 }
 
 // taskDo executes a call. If taskDo has already written the response, the returned reply is empty.
-func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) (reply wire.Reply, err error) {
+func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, keepPicture func() (release func())) (reply wire.Reply, err error) {
 	switch asked.Action {
 	case wire.Submit:
-		err = p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
+		err = p.submit(w, r, c, asked.Order, keepPicture, func(number string) wire.Reply {
 			n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
 			return wire.JSON(wire.TasksAnswer{TaskID: n})
 		})

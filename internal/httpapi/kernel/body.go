@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,7 @@ import (
 	"poold/internal/strictjson"
 )
 
-// MaxBody is the maximum size of a body, except on routes that accept pictures (see Bodies.Read).
+// MaxBody is the maximum size of a body, except on routes that accept pictures (see Pictures.Read).
 const MaxBody = 64 << 10
 
 // ReadNothing reads the body of a request to a route that needs no body. ReadNothing accepts `{}`,
@@ -98,118 +97,47 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField fu
 	return given, err
 }
 
-// Bodies limits the memory and processor time for large bodies, which contain pictures. Before a
-// large body is read, it takes room in server.body_budget. The room is freed when no request needs
-// the body any more. At most half of the processors decode large bodies at the same time, so that
-// requests for tokens stay fast.
-type Bodies struct {
-	decoders chan struct{} // semaphore: one element for each running decoder
-	onMany   func(bool)    // Deps.ManyBodies; nil = none
+// mostPictures is the maximum number of large bodies in use at a replica.
+const mostPictures = 256
 
-	mu    sync.Mutex
-	taken int64 // used bytes of the budget
+// Pictures limits the memory and processor time for bodies larger than MaxBody, which contain
+// pictures. At most half of the processors decode such bodies at the same time, so that requests for
+// tokens stay fast.
+type Pictures struct{ inUse, decoders chan struct{} }
+
+// NewPictures returns Pictures without any body in use.
+func NewPictures() *Pictures {
+	return &Pictures{inUse: make(chan struct{}, mostPictures), decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// If the bodies in use exceed manyBodies bytes, the function onMany is called.
-const manyBodies = 32 << 20
-
-// NewBodies returns an empty Bodies. The argument onMany is Deps.ManyBodies; it may be nil.
-func NewBodies(onMany func(bool)) *Bodies {
-	return &Bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
-}
-
-// addLocked changes the number of bytes in use, and calls the function onMany if the number begins
-// or ceases to exceed manyBodies.
-func (b *Bodies) addLocked(bytes int64) {
-	was := b.taken > manyBodies
-	b.taken += bytes
-	if is := b.taken > manyBodies; is != was && b.onMany != nil {
-		b.onMany(is)
-	}
-}
-
-// Room is the part of the budget that one request uses. The handler and each caller of Hold own the
-// room together.
-type Room struct {
-	bodies *Bodies
-	most   int64 // the budget
-
-	// Guarded by bodies.mu.
-	bytes   int64
-	holders int
-}
-
-// Read reads a body of at most the given number of bytes. A body larger than MaxBody takes room;
-// the caller must release the room, even after an error. If the budget has no room, Read discards
-// the body and fails with CodeOverloaded. Read still reads the whole body, because many clients
-// read no response before they have sent it.
-func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken *Room, err error) {
-	taken = &Room{bodies: b, most: int64(c.Access.Set.Server.BodyBudget), holders: 1}
-	length := r.ContentLength
-	if length < 0 || length > most {
-		length = most
-	}
-	if length > MaxBody {
-		if err := taken.Resize(length); err != nil {
+// Read reads a body of at most the given number of bytes, and calls the function decode with it. The
+// caller must call release when it no longer needs the picture, even after an error. If too many
+// large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
+// the whole body, because many clients read no response before they have sent it.
+func (p *Pictures) Read(r *http.Request, c *Call, most int64, decode func(body []byte)) (release func(), err error) {
+	release = func() {}
+	large := r.ContentLength < 0 || r.ContentLength > MaxBody
+	if large {
+		select {
+		case p.inUse <- struct{}{}:
+			release = sync.OnceFunc(func() { <-p.inUse })
+		default:
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.W.ResponseWriter, r.Body, most))
-			return nil, taken, err
+			return release, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", mostPictures)).RetrySoon()
 		}
 	}
-	body, err = ReadBody(r, c.W.ResponseWriter, most)
-	return body, taken, err
-}
-
-// Resize sets the size of the room to the number of bytes that are still needed. Resize fails with
-// CodeOverloaded if the budget has no room.
-func (m *Room) Resize(bytes int64) error {
-	b := m.bodies
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if more := bytes - m.bytes; more > 0 && b.taken+more > m.most {
-		return NewProblem(CodeOverloaded,
-			fmt.Sprintf("the bodies of requests in flight use all of server.body_budget (%d MiB)", m.most>>20)).RetrySoon()
+	body, err := ReadBody(r, c.W.ResponseWriter, most)
+	if err != nil {
+		return release, err
 	}
-	b.addLocked(bytes - m.bytes)
-	m.bytes = bytes
-	return nil
-}
-
-// Hold keeps the room until the returned function is called, even if the handler releases the room
-// earlier.
-func (m *Room) Hold() (release func()) {
-	m.bodies.mu.Lock()
-	defer m.bodies.mu.Unlock()
-	m.holders++
-	return sync.OnceFunc(m.Release)
-}
-
-// Release ends the use of the room by one owner. When the last owner calls Release, the bytes
-// return to the budget.
-func (m *Room) Release() {
-	m.bodies.mu.Lock()
-	defer m.bodies.mu.Unlock()
-	if m.holders--; m.holders == 0 {
-		m.bodies.addLocked(-m.bytes)
-		m.bytes = 0
+	if large {
+		select {
+		case p.decoders <- struct{}{}:
+			defer func() { <-p.decoders }()
+		case <-r.Context().Done():
+			return release, ErrHungUp
+		}
 	}
-}
-
-// Decode waits for a free decoder and then calls the function decode, which decodes the body. If
-// ctx ends first, Decode returns the error of ctx. For a small body, Decode does not wait.
-func (m *Room) Decode(ctx context.Context, decode func()) error {
-	m.bodies.mu.Lock()
-	small := m.bytes == 0
-	m.bodies.mu.Unlock()
-	if small {
-		decode()
-		return nil
-	}
-	select {
-	case m.bodies.decoders <- struct{}{}:
-		defer func() { <-m.bodies.decoders }()
-		decode()
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	decode(body)
+	return release, nil
 }

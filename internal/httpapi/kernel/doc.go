@@ -12,7 +12,7 @@
 //     configuration gets a new Access.
 //   - A Problem never quotes the request, a token or a key.
 //   - An unknown query parameter or body field is refused, because it would have no effect.
-//   - The large bodies of all routes share one memory budget (Bodies).
+//   - The number of large bodies in use is limited over all routes (Pictures).
 //
 // Package httpapi decides which caller may use a route; this package does not.
 package kernel

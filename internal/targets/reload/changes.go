@@ -74,7 +74,6 @@ func changedSections(old, set *targets.Set) (names []string) {
 		{"redis.url", old.Redis.URL, set.Redis.URL},
 		{"dedup.url", old.Dedup.URL, set.Dedup.URL},
 		{"history.url", old.History.URL, set.History.URL},
-		{"server.body_budget", old.Server.BodyBudget, set.Server.BodyBudget},
 		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
 		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},
 		{"providers_policy", old.ProvidersPolicy, set.ProvidersPolicy},

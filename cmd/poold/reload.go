@@ -12,7 +12,6 @@ import (
 
 // apply passes a new Set to all parts of the daemon that use a Set.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
-	d.heap.setTargets(len(set.Targets))
 	d.setServer(set.Server)
 	d.setPasswords(set)
 	d.metrics.SetPerTarget(set.Metrics.PerTarget)

@@ -102,7 +102,6 @@ type daemon struct {
 	tasks     *compat.Tasks
 	providers *providers
 	metrics   *httpapi.Metrics
-	heap      heap
 	status    *status.Collector
 	feed      *status.Feed
 	events    *events.Log
@@ -131,7 +130,6 @@ type orders struct {
 // It binds the port first, so that the start fails early if the port is in use.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
 	d := &daemon{file: file, log: log, accessLog: access, systemd: systemd.New(log)}
-	d.heap.setTargets(len(set.Targets))
 	if err := d.bind(ctx, set.Server); err != nil {
 		return nil, err
 	}

@@ -339,3 +339,30 @@ func TestGuestsLeaveNoKeys(t *testing.T) {
 		}
 	})
 }
+
+// If guests retire during every attempt, a survey delays additions to the row, and no figure is lost.
+func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
+	s, id := open(t, o), identity("held")
+	served(t, s, id)
+	ctx := t.Context()
+	if _, err := s.call(ctx, "guest_row", s.guests(), args{"survey": "slow", "hold_ms": surveyHold}); err != nil {
+		t.Fatal(err)
+	}
+	makeDue(t, s, id)
+	retire(t, s, 0)
+	if got := survey(t, s); got.Figures.Hits != 1 || got.Guests != 1 {
+		t.Errorf("held: %+v", got)
+	}
+	if _, settled, err := s.Guests.survey(ctx, surveyHold); err != nil || !settled {
+		t.Error(settled, err)
+	}
+	makeDue(t, s, id)
+	if _, err := s.Guests.Retire(ctx, noTargets); err != nil { // adds the set-apart figures to the row
+		t.Fatal(err)
+	}
+	makeDue(t, s, id)
+	retire(t, s, 1)
+	if got := survey(t, s); got.Figures.Hits != 1 || got.Guests != 0 {
+		t.Errorf("at the end: %+v", got)
+	}
+}

@@ -131,3 +131,23 @@ func testRetireSurvivesKills(t *testing.T, o Options) {
 		t.Errorf("left: %q", left)
 	}
 }
+
+// After the lease has ended, an addition to the row is refused, because another replica may have
+// added the figures.
+func testLateAdditionsToTheRowAreRefused(t *testing.T, o Options) {
+	s, id := open(t, o), identity("late addition")
+	served(t, s, id)
+	makeDue(t, s, id)
+	due, err := s.Guests.leaseDue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, s.Guests.setApart(t.Context(), due))
+	due[0].leased = due[0].leased.After(-guestLease - time.Minute)
+	if err := s.Guests.addToRow(t.Context(), due); err != nil || due[0].added {
+		t.Errorf("added: %v, %v", due[0].added, err)
+	}
+	if got := survey(t, s).Figures; got.Hits != 1 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -70,6 +70,8 @@ var suite = map[string]func(*testing.T, Options){
 	"ReplicasShareGuests":                       testReplicasShareGuests,
 	"GuestsAreRetired":                          testGuestsAreRetired,
 	"MissingScriptKeepsErrors":                  testMissingScriptKeepsErrors,
+	"SurveyDelaysAdditionsToTheRow":             testSurveyDelaysAdditionsToTheRow,
+	"LateAdditionsToTheRowAreRefused":           testLateAdditionsToTheRowAreRefused,
 	"RetireSurvivesKills":                       testRetireSurvivesKills,
 	"EachEndIsKept":                             testEachEndIsKept,
 	"EndsAreLimited":                            testEndsAreLimited,

@@ -154,33 +154,6 @@ func TestAuditorOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// After a recovery a second outage begins like the first one: the first pause is a second, and the
-// log gets two lines.
-func TestSecondOutageOfTheAuditBeginsAnew(t *testing.T) {
-	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
-		for n := range 2 {
-			down, began := new(refusals), time.Now()
-			s.setFault(func(context.Context, []history.Entry) error { return down.refuse() })
-			noteAll(a, n, n+1)
-			time.Sleep(5 * time.Minute) // the pauses grow to 30 s
-			down.checkStart(t, began, 500*time.Millisecond)
-			if h := a.Health(); h.Queued != 1 || h.Down == "" {
-				t.Errorf("in outage %d: health %+v", n, h)
-			}
-			s.setFault(nil)
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if h := a.Health(); h != (history.AuditHealth{Written: int64(n + 1)}) {
-				t.Errorf("after outage %d: health %+v", n, h)
-			}
-			if log := s.log.String(); strings.Count(log, "audit cannot be written") != n+1 || strings.Count(log, "audit is written again") != n+1 {
-				t.Errorf("after outage %d the log has\n%s", n, log)
-			}
-		}
-		s.checkEntries(0, 2)
-	})
-}
-
 // If the store refuses an entry, or panics because of an entry, the auditor drops only this entry.
 func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 	for what, refuse := range map[string]func() error{
@@ -207,50 +180,6 @@ func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Each log line about drops gives the reason of these drops, and not the reason of earlier drops.
-func TestAuditorLogsTheReasonOfEachDrop(t *testing.T) {
-	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
-		s.setFault(func(context.Context, []history.Entry) error { return errors.New("not like this") })
-		noteAll(a, 0, 1)
-		time.Sleep(2 * time.Minute)
-		s.setFault(away)
-		noteAll(a, 1, 10_002)
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		lines := slices.Collect(strings.Lines(s.log.String()))
-		lines = slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, "are dropped") })
-		if len(lines) != 2 || !strings.Contains(lines[0], "not like this") || !strings.Contains(lines[1], "entries=1") || !strings.Contains(lines[1], "the queue is full") {
-			t.Errorf("the log has %q", lines)
-		}
-	})
-}
-
-// If the store refuses every entry, the log stays short but counts all refused entries.
-func TestRefusedEntriesDoNotFillTheLog(t *testing.T) {
-	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
-		s.setFault(func(context.Context, []history.Entry) error { return errors.New("never") })
-		for i := range 100 {
-			noteAll(a, 10*i, 10*i+10)
-			time.Sleep(time.Second)
-		}
-		stop()
-		if h := a.Health(); h != (history.AuditHealth{Dropped: 1000}) {
-			t.Errorf("health %+v", h)
-		}
-		total, lines := 0, strings.Split(strings.TrimSpace(s.log.String()), "\n")
-		for _, line := range lines {
-			n := 0
-			if _, rest, found := strings.Cut(line, "entries="); found {
-				_, _ = fmt.Sscanf(rest, "%d", &n)
-			}
-			total += n
-		}
-		if total != 1000 || len(lines) > 4 {
-			t.Errorf("the log accounts for %d entries:\n%s", total, s.log.String())
-		}
-	})
 }
 
 // A batch is written when it is full, or half a second after its first entry. During a slow write the
@@ -285,18 +214,6 @@ func TestEntriesAreWrittenInBatches(t *testing.T) {
 		s.checkEntries(0, history.MostBatch+2001)
 		if n := s.countWrites() - before; n > 40 {
 			t.Errorf("%d writes of 2000 entries", n)
-		}
-	})
-}
-
-// When an auditor stops, it writes the queued entries.
-func TestStopWritesTheQueue(t *testing.T) {
-	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
-		noteAll(a, 0, 1050)
-		stop()
-		s.checkEntries(0, 1050)
-		if s.log.Len() > 0 {
-			t.Errorf("logged:\n%s", s.log.String())
 		}
 	})
 }

@@ -206,22 +206,6 @@ func TestEndsAreSent(t *testing.T) {
 	})
 }
 
-// One wake-up sends several batches of an identity.
-func TestSenderSendsAllBatchesOfAnIdentity(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(p.stock.Endings)
-		for i := range 250 {
-			p.order(1, fmt.Sprint("o", i), history.Failed)
-		}
-		s.Ended(identity(1).ID())
-		synctest.Wait()
-		p.checkFigures()
-		if h := s.Health(); h.Sent != 250 {
-			t.Errorf("health %+v", h)
-		}
-	})
-}
-
 // If the ended orders of an identity cannot be read, they do not block other identities. The health
 // reports the identity until its ended orders can be read again.
 func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
@@ -328,67 +312,6 @@ func TestOutageWhileABatchIsSplit(t *testing.T) {
 			if n := strings.Count(p.log.String(), message); n != 1 {
 				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
 			}
-		}
-	})
-}
-
-// unreadable is an outbox whose keys cannot be read, each for its own reason.
-type unreadable struct{ history.Outbox }
-
-func (unreadable) Kept(_ context.Context, ids []captcha.ID, _ int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
-	reasons := map[captcha.ID]error{}
-	for _, id := range ids {
-		reasons[id] = errors.New("reason " + string(id))
-	}
-	return nil, reasons, nil
-}
-
-// If several keys cannot be read, Health names one of them, and always the same one.
-func TestHealthNamesOneUnreadableKey(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(unreadable{p.stock.Endings})
-		least := "z"
-		for i := range 4 {
-			id := identity(i).ID()
-			least = min(least, string(id))
-			s.Ended(id)
-		}
-		time.Sleep(time.Second)
-		for range 20 {
-			if h := s.Health(); h.Unread != 4 || h.Why != "reason "+least {
-				t.Fatalf("%+v, want reason %s", h, least)
-			}
-		}
-	})
-}
-
-// laterVersion is an outbox whose orders have facts in the format of a later version.
-type laterVersion struct{ history.Outbox }
-
-var errLater = errors.New("the facts of a later version")
-
-func (l laterVersion) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
-	kept, unread, err := l.Outbox.Kept(ctx, ids, most)
-	for i := range kept {
-		kept[i].Facts.Owner, kept[i].Unreadable = "", errLater
-	}
-	return kept, unread, err
-}
-
-// If the facts of an order can be read only in part, the record contains this part, and the log
-// reports the order.
-func TestUnreadableFactsAreLogged(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(laterVersion{p.stock.Endings})
-		id := p.order(1, "new", history.Solved)
-		s.Ended(id)
-		synctest.Wait()
-		p.checkFigures()
-		if r, found, err := p.store.Solve(t.Context(), "new."+string(id)); err != nil || !found || r.Target != "target-1" || r.Owner != "" || r.How != history.Solved {
-			t.Errorf("%+v, %v, %v", r, found, err)
-		}
-		if log := p.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "order=new."+string(id)) || !strings.Contains(log, errLater.Error()) {
-			t.Errorf("the log has\n%s", log)
 		}
 	})
 }

@@ -14,12 +14,3 @@ func TestStepsHaveOneForm(t *testing.T) {
 		}
 	}
 }
-
-// Only a solved order has the status solved.
-func TestStatusOfAnEnd(t *testing.T) {
-	for how, want := range map[How]Status{Solved: StatusSolved, Discarded: StatusError, Failed: StatusError, Refused: StatusError, Lost: StatusError} {
-		if got := (Record{How: how}).Status(); got != want {
-			t.Errorf("%s: %s, want %s", how, got, want)
-		}
-	}
-}

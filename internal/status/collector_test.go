@@ -90,79 +90,6 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
-// TestManyTargetsReuseReads: with many targets a snapshot reuses the stocks that the workers have read.
-// It reads the other stocks. With few targets or while Redis is down, it reads all stocks.
-func TestManyTargetsReuseReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, x := range map[string]struct {
-			targets    int
-			down       bool
-			read       int // number of queries
-			fresh      int
-			nextExpiry float64
-		}{
-			"many":               {manyTargets + 1, false, manyTargets, 7, 50},
-			"few":                {manyTargets, false, manyTargets, 8, 90},
-			"many without Redis": {manyTargets + 1, true, manyTargets + 1, 8, 90},
-		} {
-			set := setOf(x.targets)
-			s, stock := sources(set)
-			stock.down = x.down
-			for i := range set.Targets {
-				stock.stocks[set.Targets[i].ID] = pool.Stock{Fresh: 8, NextExpiry: 90 * time.Second}
-			}
-			read := pool.Stock{Fresh: 7, NextExpiry: time.Minute}
-			s.Refill = &reading{target: "t00002", stock: read, read: time.Now().Add(-10 * time.Second)}
-			document := NewCollector(s).Snapshot(t.Context()).Document
-			got := document.Targets[2]
-			if stock.asked != x.read || got.Fresh != x.fresh || *got.NextExpiry != x.nextExpiry {
-				t.Errorf("%s: %d stocks read, %d fresh tokens, the next expires in %v s", name, stock.asked, got.Fresh, *got.NextExpiry)
-			}
-			if others := document.Targets[3]; others.Fresh != 8 {
-				t.Errorf("%s: %d fresh tokens of another target", name, others.Fresh)
-			}
-		}
-	})
-}
-
-// TestAnotherSetIsShownAtOnce: after a reload no snapshot of the previous Set is returned, even
-// with many targets.
-func TestAnotherSetIsShownAtOnce(t *testing.T) {
-	s, _ := sources(setOf(manyTargets + 1))
-	c := NewCollector(s)
-	c.Snapshot(t.Context())
-	s.File.(*fixedFile).set = setOf(manyTargets + 2)
-	if _, ok := c.Snapshot(t.Context()).Document.Target(fmt.Sprintf("t%05d", manyTargets+1)); !ok {
-		t.Error("the new target is not shown")
-	}
-}
-
-// TestFewTargets: with few targets a snapshot is made on request, and again after a change.
-func TestFewTargets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(setOf(3))
-		c := NewCollector(s)
-		c.Snapshot(t.Context())
-		time.Sleep(snapshotLife - 1)
-		first := c.Snapshot(t.Context())
-		if stock.surveys.Load() != 1 {
-			t.Error("two surveys within the life of one")
-		}
-		c.Changed()
-		if c.Snapshot(t.Context()) == first {
-			t.Error("a change is not shown")
-		}
-		time.Sleep(snapshotLife)
-		if got := age(t, c.Snapshot(t.Context())); got > time.Millisecond {
-			t.Errorf("shown what was %s ago", got)
-		}
-		c.Stopping()
-		if c.Snapshot(t.Context()).Document.Ready {
-			t.Error("ready, although it stops")
-		}
-	})
-}
-
 // TestUnreadableIdentitiesKeepTheirLastFigures: the targets that Redis cannot read show their last
 // known figures. If Redis hangs, the survey sends no further requests.
 func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
@@ -218,18 +145,6 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 	}
 }
 
-func TestHangingRedis(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(setOf(10_000))
-		stock.before = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		began := time.Now()
-		d := NewCollector(s).Snapshot(t.Context()).Document
-		if took := time.Since(began); took > time.Second || d.Redis.OK {
-			t.Errorf("it took %s: %+v", took, d.Redis)
-		}
-	})
-}
-
 // While Redis is down or the budget cannot be read, the document contains the last known budget,
 // and the metrics omit the budget.
 func TestTheLastKnownBudgetStays(t *testing.T) {
@@ -274,16 +189,6 @@ func TestAStatusWithoutTheReportsOfOtherReplicas(t *testing.T) {
 	}
 	if log.Count("level=DEBUG", "reports of other replicas not read", redisdb.ErrDown.Error()) != 1 {
 		t.Errorf("logged %s", log.String())
-	}
-}
-
-// The query for the state of the providers does not end with the first caller, which may have hung up.
-func TestProvidersAreReadForAllCallers(t *testing.T) {
-	s, _ := sources(setOf(1))
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if reason, _, is := NewCollector(s).Outage(gone); is {
-		t.Errorf("an outage: %s", reason)
 	}
 }
 

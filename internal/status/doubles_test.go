@@ -116,18 +116,6 @@ func (f fixedRefill) Stock(string, time.Time) (stock pool.Stock, read time.Time,
 	return pool.Stock{}, time.Time{}, false
 }
 
-// reading is a Refill whose worker of one target has read its stock.
-type reading struct {
-	fixedRefill
-	target string
-	stock  pool.Stock
-	read   time.Time
-}
-
-func (r *reading) Stock(name string, _ time.Time) (stock pool.Stock, read time.Time, holds bool) {
-	return r.stock, r.read, name == r.target
-}
-
 // fixedBuyer is a buyer whose results are its fields.
 type fixedBuyer struct {
 	providers []purchase.Status

@@ -76,18 +76,6 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-func TestPercentile(t *testing.T) {
-	list := []time.Duration{9 * time.Second, 1500 * time.Millisecond, 3 * time.Second}
-	for p, want := range map[int]float64{50: 3, 90: 9, 1: 1.5, 100: 9} {
-		if got := percentile(list, p); got != want {
-			t.Errorf("p%d: %v, want %v", p, got, want)
-		}
-	}
-	if list[0] != 9*time.Second || percentile(nil, 50) != 0 {
-		t.Error("sorted the caller's list, or nothing is something")
-	}
-}
-
 // TestSeconds: a figure in seconds has no digits beyond the millisecond.
 func TestSeconds(t *testing.T) {
 	for ms := range 100_000 {

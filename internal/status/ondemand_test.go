@@ -201,58 +201,6 @@ func TestSlowSource(t *testing.T) {
 	})
 }
 
-// TestSlowFailingSource: a source that fails slowly gets one query at a time, and each query delays
-// one snapshot. The last known figures stay, with the reason, until an answer comes.
-func TestSlowFailingSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, guests, _ := solving()
-		c := NewCollector(s)
-		look := func() (*Solve, time.Duration) {
-			c.Changed()
-			began := time.Now()
-			return c.Snapshot(t.Context()).Document.Solve, time.Since(began)
-		}
-		if got, took := look(); got.Reason != "" || got.Requests != 3 || took != 0 {
-			t.Fatalf("before: after %v %+v", took, got)
-		}
-		const fails = 5 * time.Second
-		var asked, at atomic.Int64 // queries so far, and queries in flight
-		guests.before = func(context.Context) error {
-			asked.Add(1)
-			if at.Add(1) > 1 {
-				t.Error("two queries at a time")
-			}
-			defer at.Add(-1)
-			time.Sleep(fails)
-			return redisdb.ErrDown
-		}
-		for round := range int64(3) {
-			for i := range 10 {
-				began := time.Now()
-				got, took := look()
-				if want := map[bool]time.Duration{true: patience}[i == 0]; took != want {
-					t.Errorf("round %d, snapshot %d took %v, want %v", round, i, took, want)
-				}
-				if got.Requests != 3 || round > 0 && got.Reason == "" {
-					t.Errorf("round %d, snapshot %d: %+v", round, i, got)
-				}
-				time.Sleep(fails/10 - time.Since(began))
-			}
-			time.Sleep(time.Millisecond) // the query has ended
-			if n := asked.Load(); n != round+1 {
-				t.Errorf("round %d: asked %d times", round, n)
-			}
-		}
-		guests.before = nil
-		for requests := int64(4); requests < 7; requests++ { // the source is fast again
-			guests.stock.Figures.Requests = requests
-			if got, took := look(); got.Reason != "" || got.Requests != requests || took != 0 {
-				t.Errorf("healed: after %v %+v, want %d requests", took, got, requests)
-			}
-		}
-	})
-}
-
 // TestSourceThatPanics: a panic in a source becomes a reason in the document and does not end the
 // daemon.
 func TestSourceThatPanics(t *testing.T) { synctest.Test(t, testSourceThatPanics) }

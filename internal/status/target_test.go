@@ -41,17 +41,6 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-func TestCallbacksOfAProvider(t *testing.T) {
-	set := newSet()
-	other := set.Providers[0]
-	other.Name, other.CallbackURL = "other", ""
-	set.Providers = append(set.Providers, other)
-	list := (&Collector{Sources: Sources{CallsPerToken: func(string) float64 { return 0 }}}).providerStatuses([]purchase.Status{{Name: "other"}, {Name: "solver"}, {Name: "gone"}}, set)
-	if list[0].Callbacks || !list[1].Callbacks || list[2].Callbacks {
-		t.Errorf("%+v", list)
-	}
-}
-
 func TestNotices(t *testing.T) {
 	for _, c := range []struct {
 		api      targets.API
@@ -72,16 +61,6 @@ func TestNotices(t *testing.T) {
 		if !strings.Contains(notices, c.want) || (notices == "") != (c.want == "") || strings.Count(notices, "\n") > 0 {
 			t.Errorf("%+v: %q", c, notices)
 		}
-	}
-}
-
-// A notice names the provider whose callbacks do not arrive.
-func TestNoticeOfSilentCallbacks(t *testing.T) {
-	set := newSet()
-	set.Redis.URL = "redis://example.com"
-	notices := waysOfRunning(set, []purchase.Status{{Name: "loud"}, {Name: "quiet", Silent: true}})
-	if len(notices) != 1 || !strings.Contains(notices[0], "provider quiet") {
-		t.Errorf("notices: %q", notices)
 	}
 }
 
@@ -111,17 +90,6 @@ func TestDaysOfATarget(t *testing.T) {
 	}
 	if got := targetDays(&stock, now.AddDate(0, 0, 7)); got == nil || len(got) != 0 {
 		t.Errorf("a week later: %#v", got)
-	}
-}
-
-// The page sums the days of all targets.
-func TestDayTotals(t *testing.T) {
-	first := TargetDay{Date: "2026-01-02", Counts: Counts{Requests: 1, Hits: 2, Waited: 3, Misses: 4, Bought: 5, Solved: 6}, Failed: 7, Lost: 8, Expired: 9, Spent: 0.1}
-	before := TargetDay{Date: "2026-01-01", Counts: Counts{Bought: 1}, Failed: 10, Lost: 20, Expired: 30, Spent: 0.2}
-	d := Document{Targets: []Target{{Days: []TargetDay{first, before}}, {Days: []TargetDay{}}, {Days: []TargetDay{{Date: "2026-01-01", Counts: Counts{Bought: 2}, Failed: 1, Lost: 2, Expired: 3, Spent: 0.1}}}}}
-	before.Bought, before.Failed, before.Lost, before.Expired, before.Spent = 3, 11, 22, 33, 0.3
-	if got := d.DayTotals(); !slices.Equal(got, []TargetDay{first, before}) {
-		t.Errorf("%+v", got)
 	}
 }
 

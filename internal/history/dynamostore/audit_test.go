@@ -3,7 +3,6 @@
 package dynamostore
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -71,26 +70,5 @@ func TestExpiredEntriesNeverShow(t *testing.T) {
 	mustNote(t, s, late)
 	if keys, err := s.KeyDay(t.Context(), old.At); err != nil || keys["ci-login"].HandedOut == 0 {
 		t.Errorf("a day that is kept: %v, %v", keys, err)
-	}
-}
-
-// Each entry of a batch has a different key, so the batch needs several transactions. It is written
-// completely.
-func TestEntriesOfManyKeys(t *testing.T) {
-	s, _ := openThrough(t, nil)
-	all := entries(yesterday(), history.MostBatch)
-	for i := range all {
-		all[i].Key = fmt.Sprint("key-", i)
-	}
-	mustNote(t, s, all...)
-	mustNote(t, s, all...)
-	keys, err := s.KeyDay(t.Context(), yesterday())
-	if err != nil || len(keys) != len(all) {
-		t.Errorf("%d keys, %v", len(keys), err)
-	}
-	for key, f := range keys {
-		if f != (history.KeyFigures{HandedOut: 1}) {
-			t.Errorf("%s: %+v", key, f)
-		}
 	}
 }

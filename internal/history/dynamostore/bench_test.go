@@ -43,14 +43,3 @@ func BenchmarkWrite(b *testing.B) {
 		b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "records/s")
 	})
 }
-
-// BenchmarkWriteEntries measures how many audit entries the emulator accepts per second.
-func BenchmarkWriteEntries(b *testing.B) {
-	s, _ := openThrough(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
-	written := 0
-	for b.Loop() {
-		mustNote(b, s, entries(yesterday().Add(time.Duration(written)*time.Millisecond), history.MostBatch)...)
-		written += history.MostBatch
-	}
-	b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "entries/s")
-}

@@ -30,33 +30,6 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// An option that is not set has its default, even if the other option is set.
-func TestDefaultOptions(t *testing.T) {
-	dynamotest.Credentials(t)
-	const quarter = 90 * 24 * time.Hour
-	for _, c := range []struct {
-		of              Options
-		keep, keepAudit time.Duration
-	}{
-		{Options{}, quarter, quarter}, {Options{Keep: time.Hour}, time.Hour, quarter}, {Options{KeepAudit: time.Hour}, quarter, time.Hour},
-	} {
-		c.of.Region = "eu-central-1"
-		if s := openStore(t, c.of); s.keep != c.keep || s.keepAudit != c.keepAudit || s.table != "CaptchaSolves" {
-			t.Errorf("%+v: keeps for %v and %v in %s, want %v and %v", c.of, s.keep, s.keepAudit, s.table, c.keep, c.keepAudit)
-		}
-	}
-}
-
-// Records and audit entries have separate retention times.
-func TestKeepingTimes(t *testing.T) {
-	server := dynamotest.Start(t)
-	dynamotest.Credentials(t)
-	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		s := openStore(t, Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: keep, KeepAudit: keepAudit})
-		return s, s
-	})
-}
-
 // Two replicas over one table pass random stories. During an outage the connection of each
 // request breaks, before or after the request reaches the server.
 func TestStories(t *testing.T) {

@@ -67,14 +67,6 @@ func query(t testing.TB, s *Store, index *string, condition string, values map[s
 	return items
 }
 
-// put puts an item with a direct call of the SDK.
-func put(t testing.TB, s *Store, i item) {
-	t.Helper()
-	if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(s.table), Item: i}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // get reads an item with a direct call of the SDK.
 func get(t testing.TB, s *Store, key item) item {
 	t.Helper()

@@ -132,27 +132,6 @@ func solve(t testing.TB, s *Store, id string) item {
 	return get(t, s, key)
 }
 
-// A batch contains two records with the same task, as if from two services. The store keeps both
-// records. The item of the task contains the newest record.
-func TestOneTaskTwiceInABatch(t *testing.T) {
-	s, _ := openThrough(t, nil)
-	for _, names := range [][2]string{{"42", "42"}, {"a\xff", "a\xfe"}} {
-		one := record(yesterday(), 0, func(r *history.Record) { r.Provider, r.Task = "one", names[0] })
-		two := record(yesterday().Add(time.Second), 0, func(r *history.Record) { r.Provider, r.Task = "two", names[1] })
-		mustWrite(t, s, two, one)
-		for _, name := range names {
-			if got, found, err := s.Task(t.Context(), name); err != nil || !found || got.ID != two.ID {
-				t.Errorf("task %q: %v, %v, %v; want %s", name, got, found, err, two.ID)
-			}
-		}
-		for _, r := range []history.Record{one, two} {
-			if got, found, err := s.Solve(t.Context(), r.ID); err != nil || !found || got.Provider != r.Provider {
-				t.Errorf("%s: %v, %v, %v", r.ID, got, found, err)
-			}
-		}
-	}
-}
-
 // No read returns a record after its ttl, even if its item still exists. The figures of the day still
 // include the record.
 func TestExpiredItemsNeverShow(t *testing.T) {
@@ -195,46 +174,6 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 	}
 	if orders != 33 {
 		t.Errorf("%d count, want 33", orders)
-	}
-}
-
-// The times of a query may be finer than a millisecond.
-func TestFinerThanAMillisecond(t *testing.T) {
-	s, _ := openThrough(t, nil)
-	r := record(yesterday(), 0)
-	mustWrite(t, s, r)
-	for _, c := range []struct {
-		from, to time.Duration
-		want     int
-	}{{0, 1, 1}, {1, time.Second, 0}, {-1, 0, 0}, {-1, 1, 1}} {
-		page, err := s.Site(t.Context(), r.Sitekey, history.Query{From: r.Ended.Add(c.from), To: r.Ended.Add(c.to), Limit: 1})
-		if err != nil || len(page.Records) != c.want {
-			t.Errorf("from %d to %d ns: %d records, %v; want %d", c.from, c.to, len(page.Records), err, c.want)
-		}
-	}
-}
-
-// Reads skip items that other programs have written to the same table.
-func TestForeignItemsAreLeftOut(t *testing.T) {
-	s, _ := openThrough(t, nil)
-	r := record(yesterday(), 0)
-	mustWrite(t, s, r)
-	for _, sk := range []string{"SOLVE#2026-01-02T03:04:05.678901", "SOLVE#2026-01-02T03:04:05.678Z#", "SOLVE#" + stamp(yesterday()) + "#old"} {
-		i := item{}
-		i.setKey("SITE#"+r.Sitekey, sk)
-		i.setText("status", "solved")
-		i.setNumber("ttl", time.Now().Add(time.Hour).Unix())
-		put(t, s, i)
-	}
-	if found := site(t, s, r.Sitekey); len(found) != 1 || found[0] != r {
-		t.Errorf("found %v", found)
-	}
-	figures := item{}
-	figures.setKey("STATS#"+date(yesterday()), "TYPE#image")
-	figures.setNumber("failed", 1)
-	put(t, s, figures)
-	if day, err := s.Day(t.Context(), yesterday()); err != nil || !reflect.DeepEqual(day, dayOf([]history.Record{r})) {
-		t.Errorf("the day: %v, %v", day, err)
 	}
 }
 
@@ -292,20 +231,6 @@ func TestActiveOrders(t *testing.T) {
 	}
 	if found := polling(); len(found) != 1 || found[0].text("PK") != "ACTIVE#"+ids[59] {
 		t.Errorf("%d are active, want the last one", len(found))
-	}
-}
-
-// The store writes a record with an invalid or long text, and also the other records of the batch.
-func TestAnyTextIsTaken(t *testing.T) {
-	s, _ := openThrough(t, nil)
-	for _, text := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("k", 2043), strings.Repeat("k", 2044), strings.Repeat("é", 5000)} {
-		r := record(yesterday(), 0, func(r *history.Record) {
-			r.Sitekey, r.Pageurl, r.Owner, r.Code, r.Provider, r.Task = text, text, text, text, text, text
-		})
-		mustWrite(t, s, r)
-		if found := site(t, s, text); len(found) != 1 || found[0].Pageurl != strings.ToValidUTF8(text, "\uFFFD") {
-			t.Errorf("%.10q: %d records", text, len(found))
-		}
 	}
 }
 

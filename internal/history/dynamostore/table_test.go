@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"go.uber.org/goleak"
 
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
@@ -264,20 +263,4 @@ func TestNoCredentials(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Region: "eu-central-1"}); err == nil || err.Error() != "dynamodb: the AWS profile no-such does not exist" {
 		t.Errorf("another profile: %v", err)
 	}
-}
-
-// After a store is closed, none of its goroutines runs.
-func TestCloseLeavesNoGoroutine(t *testing.T) {
-	dynamotest.Credentials(t)
-	server := dynamotest.Start(t)
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	s, err := Open(t.Context(), Options{Endpoint: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Init(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	mustWrite(t, s, records(yesterday(), 3)...)
-	s.Close()
 }

@@ -96,29 +96,6 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A long call consists of many batches, and DynamoDB refuses each batch for a short time. For each
-// new batch the store starts again with the shortest pause and the full number of attempts.
-func TestManyShortRefusalsAreNoOutage(t *testing.T) {
-	batches := 0
-	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
-		if batches++; operation == "BatchWriteItem" && batches%2 == 0 {
-			return dynamotest.Fate{Unprocessed: 1}
-		}
-		return dynamotest.Fate{}
-	})
-	active := make([]history.Record, 25*(2*mostBusy+4))
-	for n := range active {
-		active[n] = record(time.Time{}, n, func(r *history.Record) { r.Submitted = yesterday() })
-	}
-	began := time.Now()
-	if err := s.PutActive(t.Context(), active); err != nil {
-		t.Errorf("%d refusals: %v", batches/2, err)
-	}
-	if took := time.Since(began); batches/2 < mostBusy || took > 10*time.Second {
-		t.Errorf("%d refusals took %v", batches/2, took)
-	}
-}
-
 // If DynamoDB throttles a call every time, the pauses become longer and longer. The call fails after
 // some seconds, or when its context ends.
 func TestThrottledForEver(t *testing.T) {
@@ -158,34 +135,6 @@ func TestFirstRecordStays(t *testing.T) {
 	if found := site(t, s, r.Sitekey); len(found) != 2 || found[0] != r && found[1] != r {
 		t.Errorf("of the site: %v", found)
 	}
-}
-
-// If the response to a call is cut off, the store repeats the call.
-func TestCutOffAnswersAreAskedForAgain(t *testing.T) {
-	torn := map[string]int{}
-	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
-		torn[operation]++
-		return dynamotest.Fate{Torn: torn[operation] < mostBroken}
-	})
-	all := records(yesterday(), 20)
-	mustWrite(t, s, all...)
-	if found := site(t, s, all[0].Sitekey); len(found) != 20 {
-		t.Errorf("%d of the site, want 20", len(found))
-	}
-	if day, err := s.Day(t.Context(), yesterday()); err != nil || !reflect.DeepEqual(day, dayOf(all)) {
-		t.Errorf("the day: %v, %v", day, err)
-	}
-}
-
-// A service that takes 3 s for a call counts as slow, not as down.
-func TestSlowServiceIsUsed(t *testing.T) {
-	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
-		if operation == "TransactWriteItems" {
-			return dynamotest.Fate{Delay: 3 * time.Second}
-		}
-		return dynamotest.Fate{}
-	})
-	mustWrite(t, s, records(yesterday(), 20)...)
 }
 
 // The SDK gives each transaction a token. If the response to a transaction is lost, the repeated

@@ -12,21 +12,10 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
-	"poold/internal/history/historytest"
 	"poold/internal/history/redisstore"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 )
-
-// Records and audit entries have separate retention times.
-func TestKeepingTimes(t *testing.T) {
-	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
-	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		db := openDB(t, place, fmt.Sprint("history", prefixes.Add(1)))
-		s := redisstore.New(db, redisstore.Options{Keep: keep, KeepAudit: keepAudit})
-		return s, s
-	})
-}
 
 // expiring is a Redis in which every key expires.
 type expiring struct {
@@ -119,37 +108,6 @@ func TestEachKeyExpires(t *testing.T) {
 		for kind, want := range kinds {
 			if n := keys[kind]; n != want.keys {
 				t.Errorf("round %d: %d keys of the kind %s, want %d", round, n, kind, want.keys)
-			}
-		}
-	}
-}
-
-// An option that is not set has its default, even if the other option is set.
-func TestDefaultTimesToKeep(t *testing.T) {
-	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
-	const week = 7 * 24 * time.Hour
-	for name, c := range map[string]struct {
-		redisstore.Options
-		keep, keepAudit time.Duration
-	}{
-		"none":         {redisstore.Options{}, week, week},
-		"of records":   {redisstore.Options{Keep: time.Hour}, time.Hour, week},
-		"of the audit": {redisstore.Options{KeepAudit: time.Hour}, week, time.Hour},
-	} {
-		e := expiring{t, openDB(t, place, strings.ReplaceAll(name, " ", "-")), nil, time.Now().UTC().Truncate(time.Millisecond)}
-		e.s = redisstore.New(e.db, c.Options)
-		e.write(0)
-		for key, left := range e.remainingLives() {
-			prefix, rest, _ := strings.Cut(key, ":")
-			want := c.keep
-			switch kind, _, _ := strings.Cut(rest, ":"); {
-			case prefix != strings.ReplaceAll(name, " ", "-"), kind == "arrivals":
-				continue
-			case kind == "audit", kind == "usage":
-				want = c.keepAudit
-			}
-			if left > want || left < want-time.Minute {
-				t.Errorf("%s: %s expires in %v, want %v", name, key, left, want)
 			}
 		}
 	}

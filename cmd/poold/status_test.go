@@ -15,9 +15,9 @@ import (
 const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05Z","config":{"ok":true},"redis":{"mode":"single","ok":true},
  "budget":{"used":12,"limit":20000},"dead_letters":3,
  "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true,"balance":7.25},{"name":"other","state":"down","reason":"no money","since":"2026-01-02T03:00:00Z","retry_at":"2026-01-02T03:04:10Z","remedy":"top it up"}],
- "targets":[{"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"adaptive would have"},"marks":[],"hour":{"hits":3,"misses":1,"requests":4,"hit_rate":0.75},
+ "targets":[{"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","marks":[],"hour":{"hits":3,"misses":1,"requests":4,"hit_rate":0.75},
    "lead_time_s":{"p50":18.25,"p90":31},"days":[{"date":"2026-01-02","spent":0.25},{"date":"2026-01-01","spent":7}],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
-  {"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"a fixed depth would have"},"hit_rate_needs":{"max_waste":12,"text":"99 % needs"},
+  {"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit",
    "marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,"days":[{"date":"2026-01-01","spent":7}],"budget":{"hour":{"used":8,"limit":10},"day":{"used":77,"limit":500}}},
   {"name":"signup","state":"ok","want":4,"warm":4,"fresh":1,"marks":[],"budget":null}],
  "solve":{"guests":7,"fresh":2,"in_flight":5,"waiting":3,"requests":90,"bought":96,"solved":84,"failed":7,"spent":0.25,
@@ -39,10 +39,6 @@ signup    ok       1      4 (warm)    0       0        -       0         -      
 login: why
 login: marked failing, mostly_rejected
 login: held by credit
-login: a fixed depth would have
-login: 99 % needs
-
-checkout: adaptive would have
 
 poold 1.2.3, ready; redis (single) answers
 overall budget: 12/20000 a day

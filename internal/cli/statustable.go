@@ -188,12 +188,6 @@ func remarks(t *status.Target) (lines []string) {
 	if t.Limit != "" && t.State != refill.Paused { // the reason of a pause already names the limit
 		lines = append(lines, "held by "+t.Limit)
 	}
-	if t.Shadow != nil {
-		lines = append(lines, t.Shadow.Text)
-	}
-	if t.HitRateNeeds != nil {
-		lines = append(lines, t.HitRateNeeds.Text)
-	}
 	return lines
 }
 

@@ -31,7 +31,6 @@ func TestHostileStatusFitsTheTerminal(t *testing.T) {
 			d.Targets = append(d.Targets, status.Target{
 				Name: word, Type: word, Owner: word, State: state, Reason: word, Marks: []string{word}, Limit: word, Refill: word, Sitekey: word, Pageurl: word,
 				Fresh: 1 << 62, Want: 1 << 62, Warm: 1 << 61, InFlight: 1 << 62, Waiting: 1 << 62, Spent: spent, Figures: pool.Figures{Requests: 1 << 62}, NextExpiry: &most,
-				Shadow: &status.Shadow{Text: word}, HitRateNeeds: &status.Need{Text: word},
 			})
 		}
 		for _, screen := range []screen{{columns: 100, colours: true}, {columns: 40}} {

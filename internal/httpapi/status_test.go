@@ -39,16 +39,11 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func busyDay(t *testing.T, d *daemon) {
 	t.Helper()
 	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
-	balance, price := 12.5, 12.0
+	balance := 12.5
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
 	d.refill.statuses["staging-login"] = refill.Status{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
-		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051, Shadow: &policy.Shadow{
-			Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
-			Need: &policy.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
-		}}
-	d.refill.statuses["checkout"] = refill.Status{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7, Shadow: &policy.Shadow{
-		Since: day.Add(time.Hour), Span: 90 * time.Minute, Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
-	}}
+		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051}
+	d.refill.statuses["checkout"] = refill.Status{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7}
 	d.refill.statuses["staging-signup"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
 	d.buyer.booked = func() (int, int, error) { return 1234, 20000, nil }
 	d.buyer.guests = func() (int, int, error) { return 9, 33, nil }

@@ -181,16 +181,6 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return likely.Pace(t)
 }
 
-// Concurrency returns the maximum number of orders in flight, over all targets and replicas, at the
-// provider that would get an order now. The result is zero if no provider is configured.
-func (b *Buyer) Concurrency() int {
-	likely := b.accounts.nextAccount()
-	if likely == nil {
-		return 0
-	}
-	return b.accounts.termsOf(likely).limit
-}
-
 // Ended handles the message of a replica that a callback has ended an order. The argument outcome
 // is pool.Solved or the code of the failure.
 func (b *Buyer) Ended(order pool.Ref, outcome string) { b.orders.endedByCallback(order, outcome) }

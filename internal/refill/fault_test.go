@@ -69,7 +69,6 @@ func (c *counter) Adopt(_ context.Context, within time.Duration, ended func(capt
 
 func (c *counter) Wait() error { return nil }
 
-func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
 // eye is a function that serves as a stock: every look calls the function.

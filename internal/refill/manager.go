@@ -56,7 +56,6 @@ type Buyer interface {
 	Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, purchase.Result)) error
 	Wait() error
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
-	Concurrency() int
 }
 
 // Manager keeps one worker per target. Manager is safe for concurrent use.

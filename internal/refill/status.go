@@ -48,8 +48,7 @@ type Status struct {
 	// Failing reports that the last orders all failed. While it is true, only few orders are
 	// placed.
 	Failing  bool
-	Failures []Failure      // last failures, latest first; immutable
-	Shadow   *policy.Shadow // comparison with the other way of refilling; nil = too few requests
+	Failures []Failure // last failures, latest first; immutable
 }
 
 // Failure is an order that ended without a token.
@@ -99,10 +98,10 @@ func (s *status) set(state, reason string) {
 }
 
 // decided updates the status from a decision of the policy and from the stock that the policy saw.
-func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Shadow, at time.Time, log *slog.Logger) {
+func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now.Want, s.now.Lead, s.now.Shadow = d.Want, d.Lead, shadow
+	s.now.Want, s.now.Lead = d.Want, d.Lead
 	s.now.Forecast, s.now.Risk, s.now.Limit = d.Forecast, d.Risk, d.Limit
 	s.now.Credit, s.now.Warm = d.Credit, d.Warm
 	a := stock.Attempts

@@ -16,7 +16,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	s := &status{now: Status{State: OK}}
 	decided := func(a pool.Attempts) {
 		for range 3 {
-			s.decided(policy.Decision{Order: 1}, pool.Stock{Attempts: a}, nil, time.Now(), log.Logger())
+			s.decided(policy.Decision{Order: 1}, pool.Stock{Attempts: a}, time.Now(), log.Logger())
 		}
 	}
 	for round := 1; round <= 2; round++ {
@@ -55,7 +55,7 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 		{70 * time.Second, 2 * time.Minute, 190 * time.Second},
 	} {
 		a := pool.Attempts{Hopeless: true, Bounded: time.Second, Next: x.next, Reason: "WRONG_SITEKEY"}
-		s.decided(policy.Decision{}, pool.Stock{Attempts: a}, nil, at.Add(x.after), slog.New(slog.DiscardHandler))
+		s.decided(policy.Decision{}, pool.Stock{Attempts: a}, at.Add(x.after), slog.New(slog.DiscardHandler))
 		if n := s.snapshot(); !n.Until.Equal(at.Truncate(time.Second).Add(x.until)) || n.Reason != "WRONG_SITEKEY" {
 			t.Errorf("after %v: %+v", x.after, n)
 		}

@@ -49,7 +49,7 @@ func seen(s *pool.Stock) *policy.Stock {
 // load restores the saved learned state if the tracker wants it. If the state cannot be decoded, the
 // tracker learns from the start.
 func (w *worker) load(ctx context.Context, at time.Time) error {
-	if !w.tracker.WantsSaved(at) {
+	if !w.tracker.WantsSaved() {
 		return nil
 	}
 	saved, err := w.stock.Recall(ctx, w.target.ID)

@@ -156,7 +156,7 @@ func (l *looker) share(w *worker) {
 
 // withoutFigures returns a status without the figures that change at every look.
 func withoutFigures(s Status) Status {
-	s.Lead, s.Forecast, s.Risk, s.Credit, s.Failures, s.Shadow = 0, 0, 0, 0, nil, nil
+	s.Lead, s.Forecast, s.Risk, s.Credit, s.Failures = 0, 0, 0, 0, nil
 	return s
 }
 

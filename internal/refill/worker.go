@@ -236,7 +236,7 @@ func (w *worker) unseen(lead time.Duration) time.Duration {
 // note saves the learned state if a save is due, and updates the target's status with the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
-	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
+	w.status.decided(d, stock, at, w.log)
 }
 
 // notice logs lost orders, and values that other programs wrote. notice also counts the looks
@@ -267,7 +267,7 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 			return policy.Decision{}, saw, saw.stock.Err
 		}
 		s := seen(&saw.stock)
-		w.tracker.Learn(at, s, w.buyer.Concurrency())
+		w.tracker.Learn(at, s)
 		plan := w.tracker.Plan(at)
 		if w.nearEnough(plan.Lead, saw.query.Lead) || n == looks {
 			plan.Lead = saw.query.Lead

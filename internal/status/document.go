@@ -134,22 +134,16 @@ type Target struct {
 	Reason   string `json:"reason"`   // the cause of the state, as in responses to callers (Cause); "" = normal
 	RetryAt  string `json:"retry_at"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
 	// FailedInARow is the number of orders that failed or were refused since the last solved order.
-	FailedInARow int      `json:"failed_in_a_row"`
-	Marks        []string `json:"marks"` // warnings: markFailing, markRejected
-	Depth        int      `json:"depth"`
-	Want         int      `json:"want"`
-	Refill       string   `json:"refill"`   // fixed | adaptive
-	Forecast     float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk         float64  `json:"risk"`     // adaptive: probability that a request finds no token while `want` tokens are kept
-	Limit        string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
-	Credit       float64  `json:"credit"`   // adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
-	Warm         int      `json:"warm"`     // number of tokens that warm windows require; 0 = no window runs or begins soon
-	// HitRateNeeds is the max_waste with which the target would have reached its hit_rate since
-	// Shadow.Since. HitRateNeeds is null if the target reaches its hit_rate, has `refill: fixed`, or
-	// has no Shadow.
-	HitRateNeeds *Need `json:"hit_rate_needs"`
-	// Shadow is null until enough requests have arrived.
-	Shadow         *Shadow  `json:"shadow"`
+	FailedInARow   int      `json:"failed_in_a_row"`
+	Marks          []string `json:"marks"` // warnings: markFailing, markRejected
+	Depth          int      `json:"depth"`
+	Want           int      `json:"want"`
+	Refill         string   `json:"refill"`   // fixed | adaptive
+	Forecast       float64  `json:"forecast"` // adaptive: requests expected within one lead time
+	Risk           float64  `json:"risk"`     // adaptive: probability that a request finds no token while `want` tokens are kept
+	Limit          string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
+	Credit         float64  `json:"credit"`   // adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
+	Warm           int      `json:"warm"`     // number of tokens that warm windows require; 0 = no window runs or begins soon
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
@@ -251,31 +245,6 @@ type BySource struct {
 	SharedWait  int64 `json:"shared_wait"`  // the request shared a solve in flight
 	SharedCache int64 `json:"shared_cache"` // the request shared a solve that had ended
 	Replay      int64 `json:"replay"`       // the token was repeated for an Idempotency-Key
-}
-
-// Shadow compares the refill mode of a target with the other mode, on the demand that this replica
-// saw in the last hours.
-type Shadow struct {
-	Refill string `json:"refill"` // the other mode: fixed | adaptive
-	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: maximum number of tokens kept and on order
-	Since  string `json:"since"`  // RFC 3339, UTC
-	// Requests, HitRate and Bought are the figures of the target since the time in the field Since.
-	// Requests counts requests with an outcome. HitRate is the share of these requests that found a
-	// token. Bought is the number of landed tokens.
-	Requests int64   `json:"requests"`
-	HitRate  float64 `json:"hit_rate"`
-	Bought   int64   `json:"bought"`
-	// ShadowHitRate and ShadowBought are the corresponding figures of the other mode.
-	ShadowHitRate float64 `json:"shadow_hit_rate"`
-	ShadowBought  int64   `json:"shadow_bought"`
-	Text          string  `json:"text"` // the comparison as a sentence
-}
-
-// Need is the setting with which a target reaches the wanted hit rate.
-type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // approximately the lowest sufficient max_waste; null = no max_waste suffices
-	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
-	Text       string   `json:"text"`         // the need as a sentence
 }
 
 // LeadTime contains percentiles of the duration of the last solves, in seconds; 0 before the first

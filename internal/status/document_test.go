@@ -60,14 +60,10 @@ func busySources() Sources {
 	stock.stocks[signup.ID] = pool.Stock{NextExpiry: 33137 * time.Millisecond, Fresh: 1, DayUsed: 20}
 	s.History = fixedHealth{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}
 	s.Audit = fixedAudit{Down: "history: the store does not answer: no route", Queued: 3, Written: 20, Dropped: 1}
-	balance, price := 12.5, 12.0
+	balance := 12.5
 	s.Refill = fixedRefill{
 		"staging-login": {Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
-			Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051,
-			Shadow: &policy.Shadow{
-				Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
-				Need: &policy.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
-			}},
+			Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051},
 		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true, Until: day.Add(time.Minute),
 			Failures: []refill.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"}, {At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}}},
 	}

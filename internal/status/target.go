@@ -7,7 +7,6 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
-	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -65,7 +64,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Marks: marks(refilling, seen.Verdicts), FailedInARow: seen.Attempts.Refused + seen.Attempts.Failed,
 		Depth: t.Depth, Want: refilling.Want,
 		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,
-		Warm: refilling.Warm, Shadow: convertShadow(refilling.Shadow), HitRateNeeds: convertNeed(refilling.Shadow),
+		Warm:    refilling.Warm,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Figures:         f,
@@ -97,31 +96,6 @@ func lastFailures(list []refill.Failure) []LastFailure {
 		all[i] = LastFailure{At: stamp(f.At), Reason: f.Reason}
 	}
 	return all
-}
-
-// convertShadow converts the comparison with the other refill mode; nil if there is no comparison.
-func convertShadow(s *policy.Shadow) *Shadow {
-	if s == nil {
-		return nil
-	}
-	way := targets.RefillFixed
-	if s.Adaptive {
-		way = targets.RefillAdaptive
-	}
-	return &Shadow{
-		Refill: string(way), Depth: s.Depth, Since: stamp(s.Since),
-		Requests: s.Requests, HitRate: tenThousandths(s.HitRate), Bought: s.Bought,
-		ShadowHitRate: tenThousandths(s.ShadowHitRate), ShadowBought: s.ShadowBought, Text: s.String(),
-	}
-}
-
-// convertNeed converts the setting that would reach the wanted hit rate. If the target reaches the
-// hit rate or the setting is unknown, the result is nil.
-func convertNeed(s *policy.Shadow) *Need {
-	if s == nil || s.Need == nil {
-		return nil
-	}
-	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
 // marks lists the marks of a target. The result is never nil.

@@ -2,10 +2,10 @@
 // has no clock, no I/O and no goroutine, so `poold simulate` can run the daemon's code in virtual
 // time.
 //
-//	Tracker    the policy of one target in the daemon: a State and its shadow
+//	Tracker    the policy of one target in the daemon: a State, fed from the stock
 //	State      the policy's data about one target; Plan, then Decide (plan.go, decision.go)
 //	knowledge  the learned part of a State: demand, table, lead times (knowledge.go)
-//	replay     a State in virtual time, with drawn solves (replay.go); shadows and Simulation use it
+//	replay     a State in virtual time, with drawn solves (replay.go), for Simulation
 //
 // # How it decides
 //
@@ -42,10 +42,4 @@
 //
 // All time constants are calibrated for lead times of about 18 s. For other lead times they are
 // scaled in proportion: a "scaled second" is knowledge.scale seconds.
-//
-// A target with demand has a shadow (shadow.go). The shadow replays the same requests with the other
-// way of refilling, and draws its lead times from the real ones. It orders nothing. For a fixed
-// target, the shadow is the adaptive policy. For an adaptive target, the shadow is a series of fixed
-// depths, and the adaptive policy with higher values of max_waste. These higher values show which
-// max_waste is needed for the wanted hit rate (need.go).
 package policy

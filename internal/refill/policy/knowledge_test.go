@@ -93,7 +93,7 @@ func TestLooksCountEveryEvent(t *testing.T) {
 	start := m.Credit()
 	look := func(second float64, f Figures) Decision {
 		s := &Stock{Figures: f, NextLook: -1, NextExpiry: -1}
-		m.Learn(after(second), s, 20)
+		m.Learn(after(second), s)
 		return m.Decide(after(second), m.Plan(after(second)), s)
 	}
 	look(1, Figures{})
@@ -118,7 +118,7 @@ func TestLooksCountEveryEvent(t *testing.T) {
 	}
 	f.Solved++
 	s := &Stock{Figures: f, NextLook: -1, NextExpiry: -1, Leads: seconds(18)}
-	m.Learn(after(6), s, 20)
+	m.Learn(after(6), s)
 	if d := m.Decide(after(6), m.Plan(after(6)), s); d.Failing {
 		t.Error("a solve does not end an outage")
 	}

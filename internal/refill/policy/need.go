@@ -10,15 +10,15 @@ import (
 const (
 	// MostMaxWaste is the greatest max_waste that a search tries.
 	MostMaxWaste = 1000
-	// dearerRungs is the number of higher values of max_waste that a shadow tries.
-	dearerRungs = 4
 	// A search ends when the least max_waste that suffices is at most nearEnough times the greatest
 	// max_waste that does not suffice.
 	nearEnough = 1.2
+	// With fewer than fewRequests requests there is no Need.
+	fewRequests = 50
 )
 
 // Need is the result of a search for the max_waste that reaches the wanted hit rate. Its JSON form
-// appears in the status of a target and in the output of poold simulate.
+// appears in the output of poold simulate.
 type Need struct {
 	MaxWaste   *float64 `json:"max_waste"`    // approximate least sufficient value; null = no value up to 1000 suffices
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
@@ -45,26 +45,6 @@ func twoDigits(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
 	up, _ := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64) // cannot fail for a formatted number
 	return up
-}
-
-// higherPrices returns the values of max_waste that a shadow tries. All are above the current price.
-func higherPrices(price float64) []float64 {
-	var list []float64
-	for i := range dearerRungs {
-		if price < MostMaxWaste {
-			list = append(list, price*math.Pow(MostMaxWaste/price, float64(i+1)/dearerRungs))
-		}
-	}
-	return list
-}
-
-// interpolatePrice returns the price at which the hit rate reaches the wanted rate. interpolatePrice
-// interpolates linearly between the logarithms of misses and price.
-func interpolatePrice(price, next, rate, nextRate, wanted float64) float64 {
-	const least = 1e-5 // minimum share of misses
-	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }
-	part := (misses(rate) - misses(wanted)) / (misses(rate) - misses(nextRate))
-	return price * math.Pow(next/price, part)
 }
 
 // Need searches for the max_waste that reaches the wanted hit rate, with the same demand and seed.

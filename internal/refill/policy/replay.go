@@ -71,12 +71,6 @@ func (r *replay) step(end float64) bool {
 	return true
 }
 
-func (r *replay) pass(at float64) {
-	for r.step(at) {
-		continue
-	}
-}
-
 // nextEvent returns the next event and its time. For the event landed, i is the index of the order.
 func (r *replay) nextEvent() (at float64, event, i int) {
 	at, event = r.look, looked
@@ -98,9 +92,6 @@ func (r *replay) nextEvent() (at float64, event, i int) {
 }
 
 func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
-
-// sinceEpoch converts a real time to the virtual time of a replay.
-func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
 // request runs a request for a token. If no token is ready, a patient caller waits.
 func (r *replay) request(at float64, patient bool) {

@@ -224,3 +224,35 @@ func checkWorks(t *testing.T, m *State, at time.Time) {
 		m.Landed(at, time.Duration(i)*time.Second)
 	}
 }
+
+// After a time in which another replica watched the target, a tracker loads the state that the
+// other replica saved. The tracker does not learn the requests of that time as a burst.
+func TestResume(t *testing.T) {
+	at := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
+	p := Params{Adaptive: true, Depth: 50, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second}
+	stock := &Stock{NextExpiry: -1, NextLook: -1}
+	follow := func(resume bool) (forecast float64) {
+		tracker := NewTracker(p, nil)
+		if err := tracker.Load(at, nil); err != nil {
+			t.Fatal(err)
+		}
+		tracker.Learn(at, stock)
+		later := at.Add(10 * time.Minute)
+		if resume {
+			tracker.Resume()
+			if !tracker.WantsSaved() {
+				t.Error("what others saved is not wanted")
+			}
+			if err := tracker.Load(later, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := *stock
+		after.Figures.Requests, after.Figures.Misses = 500, 500
+		tracker.Learn(later, &after)
+		return tracker.Decide(later, tracker.Plan(later), &after).Forecast
+	}
+	if all, none := follow(false), follow(true); none > 0.1 || all < 10 {
+		t.Errorf("forecast %v where what others saw is learned again, %v where not", all, none)
+	}
+}

@@ -10,7 +10,6 @@ import (
 // latest time. A State must be used by one goroutine at a time.
 type State struct {
 	learned *knowledge
-	follows bool // whether the learned state belongs to another State and is only read
 
 	params Params
 	now    float64 // latest time; all times of a State are in Unix seconds
@@ -33,25 +32,12 @@ type workspace struct {
 
 // NewState returns a State without any learned data.
 func NewState(p Params) *State {
-	s := newState(p, newKnowledge(&p))
-	s.refit()
-	return s
-}
-
-func newState(p Params, learned *knowledge) *State {
-	s := &State{learned: learned, params: p, credit: newCredit(p.MaxWaste)}
+	s := &State{learned: newKnowledge(&p), params: p, credit: newCredit(p.MaxWaste)}
 	if p.Adaptive {
 		s.workspace = new(workspace)
 	}
+	s.refit()
 	return s
-}
-
-// follower returns a State with other params that shares the learned state of s and all its later
-// changes. The follower has its own credit.
-func (s *State) follower(p Params) *State {
-	f := newState(p, s.learned)
-	f.follows = true
-	return f
 }
 
 // Change replaces the params. Adaptive and Usable must be the same as before. If they change, make a
@@ -66,9 +52,7 @@ func (s *State) Change(p Params) {
 // Request adds a request. The argument hit is true if a token was ready for the request.
 func (s *State) Request(at time.Time, hit bool) {
 	s.advance(at)
-	if !s.follows {
-		s.learned.asked(s.now)
-	}
+	s.learned.asked(s.now)
 	s.credit.earn(s.now, s.learned.scale, hit)
 	s.outdate()
 }
@@ -83,10 +67,8 @@ func (s *State) Placed(at time.Time) {
 // Landed adds a token whose order had the given lead time.
 func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.advance(at)
-	if !s.follows {
-		s.learned.solves.landed(lead)
-		s.refit()
-	}
+	s.learned.solves.landed(lead)
+	s.refit()
 	s.outdate()
 }
 
@@ -102,9 +84,7 @@ func (s *State) Learn(at time.Time, leads []time.Duration) {
 // Failed adds an order that ended without a token.
 func (s *State) Failed(at time.Time) {
 	s.advance(at)
-	if !s.follows {
-		s.learned.solves.failed()
-	}
+	s.learned.solves.failed()
 	s.outdate()
 }
 
@@ -143,9 +123,7 @@ func (s *State) refit() {
 // advance brings the learned state up to date.
 func (s *State) advance(at time.Time) {
 	s.now = max(s.now, unixSeconds(at), s.learned.last)
-	if !s.follows {
-		s.learned.catchUp(s.now)
-	}
+	s.learned.catchUp(s.now)
 }
 
 func unixSeconds(at time.Time) float64 { return float64(at.UnixNano()) / float64(time.Second) }

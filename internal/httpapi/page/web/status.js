@@ -679,8 +679,6 @@ function drawDetail(row, t) {
   const facts = [
     ['State', t.state + (sentence(t) ? ': ' + sentence(t) : '')],
     ['Expects', forecast(t)],
-    ['Other refill mode', t.shadow ? t.shadow.text : ''],
-    ['Hit rate', t.hit_rate_needs ? t.hit_rate_needs.text : ''],
     ['Lead time', t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) + ' (median), ' + seconds(t.lead_time_s.p90) + ' (90 of 100)' : ''],
     ['Next expiry', t.next_expiry_s === null ? '' : 'at ' + clock(asOf() + 1000 * Math.max(0, t.next_expiry_s))],
     ['Waiting callers', t.waiting > 0 ? count(t.waiting) : ''],

@@ -76,7 +76,6 @@ var notRun = map[string]map[string][]string{
 		"writes to the folders of the shells":    {"poold completion"},
 		"needs an id of the daemon's":            {"poold history solve", "poold report"},
 		"a test of internal/simulate runs this":  {"poold simulate --providers"},
-		"as in docs/history.md":                  {"poold simulate --from-history"},
 	},
 	"docs/clients.md": {
 		"changes the names and the trust of the machine":    {"echo \"192.0.2.10", "cat /etc/ssl", "export "},
@@ -86,14 +85,9 @@ var notRun = map[string]map[string][]string{
 		"needs Docker": {"docker build", "docker run"},
 	},
 	"docs/redis.md": {"measures for minutes": {"go test ./deploy -run - -bench"}},
-	"docs/history.md": {
-		"the daemon writes down what it counted each ten seconds; TestSimulateFromHistory runs it": {"poold simulate --from-history"},
-	},
 	"docs/refill.md": {
-		"as in docs/history.md":             {"poold simulate --from-history"},
 		"TestRefillPageHasAVerdict runs it": {"poold simulate --depth 60"},
 	},
-	"docs/simulating.md": {"as in docs/history.md": {"poold simulate --from-history"}},
 	"docs/developing.md": {
 		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint", "go test ./internal/history"},
 		"measures, draws or searches for minutes": {"go test ./internal/pool -run - -bench", "go test ./internal/httpapi -run - -bench", "bench/", "scripts/mutate", "scripts/mutate-go", "scripts/plots", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page", "go run ./scripts/branches"},

@@ -40,15 +40,14 @@ func endings(wanted targets.History) int {
 // keeper contains the parts of the history and of the audit. A part that is switched off in the
 // configuration file is nil.
 type keeper struct {
-	store    store
-	db       *postgres.DB // nil if the store is another one
-	look     *firstLook   // nil if the start does not check this store
-	sender   *history.Sender
-	auditor  *history.Auditor
-	arrivals *history.Arrivals
-	runs     []part
-	notes    []part // parts that write a last time when they stop, so they must stop before the connections close
-	close    func() // closes the store; nil if the start failed before openHistory
+	store   store
+	db      *postgres.DB // nil if the store is another one
+	look    *firstLook   // nil if the start does not check this store
+	sender  *history.Sender
+	auditor *history.Auditor
+	runs    []part
+	notes   []part // parts that write a last time when they stop, so they must stop before the connections close
+	close   func() // closes the store; nil if the start failed before openHistory
 }
 
 // store is one of the stores of the history.
@@ -81,8 +80,7 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 		k.store = redisstore.New(stock.DB, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
 	k.sender = history.NewSender(stock.Endings, k.store, log)
-	k.arrivals = history.NewArrivals(redisstore.NewArrivals(stock.DB), log)
-	k.runs, k.notes = append(k.runs, k.sender.Run), append(k.notes, k.arrivals.Run)
+	k.runs = append(k.runs, k.sender.Run)
 	if wanted.Audit > 0 {
 		k.auditor = history.NewAuditor(k.store, log)
 		k.notes = append(k.notes, k.auditor.Run)
@@ -161,14 +159,6 @@ func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth)
 		return nil, nil, nil
 	}
 	return k.auditor, k.store, k.auditor
-}
-
-// recorder returns the source of the recorded arrivals, or nil if no history is kept.
-func (k keeper) recorder() historyapi.Arrivals {
-	if k.arrivals == nil {
-		return nil
-	}
-	return k.arrivals
 }
 
 // observer passes the events of orders to the metrics, to the outcomes and to the history.

@@ -84,7 +84,6 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		{"reads the claims of other replicas", "pgclaims.(*Claims).Run("},
 		{"deletes old records", "pgstore.(*Store).Run("},
 		{"sends ended orders to the history", "history.(*Sender).Run("},
-		{"writes the times of requests", "history.(*Arrivals).Run("},
 		{"writes the audit", "history.(*Auditor).Run("},
 		{"counts the requests of /solve", "ondemand.(*Service).KeepCounts("},
 		{"looks at targets and orders", "refill.(*Manager).Run("},

@@ -19,13 +19,9 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(entries)
 	d.outcomes.SetProviders(known(entries))
 	d.buyer.SetBudget(set.Budget.PerDay)
-	ids, names := make([]captcha.ID, len(set.Targets)), make(map[captcha.ID]string, len(set.Targets))
+	ids := make([]captcha.ID, len(set.Targets))
 	for i := range set.Targets {
 		ids[i] = set.Targets[i].ID
-		names[ids[i]] = set.Targets[i].Name
-	}
-	if d.history.arrivals != nil {
-		d.history.arrivals.SetTargets(names)
 	}
 	// Guests that became targets must be handed over before a worker reads their stock, because
 	// HandOver resets their figures.

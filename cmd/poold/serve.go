@@ -153,7 +153,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 			d.solver.Wake(id)
 		},
 		OnEnded: func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
-		Endings: endings(set.History), OnRequest: d.onRequest(set.History),
+		Endings: endings(set.History),
 	})
 	if err != nil {
 		return err // the error names the address in the file
@@ -209,18 +209,9 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.openEvents(set)
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Sessions: session.New(d.store.DB),
-		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
+		History: d.history.reader(), Audit: audit, Auditor: auditor,
 		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
 	})
 	d.http = d.server.HTTPServer()
 	return nil
-}
-
-// onRequest returns the function that records the arrival of each request for a token. It returns nil
-// if no history is kept.
-func (d *daemon) onRequest(wanted targets.History) func(captcha.ID, time.Time) {
-	if wanted.Backend == targets.HistoryNone {
-		return nil
-	}
-	return func(id captcha.ID, came time.Time) { d.history.arrivals.Note(id, came) }
 }

@@ -199,15 +199,10 @@ func TestSimulateCompare(t *testing.T) {
 func TestSimulateUsage(t *testing.T) {
 	for says, args := range map[string][]string{
 		"needs --target":                {"--demand", "poisson:1"},
-		"one of --trace, --demand and":  {"--depth", "1"},
-		"and --from-history, and only":  {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
-		"--demand and --from-history":   {"--target", "", "--depth", "1", "--demand", "poisson:1", "--from-history", "x"},
-		"--from-history, and only one":  {"--target", "", "--depth", "1", "--from-history", "x", "--trace", "x"},
-		"--to go with --from-history":   {"--depth", "1", "--demand", "poisson:1", "--to", "2026-01-02"},
-		"--from and --to go with":       {"--depth", "1", "--trace", "x", "--from", "2026-01-02"},
+		"one of --trace and --demand,":  {"--depth", "1"},
+		"--demand, and only one":        {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
 		"--length is above 0s":          {"--depth", "1", "--trace", "x", "--length", "0s"},
 		"up to a year, 8784h":           {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
-		"--url must be like":            {"--target", "", "--depth", "1", "--from-history", "x", "--url", "x"},
 		"--demand":                      {"--depth", "1", "--demand", "often"},
 		"--lead: lead times are":        {"--depth", "1", "--demand", "poisson:1", "--lead", "18s"},
 		"--fail":                        {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// HistoryTime is the timeout for a request about the history. HistoryTime is longer than the
+// historyTime is the timeout for a request about the history. historyTime is longer than the
 // daemon's own timeout for its store.
-const HistoryTime = 15 * time.Second
+const historyTime = 15 * time.Second
 
 // historyView describes a subcommand of `poold history` that sends a request to the daemon.
 type historyView struct {
@@ -104,7 +104,7 @@ func (v historyView) command(c *Console) *cobra.Command {
 			accept = "text/csv"
 		}
 		header, body, err := daemon.exchange(ctx, apiRequest{
-			method: http.MethodGet, path: "/history" + v.path(words) + parameters, header: http.Header{"Accept": {accept}}, limit: HistoryTime,
+			method: http.MethodGet, path: "/history" + v.path(words) + parameters, header: http.Header{"Accept": {accept}}, limit: historyTime,
 		})
 		if err != nil {
 			return err

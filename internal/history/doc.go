@@ -11,9 +11,6 @@
 // and writes them to an Audit in batches, so that no caller waits. A killed process loses its queue.
 // If the queue is full, new entries are dropped and counted.
 //
-// Arrivals counts requests by their time of arrival and keeps the counts for a day. It writes the
-// counts to Redis periodically, even if the records are in another store.
-//
 // Three packages implement Store and Audit, and pass the suites of historytest:
 //
 //	redisstore   the daemon's Redis; keeps the history for some days

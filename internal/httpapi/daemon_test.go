@@ -67,7 +67,6 @@ type daemon struct {
 	list     *fakeList
 	history  *memoryHistory
 	audit    *memoryAudit
-	arrivals *fakeArrivals
 	events   *memoryEvents
 	addr     string
 	client   *http.Client
@@ -132,7 +131,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{}, events: &memoryEvents{},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, events: &memoryEvents{},
 		client: &http.Client{Transport: described.Transport(&http.Transport{}), Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &testkit.Log{},
@@ -171,7 +170,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	feed := status.NewFeed(collector)
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
+		Solver: d.solver, Guests: d.list, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit,
 		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events, Outcomes: someOutcomes{},
 	})
 	feeding, starve := context.WithCancel(context.Background())

@@ -21,11 +21,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	good := cursorOf(history.Position{Ended: day, ID: ofOrder(1).String()})
 	refused := func(path, detail string) {
 		t.Helper()
-		target := ""
-		if strings.HasPrefix(path, "/history/arrivals/") {
-			target = "staging-login"
-		}
-		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, target, detail)
+		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, "", detail)
 	}
 	for query, detail := range map[string]string{
 		"from=": moment, "from=yesterday": moment, "to=2026-1-2": moment, "to=2026-02-30": moment, "from=2026-01-02T25:00:00Z": moment,
@@ -50,10 +46,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "known: by, per, from, to",
 		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
 		"usage?by=owner&from=2026-01-02&to=2026-01-03": "the history (history.keep) keeps 2160 hours", "usage?by=key&from=2026-01-02&to=2026-01-03": "the audit (history.audit) keeps 720 hours",
-		"usage?by=key&from=2100-01-01":          "from must not be after today",
-		"arrivals/staging-login?from=yesterday": moment, "arrivals/staging-login?to=": moment, "arrivals/staging-login?limit=5": "known: from, to",
-		"arrivals/staging-login?from=2026-01-02&from=2026-01-02": "from is given more than once", "arrivals/staging-login?from=2026-01-02&to=2026-01-02": "from must be before to",
-		"arrivals/staging-login?from=2020-01-01": "kept for 24 hours", "arrivals/staging-login?to=2020-01-01": "kept for 24 hours", "arrivals/staging-login?from=9999-01-01": "kept for 24 hours",
+		"usage?by=key&from=2100-01-01": "from must not be after today",
 	} {
 		refused("/history/"+path, detail)
 	}
@@ -62,8 +55,8 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	} {
 		refused("/history/key/"+name, "a key's name is 1 to 63 letters")
 	}
-	if len(d.history.asked)+len(d.audit.asked)+len(d.audit.days) > 0 || d.arrivals.target != "" {
-		t.Errorf("the stores were asked %+v, %q, %q, %s", d.history.asked, d.audit.keys, d.audit.days, d.arrivals.target)
+	if len(d.history.asked)+len(d.audit.asked)+len(d.audit.days) > 0 {
+		t.Errorf("the stores were asked %+v, %q, %q", d.history.asked, d.audit.keys, d.audit.days)
 	}
 }
 
@@ -88,13 +81,13 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, kernel.CodeStoreDown, "the history cannot be read: the disk is full"},
 		{errors.New("canary-cause"), 500, kernel.CodeInternal, "an unexpected error; the daemon's log has the cause"},
 	} {
-		d.history.down, d.audit.down, d.arrivals.err = c.err, c.err, c.err
-		for path, target := range map[string]string{
-			"/history/site/6Le": "", "/history/tasks?status=error": "", "/history/day/2026-01-02": "", "/history/solve/" + ofOrder(1).String(): "",
-			"/history/usage?by=owner": "", "/history/key/ci": "", "/history/usage?by=key": "", "/history/arrivals/staging-login": "staging-login",
+		d.history.down, d.audit.down = c.err, c.err
+		for _, path := range []string{
+			"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + ofOrder(1).String(),
+			"/history/usage?by=owner", "/history/key/ci", "/history/usage?by=key",
 		} {
 			a := d.ask(t, "GET", path)
-			checkProblem(t, path, a, c.status, c.code, target, `"detail":"`+c.detail+`"`)
+			checkProblem(t, path, a, c.status, c.code, "", `"detail":"`+c.detail+`"`)
 			if strings.Contains(a.body, "canary") || (a.header.Get("Retry-After") != "") != (c.status == 503) {
 				t.Errorf("%s: %v %s", path, a.header, a.body)
 			}
@@ -114,7 +107,6 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 	for path, says := range map[string]string{
 		"site/6Le": noHistory, "tasks?status=error": noHistory, "tasks?status=solved": noHistory, "day/2026-01-02": noHistory,
 		"solve/" + ofOrder(1).String(): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
-		"arrivals/staging-login": noHistory, "arrivals/staging-login?from=2020-01-01": noHistory, "arrivals/staging-login?from=x": bad,
 		"key/ci": noAudit, "key/-": noAudit, "usage?by=key": noAudit, "usage?by=key&from=1970-01-01": noAudit,
 		"usage": bad, "tasks?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "tasks?status=polling": `{"records":[]}`,
 	} {

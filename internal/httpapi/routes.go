@@ -78,7 +78,6 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/history/solve/:id", Scope: targets.ScopeStatus, Handle: a.history.Solve},
 		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Handle: a.history.Usage},
 		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Handle: a.history.Key},
-		{Methods: reading, Path: "/history/arrivals/:target", Scope: targets.ScopeStatus, Handle: a.history.ArrivalTimes},
 		// These routes have no scope, because a client sends its key as a parameter; the handlers
 		// check the key.
 		{Methods: either, Path: "/in.php", Body: true, Handle: a.clients.ServeLegacy},

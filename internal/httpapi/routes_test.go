@@ -33,7 +33,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 		"/providers/:provider/probe", "/-/reload", "/dead-letters/replay"}, takes...)
 	ofAll := []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
 	ofTarget := []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens", "/pool/:target/pause",
-		"/pool/:target/resume", "/history/arrivals/:target"}
+		"/pool/:target/resume"}
 	var all []string
 	for _, rt := range new(areas).table() {
 		all = append(all, rt.Path)

@@ -45,8 +45,7 @@ type Buyer interface {
 	Operations
 }
 
-// Deps are the dependencies of a Server. The fields History, Audit, Auditor and Arrivals
-// are optional.
+// Deps are the dependencies of a Server. The fields History, Audit and Auditor are optional.
 type Deps struct {
 	Config    Config
 	Stock     Stock
@@ -56,11 +55,10 @@ type Deps struct {
 	Solver    Solver
 	Guests    delivery.GuestList
 	Tasks     compatapi.ClientTasks
-	Sessions  Sessions            // nil = browsers cannot log in
-	History   historyapi.Store    // nil = no history is kept
-	Audit     historyapi.Audit    // nil = no audit is kept
-	Auditor   delivery.Auditor    // nil = no audit is kept
-	Arrivals  historyapi.Arrivals // nil = arrivals are not counted
+	Sessions  Sessions         // nil = browsers cannot log in
+	History   historyapi.Store // nil = no history is kept
+	Audit     historyapi.Audit // nil = no audit is kept
+	Auditor   delivery.Auditor // nil = no audit is kept
 	Status    *status.Collector
 	Feed      *status.Feed // publishes the changes of Status
 	Events    Events
@@ -107,7 +105,7 @@ func New(d Deps) *Server {
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
-		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Arrivals: d.Arrivals, Status: d.Status},
+		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Status: d.Status},
 		events:    eventRoutes{list: d.Events},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})

@@ -37,7 +37,6 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	t.Run("Tasks", func(t *testing.T) { testTasks(t, neighbours) })
 	t.Run("Archive", func(t *testing.T) { testArchive(t, neighbours) })
 	t.Run("Audit", func(t *testing.T) { testAudit(t, neighbours) })
-	t.Run("Arrivals", func(t *testing.T) { testArrivals(t, neighbours) })
 	if denied := redistest.Do(t, addr, "ACL", "LOG"); denied != "[]" {
 		t.Errorf("Redis denied something: %s", denied)
 	}
@@ -185,17 +184,6 @@ func testAudit(t *testing.T, db *redisdb.DB) {
 		if ttl := db.Slow.PTTL(ctx, db.Prefix+key).Val(); ttl <= 0 || ttl > keep {
 			t.Errorf("%s is kept for %v", key, ttl)
 		}
-	}
-}
-
-// testArrivals uses the rights that the arrivals need.
-func testArrivals(t *testing.T, db *redisdb.DB) {
-	s, minute := redisstore.NewArrivals(db), time.Now().UTC().Truncate(time.Minute)
-	if err := s.Write(t.Context(), []history.StoredMinute{{Target: "login", Minute: minute, Text: "1"}}); err != nil {
-		t.Error(err)
-	}
-	if found, err := s.Read(t.Context(), "login", minute, minute); err != nil || len(found) != 1 || found[0].Text != "1" {
-		t.Errorf("%+v, %v", found, err)
 	}
 }
 

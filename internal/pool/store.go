@@ -33,10 +33,6 @@ type Options struct {
 	// OnEnded is called when a callback ended an order at any replica. The argument how is Solved,
 	// RepeatedText or Failure.Message. OnEnded must not block; it may be nil.
 	OnEnded func(order Ref, how string)
-	// OnRequest is called once for each request of this replica that Figures.Requests counts, after
-	// Redis has counted the request. The argument came is the time of the request's arrival.
-	// OnRequest must not block; it may be nil.
-	OnRequest func(id captcha.ID, came time.Time)
 	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
 	// simulate hours set a longer interval.
 	Probe time.Duration
@@ -81,7 +77,7 @@ func Open(o Options) (*Store, error) {
 	if n.ended == nil {
 		n.ended = func(Ref, string) {}
 	}
-	tokens := &Tokens{client: c, notify: n, secret: tokenid.New(db, c.secretKey()), onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
+	tokens := &Tokens{client: c, notify: n, secret: tokenid.New(db, c.secretKey()), closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
 	tokens.returns = &returns{client: c, notify: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]pendingReturn{}}
 	n.wake = tokens.wake
 	return &Store{

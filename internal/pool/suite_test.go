@@ -78,7 +78,7 @@ var suite = map[string]func(*testing.T, Options){
 	"ForeignEndsCostOnlyTheHistory":             testForeignEndsCostOnlyTheHistory,
 	"SweepFindsEndedOrders":                     testSweepFindsEndedOrders,
 	"RetriedEndsLeaveOneLine":                   testRetriedEndsLeaveOneLine,
-	"OnRequestReportsEachRequest":               testOnRequestReportsEachRequest,
+	"EachRequestCountsOnce":                     testEachRequestCountsOnce,
 }
 
 // reached lists the tests of the suite that depend on the connection to the server: tests of broken

@@ -167,7 +167,6 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	}
 	callers := append(c.waiters, c.immediate...)
 	if err == nil {
-		q.reportRequests(callers, answers)
 	}
 	var orphans []Token
 	q.mu.Lock()
@@ -204,19 +203,6 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		q.tokens.returnToken(token)
 	}
 	q.tokens.notify.changed(q.id)
-}
-
-func (q *takeQueue) reportRequests(callers []*waiter, answers []answer) {
-	for i, w := range callers {
-		came := w.came
-		if came.IsZero() {
-			continue
-		}
-		w.came = time.Time{}
-		if answers[i].isRequest() {
-			q.tokens.onRequest(q.id, came)
-		}
-	}
 }
 
 // sentOnce is a command that go-redis does not retry.

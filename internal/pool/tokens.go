@@ -19,8 +19,6 @@ type Tokens struct {
 	notify  *notifier
 	secret  *tokenid.Secret
 	returns *returns
-	// onRequest is Options.OnRequest; may be nil.
-	onRequest func(id captcha.ID, came time.Time)
 
 	calls    atomic.Int64   // number of the last call of take.lua
 	handouts atomic.Int64   // number of the last hand-out that can be returned

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"errors"
 	"strconv"
 	"time"
 )
@@ -20,10 +19,6 @@ type waiter struct {
 	ticket       string // name of the ticket; "" = the waiter never gets one
 	holder       string // names this replica as a holder of a ticket that several replicas share; "" = no such ticket
 	once         string // Redis key of the Idempotency-Key; "" = no Idempotency-Key
-
-	// The serve loop owns the field came, the time of the caller's arrival. If the time is zero,
-	// onRequest is not called.
-	came time.Time
 
 	// The queue's mutex guards the following fields. While the field asked is set, only the serve
 	// loop uses the field arrival.
@@ -46,15 +41,6 @@ type answer struct {
 	limited error // new value of waiter.limited, if err is errParked
 }
 
-// isRequest reports whether a new caller with this answer counts in Figures.Requests.
-func (a answer) isRequest() bool {
-	if a.err == nil {
-		return a.token.Source != FromReplay
-	}
-	limited := (*RateError)(nil)
-	return !errors.Is(a.err, ErrConflict) && !errors.As(a.err, &limited)
-}
-
 // departure is a ticket that the next call of take.lua removes.
 type departure struct {
 	ticket  string
@@ -68,9 +54,6 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
 		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, until: time.Now().Add(r.Wait), endOnFailure: r.EndOnFailure, maxWaiting: r.MaxWaiting,
 		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
-	}
-	if q.tokens.onRequest != nil {
-		w.came = time.Now()
 	}
 	if r.Parked != nil {
 		w.notices = []func(){r.Parked}

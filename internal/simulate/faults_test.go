@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"poold/internal/cli"
 	"poold/internal/simulate"
@@ -85,10 +82,6 @@ func TestFaultsAreReported(t *testing.T) {
 	if err := os.WriteFile(trace, []byte("1\n2\nx\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"from":"2026-01-06T14:00:00Z","to":"soon","requests":1,"arrivals":[]}`)
-	}))
-	defer recorded.Close()
 	const demand = "--depth 5 --demand poisson:0.1 --length 10m"
 	for name, c := range map[string]struct {
 		args, says string
@@ -98,8 +91,6 @@ func TestFaultsAreReported(t *testing.T) {
 			return errors.As(err, new(targets.Problems))
 		}},
 		"a bad trace":   {"--depth 5 --trace " + trace, trace + ": ", func(error) bool { return true }},
-		"a bad time":    {"--depth 5 --from-history login --config " + dir + " --url " + recorded.URL, "", func(err error) bool { return errors.As(err, new(targets.Problems)) }},
-		"a bad end":     {"--depth 5 --target= --from-history login --url " + recorded.URL, "reading the daemon's answer: to: ", func(err error) bool { return errors.As(err, new(*time.ParseError)) }},
 		"a plot folder": {demand + " --plot " + dir, "writing the plot: ", func(err error) bool { return errors.Is(err, syscall.EISDIR) }},
 	} {
 		printed, err := run(t.Context(), strings.Fields(c.args)...)

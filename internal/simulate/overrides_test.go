@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/cli"
-	"poold/internal/httpapi/historyapi"
 	"poold/internal/refill/policy"
 )
 
@@ -85,18 +84,6 @@ targets:
 		if got.Arrivals, got.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != (price{x.price, "USD"}) {
 			t.Errorf("%s: %v, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
 		}
-	}
-}
-
-// A recorded demand begins at the start of the list's period, and contains every request of the
-// list.
-func TestRecordedDemandIsReplayed(t *testing.T) {
-	got, err := demandOf(historyapi.ArrivalList{
-		From: "2026-01-06T14:00:00Z", To: "2026-01-06T15:30:00Z", Requests: 4, Arrivals: []historyapi.ArrivalStep{{At: 610, N: 3}, {At: 4210.5, N: 1}},
-	})
-	want := demand{arrivals: []float64{610, 610, 610, 4210.5}, start: time.Date(2026, 1, 6, 14, 0, 0, 0, time.UTC), length: 90 * time.Minute}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 }
 

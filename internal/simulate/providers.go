@@ -74,7 +74,7 @@ func (t *tally) add(kind string, r policy.ProviderResult) {
 
 // compareProviders compares the policies on all scenarios of the file.
 func (s *simulation) compareProviders(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
-	for _, other := range []string{"compare", "plot", "fail", "lead", "price", "trace", "from-history"} {
+	for _, other := range []string{"compare", "plot", "fail", "lead", "price", "trace"} {
 		if given(other) {
 			return cli.UsageError("--" + other + " does not go with --providers: the file has the providers, and --demand the demand")
 		}

@@ -37,7 +37,6 @@ const (
 // simulation holds the flags of `poold simulate`.
 type simulation struct {
 	config, target, trace, demand string
-	recorded                      recording
 	length                        time.Duration
 	lead                          string
 	fail                          float64
@@ -60,11 +59,10 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags := command.Flags()
 	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
-	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC; with --from-history they have the real times")
+	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
-	s.recorded.addFlags(command, c)
-	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with --trace by default until its last arrival, with --from-history from --from to --to")
+	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with --trace by default until its last arrival")
 	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times of the provider, as `model`:MEDIAN,SIGMA,LEAST,MOST")
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
@@ -95,10 +93,9 @@ func Command(c *cli.Console) *cobra.Command {
 		Use:   "simulate",
 		Short: "replay demand against a refill policy",
 		Long: "Replays demand against a target's refill policy, in virtual time and without a provider. The demand is a\n" +
-			"trace, a model, or the arrivals that a running daemon has counted.",
+			"trace or a model.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare\n" +
-			"  poold simulate --from-history staging-login\n" +
 			"  poold simulate --providers docs/scenarios.yaml --seeds 2",
 		Args: cli.Words(0),
 	}
@@ -174,22 +171,23 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	if err := solves.ParseLead(s.lead); err != nil {
 		return none, cli.UsageError("--lead: " + err.Error())
 	}
-	asked, err := s.load(ctx)
+	arrivals, err := s.load()
 	if err != nil {
 		return none, err
 	}
-	if len(asked.arrivals) == 0 {
+	if len(arrivals) == 0 {
 		return none, errors.New("the demand has no request")
 	}
-	if given("length") {
-		asked.length = s.length
+	var length time.Duration // 0 = to the last arrival
+	if s.demand != "" || given("length") {
+		length = s.length
 	}
 	k := s.params
 	k.Adaptive = s.refill == string(targets.RefillAdaptive)
 	k.Usable = s.lifetime - s.margin
 	return policy.Simulation{
 		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait,
-		Arrivals: asked.arrivals, Length: asked.length.Seconds(), Start: asked.start, Warm: s.warm, Seed: s.seed,
+		Arrivals: arrivals, Length: length.Seconds(), Warm: s.warm, Seed: s.seed,
 	}, nil
 }
 
@@ -202,9 +200,6 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 	// solve.
 	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
-	if !given("target") {
-		s.target = s.recorded.target
-	}
 	switch {
 	case s.target != "":
 		set, err := reload.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
@@ -249,8 +244,7 @@ func (s *simulation) validate() error {
 		holds bool
 		text  string
 	}{
-		{s.sources() == 1, "needs one of --trace, --demand and --from-history, and only one"},
-		{s.recorded.target != "" || len(s.recorded.within) == 0, "--from and --to go with --from-history"},
+		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand, and only one"},
 		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
 		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
 		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},
@@ -272,41 +266,23 @@ func (s *simulation) validate() error {
 	return nil
 }
 
-func (s *simulation) sources() (n int) {
-	for _, source := range []string{s.trace, s.demand, s.recorded.target} {
-		if source != "" {
-			n++
-		}
-	}
-	return n
-}
-
-type demand struct {
-	arrivals []float64     // in seconds from the start
-	start    time.Time     // time of second 0; zero = a Monday, 00:00 UTC
-	length   time.Duration // 0 = to the last arrival
-}
-
-func (s *simulation) load(ctx context.Context) (demand, error) {
-	switch {
-	case s.demand != "":
+func (s *simulation) load() ([]float64, error) {
+	if s.demand != "" {
 		arrivals, err := policy.Demand(s.demand, s.length.Seconds(), s.seed)
 		if err != nil {
-			return demand{}, cli.UsageError("--demand: " + err.Error())
+			return nil, cli.UsageError("--demand: " + err.Error())
 		}
-		return demand{arrivals: arrivals, length: s.length}, nil
-	case s.recorded.target != "":
-		return s.recorded.load(ctx)
+		return arrivals, nil
 	}
 	file, err := os.Open(s.trace)
 	if err != nil {
-		return demand{}, fmt.Errorf("reading the trace: %w", err)
+		return nil, fmt.Errorf("reading the trace: %w", err)
 	}
 	arrivals, err := policy.ReadTrace(file)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return demand{}, fmt.Errorf("%s: %w", s.trace, err)
+		return nil, fmt.Errorf("%s: %w", s.trace, err)
 	}
-	return demand{arrivals: arrivals}, nil
+	return arrivals, nil
 }
 
 func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {

@@ -6,8 +6,6 @@
 // Entries have no mark. If an entry is written again after 10,000 newer entries of its key, it is
 // counted again.
 //
-// Arrivals keeps the times of requests for a day, even if the records are in another store.
-//
 // # Keys
 //
 // The prefix of these keys is "captcha":
@@ -19,5 +17,4 @@
 //	captcha:day:{history}:2006-01-02         hash    figures of that UTC day
 //	captcha:audit:{history}:HASH             zset    "ID text" of an entry of a key -> Unix ms; the newest 10,000
 //	captcha:usage:{history}:2006-01-02       hash    figures of that UTC day, by key
-//	captcha:arrivals:{target}:2006-01-02T15  hash    "minute:REPLICA" of that UTC hour -> the times, in the format of package history
 package redisstore

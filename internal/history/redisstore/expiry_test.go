@@ -25,7 +25,7 @@ type expiring struct {
 	now time.Time
 }
 
-// write writes two records for each kind of end, two entries for each action, and arrivals. The
+// write writes two records for each kind of end, and two entries for each action. The
 // records and entries are from two days.
 func (e expiring) write(round int) {
 	e.t.Helper()
@@ -47,11 +47,9 @@ func (e expiring) write(round int) {
 			entries = append(entries, history.Entry{ID: fmt.Sprintf("e%d%d%d", round, i, day), At: at, Key: "key", Action: action})
 		}
 	}
-	arrivals := []history.StoredMinute{{Target: "login", Minute: now.Truncate(time.Minute), Text: fmt.Sprint(round)}}
 	for what, write := range map[string]func(context.Context) error{
-		"records":  func(ctx context.Context) error { return e.s.Write(ctx, records) },
-		"entries":  func(ctx context.Context) error { return e.s.WriteEntries(ctx, entries) },
-		"arrivals": func(ctx context.Context) error { return redisstore.NewArrivals(e.db).Write(ctx, arrivals) },
+		"records": func(ctx context.Context) error { return e.s.Write(ctx, records) },
+		"entries": func(ctx context.Context) error { return e.s.WriteEntries(ctx, entries) },
 	} {
 		if err := write(e.t.Context()); err != nil {
 			e.t.Fatalf("writing %s: %v", what, err)
@@ -80,14 +78,14 @@ func TestEachKeyExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	const keep, keepAudit, arrivals = 100 * time.Hour, 70 * time.Hour, 25 * time.Hour
+	const keep, keepAudit = 100 * time.Hour, 70 * time.Hour
 	e := expiring{t, db, redisstore.New(db, redisstore.Options{Keep: keep, KeepAudit: keepAudit}), time.Now().UTC().Truncate(time.Millisecond)}
 	kinds := map[string]struct {
 		keep time.Duration
 		keys int
 	}{
 		"solve": {keep, 10}, "alias": {keep, 5}, "records": {keep, 3}, "day": {keep, 2},
-		"audit": {keepAudit, 1}, "usage": {keepAudit, 2}, "arrivals": {arrivals, 1},
+		"audit": {keepAudit, 1}, "usage": {keepAudit, 2},
 	}
 	for round := range 2 {
 		e.write(round)

@@ -14,7 +14,6 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
-	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 )
 
@@ -22,16 +21,15 @@ import (
 type storedHistory struct {
 	*redisstore.Store
 
-	arrivals *redisstore.Arrivals
-	redis    *redistest.Bubble
-	record   history.Record
+	redis  *redistest.Bubble
+	record history.Record
 }
 
 func store(t *testing.T) storedHistory {
 	t.Helper()
 	redis := redistest.InBubble(t)
 	db := openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults")
-	s := storedHistory{redisstore.New(db, redisstore.Options{}), redisstore.NewArrivals(db), redis, solvedRecord("site", 1)}
+	s := storedHistory{redisstore.New(db, redisstore.Options{}), redis, solvedRecord("site", 1)}
 	for name, write := range writes {
 		if err := write(t.Context(), s); err != nil {
 			t.Fatal(name, err)
@@ -48,9 +46,6 @@ var (
 		"Write": func(ctx context.Context, s storedHistory) error { return s.Write(ctx, []history.Record{s.record}) },
 		"WriteEntries": func(ctx context.Context, s storedHistory) error {
 			return s.WriteEntries(ctx, []history.Entry{{ID: "entry", At: time.Now(), Key: "alice", Action: history.Taken, Target: "login"}})
-		},
-		"Arrivals.Write": func(ctx context.Context, s storedHistory) error {
-			return s.arrivals.Write(ctx, []history.StoredMinute{{Target: "login", Minute: time.Now(), Text: "1"}})
 		},
 	}
 	reads = map[string]call{
@@ -82,30 +77,21 @@ var (
 			_, err := s.KeyDay(ctx, time.Now())
 			return err
 		},
-		"Arrivals.Read": func(ctx context.Context, s storedHistory) error {
-			_, err := s.arrivals.Read(ctx, "login", time.Now(), time.Now())
-			return err
-		},
 	}
 )
 
-// If Redis refuses any command of a call, the call fails: calls of the history with history.ErrDown,
-// calls of the arrivals with redisdb.ErrDown. A refused write changes nothing.
+// If Redis refuses any command of a call, the call fails with history.ErrDown. A refused write changes nothing.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	calls := maps.Clone(reads)
 	maps.Copy(calls, writes)
 	for name, call := range calls {
-		down := history.ErrDown
-		if strings.HasPrefix(name, "Arrivals.") {
-			down = redisdb.ErrDown
-		}
 		for n, more := 0, true; more; n++ {
 			synctest.Test(t, func(t *testing.T) {
 				s := store(t)
 				was, end := s.redis.Dump(), s.redis.RefuseFrom(n)
 				err := call(t.Context(), s)
 				refused := end()
-				if more = len(refused) > 0; more != errors.Is(err, down) || !more && err != nil {
+				if more = len(refused) > 0; more != errors.Is(err, history.ErrDown) || !more && err != nil {
 					t.Errorf("%s, refused from command %d on (%v): %v", name, n, refused, err)
 				}
 				if n == 0 && s.redis.Dump() != was {

@@ -29,7 +29,7 @@ func keysOf(db *redisdb.DB) keys {
 // declare declares the types of this package's keys.
 func declare(db *redisdb.DB) {
 	db.Declare(map[string]string{
-		"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string", "arrivals": "hash",
+		"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string",
 	})
 }
 

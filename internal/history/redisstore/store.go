@@ -32,9 +32,8 @@ type Options struct {
 }
 
 var (
-	_ history.Store        = (*Store)(nil)
-	_ history.Audit        = (*Store)(nil)
-	_ history.ArrivalStore = (*Arrivals)(nil)
+	_ history.Store = (*Store)(nil)
+	_ history.Audit = (*Store)(nil)
 )
 
 // Store implements history.Store and history.Audit.

@@ -3,7 +3,6 @@
 //	historyapi.go   orders that ended, by sitekey, task, id or day; orders in flight
 //	usage.go        what owners and targets spent
 //	key.go          the actions of keys on tokens, from the audit
-//	arrivals.go     the arrival times of requests for the tokens of a target
 //	query.go        parameters and cursors
 //	answers.go      the JSON of the answers, and the same as CSV
 //

@@ -42,11 +42,10 @@ type Journal interface {
 
 // Routes contains the handlers of this package.
 type Routes struct {
-	Store    Store // nil = no history is kept
-	Audit    Audit // nil = no audit is kept
-	Journal  Journal
-	Arrivals Arrivals // nil = arrivals are not counted
-	Status   *status.Collector
+	Store   Store // nil = no history is kept
+	Audit   Audit // nil = no audit is kept
+	Journal Journal
+	Status  *status.Collector
 }
 
 // Site is GET /history/site/{sitekey}: the ended orders of a site key.

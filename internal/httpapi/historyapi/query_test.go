@@ -125,32 +125,3 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		}
 	}
 }
-
-// TestArrivalRangeIsKept: a range lies between the oldest kept arrival and the current time.
-func TestArrivalRangeIsKept(t *testing.T) {
-	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
-	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
-	none := time.Time{}
-	for _, c := range []struct{ from, to, wantFrom, wantTo time.Time }{
-		{none, none, oldest, now},
-		{oldest, now.Add(time.Hour), oldest, now},
-		{now.Add(-time.Nanosecond), none, now.Add(-time.Nanosecond), now},
-		{none, oldest.Add(time.Nanosecond), oldest, oldest.Add(time.Nanosecond)},
-		{oldest.Add(-time.Nanosecond), none, none, none},
-		{now, none, none, none},
-		{now.Add(time.Hour), now.Add(2 * time.Hour), none, none},
-		{none, oldest, none, none},
-	} {
-		from, to, err := keptRange(c.from, c.to, now)
-		refused := (*kernel.Problem)(nil)
-		switch {
-		case c.wantFrom.IsZero():
-			if !errors.As(err, &refused) || refused.Status != 400 ||
-				refused.Detail != "from and to must span some time between 2026-01-02T15:04:00.000Z and now: arrivals are kept for 24 hours" {
-				t.Errorf("%v to %v: %v", c.from, c.to, err)
-			}
-		case err != nil || !from.Equal(c.wantFrom) || !to.Equal(c.wantTo):
-			t.Errorf("%v to %v: %v to %v, %v", c.from, c.to, from, to, err)
-		}
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,8 +64,7 @@ type Simulation struct {
 	Wait        time.Duration // how long a request waits for a token; 0 = no wait
 	Arrivals    []float64     // seconds from the start, ascending
 	Length      float64       // length of the demand in seconds; at least until the last arrival
-	Start       time.Time     // real time of second 0, for the windows; zero = a Monday, 00:00 UTC
-	Warm        []Warm        // warm windows
+	Warm        []Warm        // warm windows; second 0 is a Monday, 00:00 UTC
 	Seed        uint64
 	// Progress is optional. It is called from time to time with the completed share of the
 	// requests.
@@ -134,7 +132,7 @@ func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lea
 	}
 	r := newReplay(NewState(s.Params), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
-	r.windows = &calendar{windows: s.windows()}
+	r.windows = &calendar{windows: s.Warm}
 	r.solve = solve
 	length := max(s.Length, last, afterLast)
 	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
@@ -176,21 +174,6 @@ func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lea
 		result.BoughtEach = float64(r.result.Bought) / float64(result.Served)
 	}
 	return result, nil
-}
-
-// windows converts the warm windows to simulated time, which begins at epoch.
-func (s *Simulation) windows() []Warm {
-	if s.Start.IsZero() {
-		return s.Warm
-	}
-	later, moved := s.Start.Sub(epoch), slices.Clone(s.Warm)
-	for i, w := range s.Warm {
-		moved[i].Next = func(at time.Time) (from, until time.Time) {
-			from, until = w.Next(at.Add(later))
-			return from.Add(-later), until.Add(-later)
-		}
-	}
-	return moved
 }
 
 // Draw draws the lead time of a solve, in seconds, and whether it fails.

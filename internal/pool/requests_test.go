@@ -3,8 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,40 +10,14 @@ import (
 	"poold/internal/testkit"
 )
 
-// requests records the calls of OnRequest.
-type requests struct {
-	mu   sync.Mutex
-	came map[captcha.ID][]time.Time
-}
-
-func (r *requests) note(id captcha.ID, came time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.came == nil {
-		r.came = map[captcha.ID][]time.Time{}
-	}
-	r.came[id] = append(r.came[id], came)
-}
-
-func (r *requests) of(id captcha.ID) []time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.came[id])
-}
-
-// OnRequest is called for each request that Redis counts, whatever the result of the request.
-// OnRequest gets the time of the request's arrival, and is called before the wait ends.
-func testOnRequestReportsEachRequest(t *testing.T, o Options) {
-	var told requests
-	o.OnRequest = told.note
+// Each request counts once, whatever its result. Replays of an Idempotency-Key, conflicts and
+// requests over the rate do not count.
+func testEachRequestCountsOnce(t *testing.T, o Options) {
 	s, id, limited := open(t, o), identity("told"), identity("limited")
 	check := func(what string, id captcha.ID, want int64) {
 		t.Helper()
-		// OnRequest is called shortly after the reply, and a caller that hangs up does not wait for the
-		// call of OnRequest.
-		testkit.Within(t, 20*time.Second, what+": all to be told", func() bool { return int64(len(told.of(id))) >= want })
-		if counted, n := look(t, s, id).Figures.Requests, int64(len(told.of(id))); counted != want || n != want {
-			t.Errorf("%s: Redis has counted %d, and %d were told; want %d", what, counted, n, want)
+		if counted := look(t, s, id).Figures.Requests; counted != want {
+			t.Errorf("%s: Redis has counted %d, want %d", what, counted, want)
 		}
 	}
 	empty := (*EmptyError)(nil)
@@ -67,12 +39,8 @@ func testOnRequestReportsEachRequest(t *testing.T, o Options) {
 	}
 	check("a hit, its replay, and a conflict", id, 4)
 
-	before := time.Now()
 	waits := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
 	check("one that waits", id, 5)
-	if came := told.of(id)[4]; came.Before(before) || came.After(time.Now()) {
-		t.Errorf("it came at %v, not after %v", came, before)
-	}
 	stock(t, s, id, 1, 0, time.Minute)
 	if got := <-waits; got.err != nil {
 		t.Error(got.err)

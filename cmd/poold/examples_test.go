@@ -67,15 +67,11 @@ var notRun = map[string]map[string][]string{
 		"scripts/test installs it, in the version that scripts/docs pins": {"npm install"},
 		"downloads a browser; scripts/test installs that of Debian":       {"npx playwright install"},
 	},
-	"docs/providers.md": {
-		"a test of internal/simulate runs this": {"poold simulate --providers"},
-	},
 	"docs/cli.md": {
 		"the test starts a daemon for each page": {"poold serve"},
 		"runs until it is interrupted":           {"poold status --watch"},
 		"writes to the folders of the shells":    {"poold completion"},
 		"needs an id of the daemon's":            {"poold history solve", "poold report"},
-		"a test of internal/simulate runs this":  {"poold simulate --providers"},
 	},
 	"docs/clients.md": {
 		"changes the names and the trust of the machine":    {"echo \"192.0.2.10", "cat /etc/ssl", "export "},
@@ -85,12 +81,9 @@ var notRun = map[string]map[string][]string{
 		"needs Docker": {"docker build", "docker run"},
 	},
 	"docs/redis.md": {"measures for minutes": {"go test ./deploy -run - -bench"}},
-	"docs/refill.md": {
-		"TestRefillPageHasAVerdict runs it": {"poold simulate --depth 60"},
-	},
 	"docs/developing.md": {
 		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint", "go test ./internal/history"},
-		"measures, draws or searches for minutes": {"go test ./internal/pool -run - -bench", "go test ./internal/httpapi -run - -bench", "bench/", "scripts/mutate", "scripts/mutate-go", "scripts/plots", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page", "go run ./scripts/branches"},
+		"measures, draws or searches for minutes": {"go test ./internal/pool -run - -bench", "go test ./internal/httpapi -run - -bench", "bench/", "scripts/mutate", "scripts/mutate-go", "scripts/refill-table", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page", "go run ./scripts/branches"},
 		"needs npm's registry; docs/clients.md":   {"scripts/clients/try"},
 	},
 }

@@ -2,15 +2,15 @@ package main
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"poold/internal/cli"
 	"poold/internal/simulate"
 	"poold/internal/testkit"
 )
@@ -110,81 +110,21 @@ func TestSimulateWarmWindows(t *testing.T) {
 func TestSimulateWithoutFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
-	if code != exitDone || problems != "" || !strings.Contains(out, "handed out stale   0") {
+	if code != exitDone || problems != "" || !strings.Contains(out, "handed out stale  0") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
 	}
 }
 
-// If the hit rate is below the wanted rate, the output states how the wanted rate can be reached.
-// Otherwise this line is missing.
-func TestSimulateNeeds(t *testing.T) {
-	testkit.WithoutRace(t)
-	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "1h"}
-	needs := func(hitRate string) (text string, price float64) {
-		wanted := append(args, "--hit-rate", hitRate)
-		code, text, problems := simulateWith(t, wanted...)
-		if code != exitDone || problems != "" {
-			t.Fatalf("exit %d: %s", code, problems)
-		}
-		_, out, _ := simulateWith(t, append(wanted, "--json")...)
-		var got struct {
-			Requests int
-			Needs    *struct {
-				MaxWaste float64 `json:"max_waste"`
-				Now      float64 `json:"hit_rate_now"`
-				Text     string
-			} `json:"hit_rate_needs"`
-		}
-		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Requests == 0 {
-			t.Fatalf("%v:\n%s", err, out)
-		}
-		_, end, _ := strings.Cut(text, "handed out stale   0\n")
-		sentence, verdict, _ := strings.Cut(end, "adaptive, max_waste ")
-		if !strings.HasPrefix(verdict, "3: ") || strings.Count(verdict, "\n") != 1 {
-			t.Errorf("the last line is no verdict: %q", end)
-		}
-		if got.Needs == nil {
-			return sentence, 0
-		}
-		if sentence != got.Needs.Text+"\n" || got.Needs.Now <= 0 {
-			t.Errorf("%q, as JSON %+v", sentence, got.Needs)
-		}
-		return sentence, got.Needs.MaxWaste
-	}
-	if text, price := needs("0.98"); price <= 3 || !strings.HasPrefix(text, "98 % needs max_waste of about ") || !strings.Contains(text, " here (now 3): ") {
-		t.Errorf("%q, %g", text, price)
-	}
-	if text, price := needs("0.5"); text != "" || price != 0 {
-		t.Errorf("reached: %q, %g", text, price)
-	}
-}
-
-// --compare lists fixed depths and the adaptive policy, and --plot draws them.
+// --compare lists fixed depths and the adaptive policy.
 func TestSimulateCompare(t *testing.T) {
 	testkit.WithoutRace(t)
-	picture := filepath.Join(t.TempDir(), "plot.svg")
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--max-waste", "7", "--compare", "--plot", picture}
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--max-waste", "7", "--compare"}
 	code, out, problems := simulateWith(t, args...)
 	if code != exitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)
 	}
 	if strings.Count(out, "fixed ") < 5 || strings.Count(out, "adaptive ") != 4 || strings.Contains(out, "\r") {
 		t.Errorf("got:\n%s", out)
-	}
-	svg, err := os.ReadFile(picture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(svg), "<circle"); n != strings.Count(out, "\n")-1 || strings.Contains(string(svg), "NaN") {
-		t.Errorf("%d points for\n%s", n, out)
-	}
-	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
-	for {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("the picture is no XML: %v", err)
-		}
 	}
 	_, out, _ = simulateWith(t, append(args, "--json")...)
 	var all struct{ Runs []simulate.Row }
@@ -237,5 +177,100 @@ func TestSimulateUsage(t *testing.T) {
 	}
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != exitFailed || !strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)
+	}
+}
+
+// In the JSON output, three fields contain amounts of money, and no other field depends on the
+// price. In the text output, only one line contains amounts of money.
+func TestSimulatedMoney(t *testing.T) {
+	testkit.WithoutRace(t)
+	trace := filepath.Join(t.TempDir(), "trace.txt")
+	writeFile(t, trace, "0\n10000\n43200\n")
+	args := []string{"--fail", "0", "--depth", "2", "--lead", "lognormal:20s,0,20s,20s", "--trace", trace}
+	asJSON := func(more ...string) map[string]any {
+		_, out, problems := simulateWith(t, append(append(args, "--json"), more...)...)
+		var got map[string]any
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v: %s", err, problems)
+		}
+		return got
+	}
+	without, with := asJSON(), asJSON("--price", "2.99")
+	bought := with["bought"].(float64)
+	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299), "spent_per_day": "6.4584"} {
+		if got := fmt.Sprintf("%.6g", with[field]); got != want {
+			t.Errorf("%s: %s, want %s", field, got, want)
+		}
+		delete(with, field)
+	}
+	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) < 15 {
+		t.Errorf("with a price %v\nwithout %v", with, without)
+	}
+	_, text, _ := simulateWith(t, append(args, "--price", "2.99")...)
+	if line := fmt.Sprintf("\nspent             %.2f (6.46 a day)\n", bought*0.00299); !strings.Contains(text, line) {
+		t.Errorf("no line %q in\n%s", line, text)
+	}
+	_, text, _ = simulateWith(t, args...)
+	if strings.Contains(text, "spent") {
+		t.Errorf("money without a price:\n%s", text)
+	}
+}
+
+// The price is the provider's price for the target's type, unless a flag sets another price.
+func TestSimulatedPriceOfTheFile(t *testing.T) {
+	testkit.WithoutRace(t)
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace.txt")
+	writeFile(t, trace, "0\n1000\n")
+	for name, c := range map[string]struct {
+		price string // price of the first of two providers in the file
+		args  []string
+		want  float64
+	}{
+		"one":          {", price_per_1000: 2.99", nil, 2.99},
+		"by type":      {", price_per_1000: {turnstile: 7, recaptcha_v2: 1.1}", nil, 1.1},
+		"another type": {", price_per_1000: {turnstile: 7}", nil, 0},
+		"none":         {"", nil, 0},
+		"a flag":       {", price_per_1000: 2.99", []string{"--price", "5"}, 5},
+		"none wanted":  {", price_per_1000: 2.99", []string{"--price", "0"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pools.yaml")
+			const one, other = "{name: s, url: \"https://a.example.com\", key: 0123456789abcdef0123456789abcdef",
+				", {name: o, url: \"https://b.example.com\", key: 1123456789abcdef0123456789abcdef, price_per_1000: 9}"
+			writeFile(t, file, strings.Replace(simulatedFile, "{name: s, api: simulated}", one+c.price+"}"+other, 1))
+			code, out, problems := simulateWith(t, append([]string{"--config", file, "--target", "login", "--trace", trace, "--json"}, c.args...)...)
+			var got struct {
+				Price *float64 `json:"price_per_1000"`
+			}
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatalf("exit %d: %s", code, problems)
+			}
+			if (got.Price != nil) != (c.want > 0) || got.Price != nil && *got.Price != c.want {
+				t.Errorf("got:\n%s", out)
+			}
+		})
+	}
+}
+
+// If a price is known, a comparison shows how much each run spends a day.
+func TestComparedMoney(t *testing.T) {
+	testkit.WithoutRace(t)
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--compare"}
+	_, with, _ := simulateWith(t, append(args, "--price", "2.99")...)
+	_, without, _ := simulateWith(t, args...)
+	if heads := strings.Fields(strings.SplitN(with, "\n", 2)[0]); heads[len(heads)-1] != "spent/day" || strings.Contains(without, "spent") {
+		t.Errorf("got:\n%s%s", with, without)
+	}
+	_, out, _ := simulateWith(t, append(args, "--price", "2.99", "--json")...)
+	var all struct{ Runs []simulate.Row }
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Runs) < 5 {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	lines := strings.Split(with, "\n")[1:]
+	for i, r := range all.Runs {
+		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i], " "+cli.Amount(r.PerDay)) {
+			t.Errorf("%+v, %s", r, lines[i])
+		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -91,9 +89,10 @@ targets:
 // fails, the comparison returns its error.
 func TestComparisonHasEachPriceOnce(t *testing.T) {
 	base, _ := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
+	base.Progress = func(float64) {}
 	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
 		base.Params.MaxWaste = own
-		rows, err := compare(t.Context(), base, price{}, newBar(io.Discard))
+		rows, err := compare(t.Context(), base, price{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,27 +111,8 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	base, _ = baseOf(t, "--depth", "20", "--demand", "poisson:0.1")
-	if _, err := compare(ctx, base, price{}, newBar(io.Discard)); !errors.Is(err, context.Canceled) {
+	base.Progress = func(float64) {}
+	if _, err := compare(ctx, base, price{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a comparison that was interrupted ends with %v", err)
-	}
-}
-
-// In the plot a higher hit rate is further up, and a higher waste is further right.
-func TestPlotAxes(t *testing.T) {
-	row := func(hits, waste float64) Row {
-		return Row{Refill: "fixed", Result: policy.Result{HitRate: hits, WastePerRequest: waste}}
-	}
-	text := plot([]Row{row(0.5, 0.1), row(0.9, 2)})
-	var points [][2]float64
-	for _, circle := range regexp.MustCompile(`<circle cx="([\d.]+)" cy="([\d.]+)"`).FindAllStringSubmatch(text, -1) {
-		x, errX := strconv.ParseFloat(circle[1], 64)
-		y, errY := strconv.ParseFloat(circle[2], 64)
-		if err := errors.Join(errX, errY); err != nil {
-			t.Fatal(err)
-		}
-		points = append(points, [2]float64{x, y})
-	}
-	if len(points) != 2 || points[0][0] >= points[1][0] || points[0][1] <= points[1][1] {
-		t.Errorf("points %v", points)
 	}
 }

@@ -29,28 +29,22 @@ const (
 	mostWait           = time.Hour
 	mostLength         = 366 * 24 * time.Hour
 	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
-	mostSeeds          = 1000
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
 )
 
 // simulation holds the flags of `poold simulate`.
 type simulation struct {
-	config, target, trace, demand string
-	length                        time.Duration
-	lead                          string
-	fail                          float64
-	concurrency                   int
-	wait, lifetime, margin        time.Duration
-	refill                        string
-	params                        policy.Params
-	warm                          []policy.Warm // warm windows of the target
-	seed                          uint64
-	price                         price
-	json, compare                 bool
-	providers                     string // file with scenarios of providers; "" = simulate one target
-	seeds                         int
-	plot                          string
+	config, target, trace, demand, lead, refill string
+
+	length, wait, lifetime, margin time.Duration
+	fail                           float64
+	concurrency                    int
+	params                         policy.Params
+	warm                           []policy.Warm // warm windows of the target
+	seed                           uint64
+	price                          price
+	json, compare                  bool
 }
 
 // simulationFlags adds the flags of the command. The flags for a target's settings have the values
@@ -79,10 +73,7 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
-	flags.StringVar(&s.providers, "providers", "", "compare the policies that choose a provider, on the scenarios of a `file` such as docs/scenarios.yaml (default demand poisson:0.2, --refill adaptive --depth 30)")
-	flags.IntVar(&s.seeds, "seeds", 10, "with --providers: number of runs, with the seeds --seed, --seed+1, …")
-	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
-	cli.FilesFor(command, "config", "trace", "plot", "providers")
+	cli.FilesFor(command, "config", "trace")
 	cli.OneOf(command, "refill", string(targets.RefillFixed), string(targets.RefillAdaptive))
 	return s
 }
@@ -95,88 +86,64 @@ func Command(c *cli.Console) *cobra.Command {
 		Long: "Replays demand against a target's refill policy, in virtual time and without a provider. The demand is a\n" +
 			"trace or a model.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
-			"  poold simulate --depth 5 --demand office:0.1 --compare\n" +
-			"  poold simulate --providers docs/scenarios.yaml --seeds 2",
+			"  poold simulate --depth 5 --demand office:0.1 --compare",
 		Args: cli.Words(0),
 	}
 	s := simulationFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if s.providers != "" {
-			return s.compareProviders(command.Context(), c, command.Flags().Changed)
-		}
-		base, err := s.base(command.Context(), c, command.Flags().Changed)
-		if err != nil {
-			return err
-		}
-		return s.simulate(command.Context(), c, base)
+		return s.run(command.Context(), c, command.Flags().Changed)
 	}
 	return command
 }
 
-func (s *simulation) simulate(ctx context.Context, c *cli.Console, base policy.Simulation) error {
-	bar := newBar(c.Stderr)
-	defer bar.clear()
-	if !s.compare && s.plot == "" {
-		return s.runOne(ctx, base, bar, c.Stdout)
-	}
-	rows, err := compare(ctx, base, s.price, bar)
-	bar.clear()
+// run runs the simulation or the comparison, and prints the result.
+func (s *simulation) run(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
+	base, err := s.base(ctx, c, given)
 	if err != nil {
 		return err
 	}
-	if s.plot != "" {
-		if err := os.WriteFile(s.plot, []byte(plot(rows)), 0o644); err != nil { //nolint:gosec // G306: a picture, not a secret
-			return fmt.Errorf("writing the plot: %w", err)
-		}
+	base.Progress = func(float64) {}
+	if cli.TerminalOf(c.Stderr) != nil {
+		base.Progress = func(share float64) { _, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share) }
 	}
-	return printRows(c.Stdout, rows, s.json)
-}
-
-// runOne runs one simulation, and prints it as JSON or as text with a verdict.
-func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *bar, w io.Writer) error {
-	base.Progress = bar.show
+	if s.compare {
+		rows, err := compare(ctx, base, s.price)
+		if err != nil {
+			return err
+		}
+		return printRows(c.Stdout, rows, s.json)
+	}
 	result, err := base.Run(ctx)
 	if err != nil {
 		return err
 	}
-	need, err := base.Need(ctx, result)
-	if err != nil {
-		return err
-	}
+	spent := newMoney(result, s.price)
 	if s.json {
-		bar.clear()
-		return printJSON(w, struct {
+		return printJSON(c.Stdout, struct {
 			policy.Result
-			Need *policy.Need `json:"hit_rate_needs,omitempty"`
 			*Money
-		}{result, need, newMoney(result, s.price)})
+		}{result, spent})
 	}
-	says, err := verdict(ctx, base, result, s.price)
-	bar.clear()
-	if err != nil {
-		return err
-	}
-	return printResult(w, result, newMoney(result, s.price), need, says)
+	return printResult(c.Stdout, result, spent)
 }
 
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
-	none := policy.Simulation{}
+	solves := policy.Solves{Fail: s.fail}
 	if err := s.fillDefaults(ctx, c, given); err != nil {
-		return none, err
+		return policy.Simulation{}, err
 	}
 	if err := s.validate(); err != nil {
-		return none, err
+		return policy.Simulation{}, err
 	}
-	solves := policy.Solves{Fail: s.fail}
 	if err := solves.ParseLead(s.lead); err != nil {
-		return none, cli.UsageError("--lead: " + err.Error())
+		return policy.Simulation{}, cli.UsageError("--lead: " + err.Error())
 	}
 	arrivals, err := s.load()
-	if err != nil {
-		return none, err
+	if err == nil && len(arrivals) == 0 {
+		err = errors.New("the demand has no request")
 	}
-	if len(arrivals) == 0 {
-		return none, errors.New("the demand has no request")
+	if err != nil {
+		return policy.Simulation{}, err
 	}
 	var length time.Duration // 0 = to the last arrival
 	if s.demand != "" || given("length") {
@@ -285,27 +252,22 @@ func (s *simulation) load() ([]float64, error) {
 	return arrivals, nil
 }
 
-func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
-	var money, needs string
+func printResult(w io.Writer, r policy.Result, spent *Money) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, values ...any) { _, _ = fmt.Fprintf(table, name+"\t"+format+"\n", values...) }
+	row("requests", "%d", r.Requests)
+	row("hits", "%d (%.2f %%)", r.Hits, 100*r.HitRate)
+	row("waited", "%d (p50 %.1fs, p95 %.1fs, p99 %.1fs)", r.Waited, r.WaitP50, r.WaitP95, r.WaitP99)
+	row("misses", "%d", r.Misses)
+	row("bought", "%d (%.3f per token served)", r.Bought, r.BoughtPerServed)
 	if spent != nil {
-		money = fmt.Sprintf("spent              %s (%s a day)\n", spent.text(spent.Spent), spent.text(spent.PerDay))
+		row("spent", "%s (%s a day)", spent.text(spent.Spent), spent.text(spent.PerDay))
 	}
-	if need != nil {
-		needs = need.Text + "\n"
-	}
-	_, err := fmt.Fprintf(w, `requests           %d
-hits               %d (%.2f %%)
-waited             %d (p50 %.1fs, p95 %.1fs, p99 %.1fs)
-misses             %d
-bought             %d (%.3f per token served)
-%sexpired            %d (%.3f per request)
-failed solves      %d
-peak               %d tokens, %d orders, %d of both less callers waiting
-handed out stale   %d
-%s%s
-`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
-		money, r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed, needs, verdict)
-	return err
+	row("expired", "%d (%.3f per request)", r.Expired, r.WastePerRequest)
+	row("failed solves", "%d", r.Failed)
+	row("peak", "%d tokens, %d orders, %d of both less callers waiting", r.PeakStock, r.PeakInFlight, r.PeakHeld)
+	row("handed out stale", "%d", r.StaleServed)
+	return table.Flush()
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -24,8 +24,7 @@ type replay struct {
 	patience    float64   // time in seconds that a patient caller waits for a token
 	windows     *calendar // warm windows; nil = none
 	// solve draws the lead time and the outcome of the next order.
-	solve func(*replay) (lead float64, fails bool)
-	began float64 // start of the replay
+	solve func() (lead float64, fails bool)
 
 	now     float64
 	look    float64   // time of the next decision without an event
@@ -38,7 +37,7 @@ type replay struct {
 
 // newReplay returns a replay that begins at the given time with an empty stock.
 func newReplay(state *State, concurrency int, at float64) *replay {
-	return &replay{state: state, concurrency: concurrency, began: at, now: at, look: at}
+	return &replay{state: state, concurrency: concurrency, now: at, look: at}
 }
 
 // The events of a replay. Simultaneous events happen in this order.
@@ -151,7 +150,7 @@ func (r *replay) decide() {
 	}
 	d := r.state.Decide(at, p, &s)
 	for range min(d.Order, r.concurrency-len(r.orders)) {
-		lead, fails := r.solve(r)
+		lead, fails := r.solve()
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
 		r.state.Placed(at)
 	}

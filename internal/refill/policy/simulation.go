@@ -92,9 +92,8 @@ type Result struct {
 	PeakHeld        int     `json:"peak_held"`    // stock + orders - pending callers
 	StaleServed     int     `json:"stale_served"` // tokens handed out after their usable life; always 0
 
-	// These figures include the silence after the last request, until the end of Length.
+	// BoughtADay includes the silence after the last request, until the end of Length.
 	BoughtADay float64 `json:"-"`
-	BoughtEach float64 `json:"-"` // tokens bought per token served; 0 = no token was served
 }
 
 const (
@@ -109,20 +108,10 @@ var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
 // Run replays the demand until 600 s after the last arrival. Run begins at the first arrival or, if
 // there are warm windows, at second 0. If Length is longer, the run continues without requests.
-// This silence counts only for BoughtADay and BoughtEach, because a fixed depth also buys tokens
-// without requests. BoughtADay counts the tokens that land within Length. Equal Simulations have
-// equal Results. When ctx ends, Run returns the error of ctx.
-func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
-
-// runFor is like Run, but ends as soon as the run cannot reach the given number of hits. The result
-// then contains only Hits, which is below that number.
-func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
-	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	return s.run(ctx, hits, func(*replay) (float64, bool) { return s.Solves.Draw(random) })
-}
-
-// run is like runFor. The argument solve draws the solves.
-func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lead float64, fails bool)) (Result, error) {
+// This silence counts only for BoughtADay, because a fixed depth also buys tokens without requests.
+// BoughtADay counts the tokens that land within Length. Equal Simulations have equal Results. When
+// ctx ends, Run returns the error of ctx.
+func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
@@ -130,10 +119,11 @@ func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lea
 	if len(s.Warm) > 0 {
 		begin = 0 // a window may precede the first request
 	}
+	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r := newReplay(NewState(s.Params), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
 	r.windows = &calendar{windows: s.Warm}
-	r.solve = solve
+	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
 	length := max(s.Length, last, afterLast)
 	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
 	until := func(limit float64) error {
@@ -158,9 +148,6 @@ func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lea
 			return Result{}, err
 		}
 		r.request(at, s.Wait > 0)
-		if r.result.Requests-r.result.Hits > len(s.Arrivals)-hits {
-			return Result{Hits: r.result.Hits}, nil
-		}
 	}
 	if err := until(last + afterLast); err != nil {
 		return Result{}, err
@@ -170,9 +157,6 @@ func (s *Simulation) run(ctx context.Context, hits int, solve func(*replay) (lea
 		return Result{}, err
 	}
 	result.BoughtADay = float64(bought) / length * daySeconds
-	if result.Served > 0 {
-		result.BoughtEach = float64(r.result.Bought) / float64(result.Served)
-	}
 	return result, nil
 }
 
@@ -197,29 +181,4 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	}
 	s.Params.Adaptive, s.Params.MaxWaste = true, maxWaste
 	return s
-}
-
-// NearestFixed searches for the smallest fixed depth with at least as many hits as the reference,
-// which must be a result of the same demand. NearestFixed returns that depth with its result.
-// NearestFixed tries depths up to reference.PeakHeld. If no such depth has enough hits, it returns
-// the smallest depth that has as many hits as the depth reference.PeakHeld has.
-func (s Simulation) NearestFixed(ctx context.Context, reference Result) (depth int, nearest Result, err error) {
-	depth = reference.PeakHeld
-	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {
-		return 0, Result{}, err
-	}
-	wanted := min(reference.Hits, nearest.Hits)
-	for tooFew := -1; depth-tooFew > 1; {
-		middle := (tooFew + depth) / 2
-		r, err := s.Fixed(middle).runFor(ctx, wanted)
-		if err != nil {
-			return 0, Result{}, err
-		}
-		if r.Hits < wanted {
-			tooFew = middle
-		} else {
-			depth, nearest = middle, r
-		}
-	}
-	return depth, nearest, nil
 }

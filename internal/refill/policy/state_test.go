@@ -387,7 +387,7 @@ func TestCreditLeavesOutTheFloor(t *testing.T) {
 	m := NewState(k)
 	r := newReplay(m, 64, 0)
 	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves()
-	r.solve = func(*replay) (float64, bool) { return p.Draw(dice) }
+	r.solve = func() (float64, bool) { return p.Draw(dice) }
 	for r.step(24 * 3600) {
 		continue
 	}

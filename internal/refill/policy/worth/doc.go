@@ -1,6 +1,5 @@
 // Package worth estimates what a token costs at each provider, and chooses the provider of an order.
-// The package has no clock, no I/O and no goroutine: the daemon and `poold simulate --providers` call
-// the same functions.
+// The package has no clock, no I/O and no goroutine.
 //
 //	Share      the share of successes in a series of outcomes (share.go)
 //	Leads      the distribution of lead times (leads.go)

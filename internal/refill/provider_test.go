@@ -9,7 +9,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/provider"
-	"poold/internal/refill/policy"
 )
 
 // fakeProvider is a provider whose tasks take time.
@@ -91,21 +90,6 @@ func (m *fakeProvider) State(time.Time) provider.State {
 		return provider.State{Kind: provider.StateDown}
 	}
 	return provider.State{Kind: provider.StateOK}
-}
-
-// like makes the provider solve tasks in the same way as the simulator does with the
-// model p. The provider is polled twice a second.
-func (m *fakeProvider) like(p policy.Solves) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
-	fails := false
-	m.lead = func() time.Duration {
-		var lead float64
-		lead, fails = p.Draw(m.draw)
-		return time.Duration(lead * float64(time.Second))
-	}
-	m.fail = func(captcha.Identity) bool { return fails } // called right after lead
 }
 
 // with holds the provider's lock while it calls the function `change`.

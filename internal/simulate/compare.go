@@ -10,23 +10,18 @@ import (
 	"poold/internal/targets"
 )
 
-var (
-	// compareDepths are the fixed depths of a comparison; see notWorth.
-	compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
-	// comparePrices are the values of max_waste of a comparison, besides the target's own value.
-	comparePrices = []float64{1, 3, 10}
-)
+// compareDepths are the fixed depths of a comparison; see notWorth.
+var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
+
+// comparePrices are the values of max_waste of a comparison, besides the target's own value.
+var comparePrices = []float64{1, 3, 10}
 
 // A comparison ends at a depth if this depth and the previous depth together saved at most one miss
 // per notWorth requests.
 const notWorth = 1000
 
-const (
-	// perPrice is the number of solves to which a price refers.
-	perPrice = 1000
-	// The amounts in the JSON are rounded to multiples of 1/moneyShown, as in /status.json.
-	moneyShown = 1e6
-)
+// perPrice is the number of solves to which a price refers.
+const perPrice = 1000
 
 // Money is the cost of a simulated run in the currency of the price, also as JSON.
 type Money struct {
@@ -51,7 +46,7 @@ func newMoney(r policy.Result, p price) *Money {
 	if p.per1000 == 0 {
 		return nil
 	}
-	shown := func(x float64) float64 { return math.Round(x*moneyShown) / moneyShown }
+	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
 	return &Money{
 		Price: shown(p.per1000), Spent: shown(float64(r.Bought) * p.per1000 / perPrice),
 		PerDay: shown(r.BoughtADay * p.per1000 / perPrice), currency: p.currency,

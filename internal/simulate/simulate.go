@@ -83,8 +83,7 @@ func Command(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "simulate",
 		Short: "replay demand against a refill policy",
-		Long: "Replays demand against a target's refill policy, in virtual time and without a provider. The demand is a\n" +
-			"trace or a model.",
+		Long:  "Replays a trace or a model of demand against a refill policy, in virtual time and without a provider.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare",
 		Args: cli.Words(0),

@@ -1,25 +1,51 @@
 package main
 
 import (
+	"strings"
+	"time"
+
 	"poold/internal/events"
-	"poold/internal/events/conditions"
-	"poold/internal/targets"
+	"poold/internal/pool"
 	"poold/internal/targets/reload"
 )
 
 // bySignal is the actor of a reload on SIGHUP.
 const bySignal = "SIGHUP"
 
-// openEvents opens the list of events and creates the parts that add events. It must be called
-// after the other parts are created.
-func (d *daemon) openEvents(set *targets.Set) {
+// openEvents opens the list of events. It must be called before the parts that add events.
+func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.store.DB, d.log)
-	from := conditions.Sources{Log: d.events, DB: d.store.DB, Buyer: d.buyer, Refill: d.manager}
-	if sender := d.history.sender; sender != nil && set.History.Backend != targets.HistoryRedis {
-		from.History = func() string { return sender.Health().Down }
+	d.file.OnOutcome(func(o reload.Outcome) { d.events.Note(reloadEvent(o)) })
+	d.store.DB.OnBack(func(away time.Duration) {
+		d.noteChange(events.RedisUp, "redis", "", "Redis serves again, after "+away.Round(time.Second).String()+".", time.Now().UTC().Format("15:04"))
+	})
+}
+
+// noteChange adds an event about a change that several replicas notice.
+func (d *daemon) noteChange(kind events.Kind, topic, subject, text, state string) {
+	d.events.Note(events.Event{Kind: kind, Subject: subject, Actor: events.ReplicaActor(d.store.DB.Replica), Text: text, Topic: topic + " " + subject, State: state})
+}
+
+// noteProvider adds an event: a provider went down or up.
+func (d *daemon) noteProvider(name string, down bool, reason string) {
+	if down {
+		d.noteChange(events.ProviderDown, "provider", name, "Provider "+name+" is down: "+reason+".", "down")
+		return
 	}
-	d.eventParts = []part{events.NewWatch(d.events, d.store.DB.Replica, from.All).Run, from.WatchMasters}
-	d.file.OnOutcome(func(o reload.Outcome) { d.events.Note(conditions.ReloadEvent(o)) })
+	d.noteChange(events.ProviderUp, "provider", name, "Provider "+name+" works again.", "up")
+}
+
+// noteBudget adds an event: a budget refused an order. The event is added at most once an hour.
+func (d *daemon) noteBudget(of pool.Budget, target string) {
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Actor: events.ReplicaActor(d.store.DB.Replica), Text: "The budget of target " + target + " is used up.", State: "used up"}
+	switch of {
+	case pool.Overall:
+		e.Subject, e.Target, e.Text = "overall", "", "The overall budget is used up."
+	case pool.OfGuests:
+		e.Subject, e.Target, e.Text = "/solve", "", "The budget of solves without a target is used up."
+	}
+	e.Topic = "budget " + e.Subject
+	d.events.Note(e)
 }
 
 // noteReplica adds an event: this replica has started, or it stops.
@@ -40,6 +66,37 @@ func replicaEvent(kind events.Kind, id, actor, did string) events.Event {
 	e := events.Event{Kind: kind, Subject: id, Actor: events.ReplicaActor(actor), Text: "Replica " + id + " " + did + ".", Topic: "replica " + id}
 	if e.State = "gone"; kind == events.ReplicaStarted {
 		e.State = "started"
+	}
+	return e
+}
+
+// reloadEvent returns the event that reports a reload of the configuration file.
+func reloadEvent(o reload.Outcome) events.Event {
+	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To, Details: map[string][]string{}}
+	if o.Err != nil {
+		problems, _, _ := strings.Cut(o.Err.Error(), "\n")
+		e.Kind, e.State = events.ReloadRefused, "refused "+o.Err.Error()
+		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems
+		return e
+	}
+	var parts []string
+	for _, c := range o.Changes {
+		what := "targets " + c.How
+		if c.How == "sections" {
+			what = "sections changed"
+		}
+		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
+		e.Details[c.How] = c.Names
+	}
+	e.Text = "The configuration file was applied: " + strings.Join(parts, "; ") + "."
+	if len(parts) == 0 {
+		e.Text = "The configuration file was applied; no target and no section changed."
+	}
+	for _, p := range o.Restart {
+		e.Details["needs_restart"] = append(e.Details["needs_restart"], p.String())
+	}
+	if len(o.Restart) > 0 {
+		e.Text += " A restart is needed for the rest."
 	}
 	return e
 }

@@ -166,7 +166,11 @@ type observer struct {
 	*httpapi.Metrics
 	outcomes *outcomes.Book
 	history  *history.Sender // nil = no history is kept
+	usedUp   func(of pool.Budget, target string)
 }
+
+// BudgetUsedUp implements purchase.Observer.
+func (o observer) BudgetUsedUp(of pool.Budget, target string) { o.usedUp(of, target) }
 
 // Ended implements purchase.Observer.
 func (o observer) Ended(e purchase.Event) {

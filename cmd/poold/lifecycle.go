@@ -65,7 +65,7 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
-// of the database of claims, the status and its stream, the watch for events, the buyer's
+// of the database of claims, the status and its stream, the buyer's
 // background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
 // the simulated provider, and the messages to systemd.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
@@ -77,7 +77,7 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 		parts = append(parts, d.claims.run)
 	}
 	parts = append(parts, d.systemd.KeepStatus(d.status.Brief), d.systemd.KeepAlive(d.manager.LastTurn))
-	return start(ctx, failed, slices.Concat(parts, d.history.runs, d.eventParts)...)
+	return start(ctx, failed, slices.Concat(parts, d.history.runs)...)
 }
 
 // startBuying starts the parts that place orders: the workers and the solves on demand. It also

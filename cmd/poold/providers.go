@@ -18,6 +18,7 @@ import (
 // one at a time.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
+	changed   func(provider string, down bool, reason string)
 	log       *slog.Logger
 	clients   map[targets.Provider]*provider.Client
 	simulated *simulatedProvider
@@ -62,6 +63,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Client, error) {
 	config := backend.ProviderConfig(p)
 	config.Observe, config.Log = ps.observe(p.Name), ps.log
+	config.Changed = func(down bool, reason string) { ps.changed(p.Name, down, reason) }
 	if p.API == targets.APISimulated {
 		if err := ps.simulated.open(ctx); err != nil {
 			return nil, err

@@ -109,8 +109,6 @@ type daemon struct {
 	server    *httpapi.Server
 	http      *http.Server
 	systemd   *systemd.Notifier
-
-	eventParts []part // the parts that detect changes of state and add events
 }
 
 // stock is the part of the store that httpapi, status and refill use.
@@ -171,15 +169,16 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		return err
 	}
 	stock := stock{d.store.DB, d.store.Tokens, d.store.Controls}
+	d.openEvents()
 	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts)
-	d.providers = &providers{observe: d.metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
+	d.providers = &providers{observe: d.metrics.Provider, changed: d.noteProvider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
 	var err error
 	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	d.outcomes = outcomes.New(d.store.DB, func(t captcha.Type) { d.manager.Retry(t) }, d.log)
-	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{d.metrics, d.outcomes, d.history.sender}, d.log)
+	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{d.metrics, d.outcomes, d.history.sender, d.noteBudget}, d.log)
 	d.buyer.SetChooser(d.outcomes)
 	d.history.addMirror(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
@@ -206,7 +205,6 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.feed = status.NewFeed(d.status)
-	d.openEvents(set)
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor,

@@ -15,10 +15,10 @@ import (
 func newEvents(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "events",
-		Short: "list what changed: reloads, pauses, outages, budgets, failovers",
-		Long: "Lists what changed over all replicas, the newest first: reloads and refused files, pauses and flushes, outages of\n" +
-			"providers, Redis and the history, account faults, used-up budgets, refused targets, dead letters, and starts and\n" +
-			"stops of replicas. Redis keeps the newest 1000 events for at most 30 days.",
+		Short: "list what changed: reloads, pauses, outages, budgets",
+		Long: "Lists what changed over all replicas, the newest first: reloads and refused files, pauses, flushes and probes,\n" +
+			"outages of providers and Redis, used-up budgets, and starts and stops of replicas. Redis keeps the newest 1000\n" +
+			"events for at most 30 days.",
 		Example: "  poold events --limit 20",
 		Args:    Words(0),
 	}

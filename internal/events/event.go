@@ -11,28 +11,19 @@ type Kind string
 
 // The kinds of events.
 const (
-	ReloadApplied     Kind = "reload_applied"
-	ReloadRefused     Kind = "reload_refused"
-	TargetPaused      Kind = "target_paused"
-	TargetResumed     Kind = "target_resumed"
-	TargetFlushed     Kind = "target_flushed"
-	TargetRefused     Kind = "target_refused"  // providers refuse the orders of the target
-	TargetAccepted    Kind = "target_accepted" // providers no longer refuse the orders of the target
-	ProviderDown      Kind = "provider_down"
-	AccountFault      Kind = "account_fault" // a wrong key, no money, or a ban
-	ProviderUp        Kind = "provider_up"
-	BudgetUsedUp      Kind = "budget_used_up"
-	BudgetFree        Kind = "budget_free"
-	RedisDown         Kind = "redis_down"
-	RedisUp           Kind = "redis_up"
-	RedisFailover     Kind = "redis_failover"
-	HistoryDown       Kind = "history_down"
-	HistoryUp         Kind = "history_up"
-	DeadLetters       Kind = "dead_letters" // callbacks wait on the disk of a replica
-	DeadLettersStored Kind = "dead_letters_stored"
-	ReplicaStarted    Kind = "replica_started"
-	ReplicaStopped    Kind = "replica_stopped"
-	ReplicaGone       Kind = "replica_gone" // the heartbeats of a replica ended without an orderly stop
+	ReloadApplied  Kind = "reload_applied"
+	ReloadRefused  Kind = "reload_refused"
+	TargetPaused   Kind = "target_paused"
+	TargetResumed  Kind = "target_resumed"
+	TargetFlushed  Kind = "target_flushed"
+	ProviderProbed Kind = "provider_probed"
+	ProviderDown   Kind = "provider_down"
+	ProviderUp     Kind = "provider_up"
+	BudgetUsedUp   Kind = "budget_used_up"
+	RedisUp        Kind = "redis_up" // Redis serves again after an outage
+	ReplicaStarted Kind = "replica_started"
+	ReplicaStopped Kind = "replica_stopped"
+	ReplicaGone    Kind = "replica_gone" // the heartbeats of a replica ended without an orderly stop
 )
 
 // Event is one change. The texts may quote a service or an operator, so a program that shows an
@@ -41,16 +32,15 @@ type Event struct {
 	ID      string    `json:"id"`      // decimal digits; later events have higher ids
 	At      time.Time `json:"at"`      // time of the change; Note replaces the zero time by the present time
 	Kind    Kind      `json:"kind"`    // programs must expect further kinds
-	Subject string    `json:"subject"` // the target, provider, budget or replica that changed; "" = the file, Redis or the history
+	Subject string    `json:"subject"` // the target, provider, budget or replica that changed; "" = the file or Redis
 	Target  string    `json:"target"`  // the target that the event is about; "" = no single target
 	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
 	Text    string    `json:"text"`    // one sentence
 	// Details contains further facts as lists of texts, such as the targets that a reload added.
 	Details map[string][]string `json:"details,omitempty"`
 
-	// If several replicas report the same change, they use the same Topic and State. The list then
-	// contains the change only once; see the package comment. An event without a topic is always
-	// stored. The State "" is the normal state.
+	// If several replicas can notice the same change, they use the same Topic and State. An event is
+	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped.
 	Topic string `json:"-"`
 	State string `json:"-"`
 }
@@ -95,3 +85,6 @@ func plain(text string, most int) string {
 	}
 	return short.String()
 }
+
+// ReplicaActor returns the Actor of an event that a replica noticed itself.
+func ReplicaActor(replica string) string { return "replica " + replica }

@@ -225,6 +225,7 @@ func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err != nil {
 		return err
 	}
+	a.events.Note(events.Event{Kind: events.ProviderProbed, Subject: s.Name, Actor: actor(c), Text: "Provider " + s.Name + " was probed; its state is " + string(s.State.Kind) + "."})
 	a.log.InfoContext(r.Context(), "provider probed", slog.String("provider", s.Name),
 		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
 	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})

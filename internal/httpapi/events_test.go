@@ -53,7 +53,7 @@ func TestEvents(t *testing.T) {
 		admin := "Authorization: Bearer " + keyAll
 		hostile := "</script><img src=x onerror=alert(1)>\"\x1b[2J"
 		d.events.Note(events.Event{Kind: events.ProviderDown, Subject: hostile, Text: hostile})
-		d.events.Note(events.Event{Kind: events.TargetRefused, Subject: "gone", Target: "gone"})
+		d.events.Note(events.Event{Kind: events.BudgetUsedUp, Subject: "gone", Target: "gone"})
 		for _, change := range [][3]string{
 			{http.MethodPost, "/pool/staging-login/pause", `{"for":"1h","reason":"the page changes"}`},
 			{http.MethodPost, "/pool/staging-login/resume", ""}, {http.MethodDelete, "/pool/staging-login/tokens", ""},
@@ -76,7 +76,7 @@ func TestEvents(t *testing.T) {
 		}
 		first := eventsOf(t, d, "?limit=3", admin)
 		rest := eventsOf(t, d, "?limit=3&before="+first.Next, admin)
-		if got := append(first.Events, rest.Events...); len(first.Events) != 3 || rest.Next != "" || len(got) != 5 || got[3].Kind != events.TargetRefused {
+		if got := append(first.Events, rest.Events...); len(first.Events) != 3 || rest.Next != "" || len(got) != 5 || got[3].Kind != events.BudgetUsedUp {
 			t.Errorf("%+v", got)
 		}
 		limited := eventsOf(t, d, "?limit=2", "Authorization: Bearer "+keyStaging)

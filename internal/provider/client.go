@@ -48,6 +48,9 @@ type Config struct {
 	// balance, probe or report. The outcome is ok, not_ready, capacity, account, parameters, task,
 	// transport or unknown. Observe must not block; nil = no observer.
 	Observe func(action, outcome string)
+	// The client calls Changed when the provider goes down, with the reason, or up. Changed must not
+	// block; nil = no observer.
+	Changed func(down bool, reason string)
 	Log     *slog.Logger // log for changes of state; nil = no log
 }
 
@@ -325,6 +328,9 @@ func (c *Client) announce(ctx context.Context, ch change) {
 		attrs = append(attrs, slog.String("err", ch.reason), slog.Time("retry_at", c.State(time.Now()).Until.UTC().Truncate(time.Second)))
 	}
 	c.cfg.Log.LogAttrs(ctx, level, text, attrs...)
+	if c.cfg.Changed != nil {
+		c.cfg.Changed(ch.down, ch.reason)
+	}
 }
 
 // outcome returns the outcome of a call as a word for Observe.

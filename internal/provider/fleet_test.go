@@ -60,10 +60,11 @@ type replica struct {
 
 type nobody struct{}
 
-func (nobody) Ended(purchase.Event)  {}
-func (nobody) Callback(string)       {}
-func (nobody) DeadLetter(string)     {}
-func (nobody) Report(string, string) {}
+func (nobody) Ended(purchase.Event)             {}
+func (nobody) Callback(string)                  {}
+func (nobody) BudgetUsedUp(pool.Budget, string) {}
+func (nobody) DeadLetter(string)                {}
+func (nobody) Report(string, string)            {}
 
 // newFleet starts n replicas with the given targets.
 func newFleet(t *testing.T, n int, api, profile string, options simulated.Options, list ...targets.Target) *fleet {

@@ -56,6 +56,9 @@ func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 			if !errors.As(err, &got) || *got != c.want || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("place = %v (%+v), want %+v", err, got, c.want)
 			}
+			if want := string(c.want.Of) + " " + target.Target; !slices.Equal(s.budgets, []string{want}) {
+				t.Errorf("the observer was told of %q, want %q", s.budgets, want)
+			}
 			happened := s.all()
 			if i := slices.Index(happened, c.asked); i < 0 || !slices.Contains(happened[i:], "release") {
 				t.Errorf("what happened: %q", happened)

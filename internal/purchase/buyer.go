@@ -8,7 +8,6 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/purchase/usedup"
 	"poold/internal/spool"
 )
 
@@ -200,16 +199,6 @@ func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 // DeadLetters lists the dead letters without their tokens. If it also returns an error, the list
 // contains only the readable dead letters.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
-
-// UsedUp lists the budgets that refused an order of this replica. It does not block.
-func (b *Buyer) UsedUp() []usedup.Budget { return b.placer.usedUp.List() }
-
-// ProviderStates returns the names and states of the configured providers, without a call to
-// Redis. It does not block.
-func (b *Buyer) ProviderStates() []Status {
-	_, list := b.accounts.list(time.Now())
-	return list
-}
 
 // DeadLetterCount returns the number of dead letters.
 func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }

@@ -232,6 +232,8 @@ type Observer interface {
 	Callback(outcome string)
 	DeadLetter(outcome string)
 	Report(provider, outcome string)
+	// BudgetUsedUp reports that a budget refused an order of the target; "" = the target's own budget.
+	BudgetUsedUp(of pool.Budget, target string)
 }
 
 // reportEnd reports the end of an order to the observer.

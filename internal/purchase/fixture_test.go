@@ -32,6 +32,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
+	budgets []string // the budgets that refused orders, with the target
 }
 
 func (l *ledger) add(format string, args ...any) {
@@ -211,6 +212,12 @@ func (w witness) Callback(outcome string)   { w.add("callback %s", outcome) }
 func (w witness) DeadLetter(outcome string) { w.add("letter %s", outcome) }
 func (w witness) Report(name, outcome string) {
 	w.add("report to %s: %s", name, outcome)
+}
+
+func (w witness) BudgetUsedUp(of pool.Budget, target string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.budgets = append(w.budgets, string(of)+" "+target)
 }
 
 // testBuyer is a buyer with one provider and a stock.

@@ -13,7 +13,6 @@ import (
 	"poold/internal/crash"
 	"poold/internal/permits"
 	"poold/internal/pool"
-	"poold/internal/purchase/usedup"
 )
 
 const (
@@ -32,7 +31,6 @@ type placer struct {
 	*base
 	accounts  *accounts
 	lifetimes *lifetimes
-	usedUp    usedup.Budgets // the budgets that refused orders
 
 	mu        sync.Mutex
 	perDay    int        // the overall budget; 0 = no limit
@@ -83,7 +81,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
 	case full != nil:
-		p.usedUp.Refused(full.Of, spec.Target, full.RetryAfter)
+		p.observe.BudgetUsedUp(full.Of, spec.Target)
 		p.releaseUnplaced(ctx, o)
 		return nil, full
 	}
@@ -96,7 +94,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("placing an order: %w", err))
 	case placing.BudgetWait > 0:
-		p.usedUp.Refused("", spec.Target, placing.BudgetWait)
+		p.observe.BudgetUsedUp("", spec.Target)
 		p.releaseUnplaced(ctx, o)
 		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
 	case placing.Bounded != nil:
@@ -110,7 +108,6 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	if slot.placed != nil {
 		slot.placed()
 	}
-	p.usedUp.Placed(o.booked, spec.Target)
 	crash.At("placed")
 	return o, nil
 }

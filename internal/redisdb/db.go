@@ -45,6 +45,7 @@ type DB struct {
 	password  *password // of new connections of both clients
 	monitor   *monitor
 	condition atomic.Pointer[condition] // result of the last probe; never nil
+	back      func(away time.Duration)  // see OnBack; nil = none
 	types     keyTypes
 }
 

@@ -62,15 +62,9 @@ func (db *DB) Health() Health {
 	return h
 }
 
-// Masters returns an id of each master's process, sorted. The ids change when another server
-// becomes a master, or when a master restarts. The ids are read every minute and after each outage;
-// nil = they are unknown. Masters does not block.
-func (db *DB) Masters() []string {
-	if ids := db.monitor.masters.Load(); ids != nil {
-		return *ids
-	}
-	return nil
-}
+// OnBack sets a function that is called at the end of each outage, with its length. The function must
+// not block. OnBack must be called before Run.
+func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 
 // Away returns the known fault of the Redis node that stores the keys with the given hash tag; nil
 // if no fault is known. A full memory does not count, because Redis still runs scripts whose first
@@ -119,7 +113,6 @@ type monitor struct {
 	probed    chan struct{} // closed after the first probe
 	recovered chan struct{} // gets a value when Redis works again; capacity 1
 	notices   atomic.Pointer[[]string]
-	masters   atomic.Pointer[[]string] // see Masters
 }
 
 // watch probes Redis periodically until ctx ends. Thanks to the probes, calls fail immediately
@@ -160,6 +153,9 @@ func (m *monitor) turn(was, now *condition) {
 	switch {
 	case now.err == nil:
 		m.log.Info("redis serves again")
+		if m.back != nil {
+			m.back(time.Since(was.since))
+		}
 		select {
 		case m.recovered <- struct{}{}:
 		default:

@@ -56,7 +56,6 @@ func (m *monitor) review(ctx context.Context) {
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}
-	var masters []string
 	err := m.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		mu.Lock()
@@ -64,17 +63,11 @@ func (m *monitor) faults(ctx context.Context) []string {
 		for _, fault := range faultsOf(info) {
 			where[fault] = append(where[fault], node.Options().Addr)
 		}
-		if id := settingsOf(info)["run_id"]; id != "" {
-			masters = append(masters, id)
-		}
 		return err
 	})
 	if err != nil {
 		// Without the right to call INFO, the settings are unknown.
 		m.log.DebugContext(ctx, "redis settings unknown", "err", err)
-	} else {
-		slices.Sort(masters)
-		m.masters.Store(&masters)
 	}
 	found := slices.Sorted(maps.Keys(where))
 	if m.Mode == ModeCluster {

@@ -2,7 +2,6 @@ package refill
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -152,17 +151,6 @@ func (m *Manager) Status(name string) (Status, bool) {
 		return Status{}, false
 	}
 	return w.visibleStatus(), true
-}
-
-// Watched iterates over the names and the statuses of the targets that this replica watches.
-func (m *Manager) Watched() iter.Seq2[string, Status] {
-	return func(yield func(string, Status) bool) {
-		for name, w := range m.workers.Load().byName {
-			if w.watched.Load() && !yield(name, w.status.snapshot()) {
-				return
-			}
-		}
-	}
 }
 
 // Run runs the workers until ctx ends. Then Run places no more orders, leaves the orders in flight

@@ -42,10 +42,11 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 type noObserver struct{}
 
-func (noObserver) Ended(purchase.Event)  {}
-func (noObserver) Callback(string)       {}
-func (noObserver) DeadLetter(string)     {}
-func (noObserver) Report(string, string) {}
+func (noObserver) Ended(purchase.Event)             {}
+func (noObserver) Callback(string)                  {}
+func (noObserver) BudgetUsedUp(pool.Budget, string) {}
+func (noObserver) DeadLetter(string)                {}
+func (noObserver) Report(string, string)            {}
 
 // scenario is a Redis, a provider and replicas that use both, in a synctest bubble.
 type scenario struct {

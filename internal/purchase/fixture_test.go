@@ -162,11 +162,7 @@ func (s *fakeProvider) setState(k provider.StateKind, wait time.Duration) {
 	s.state, s.wait = provider.State{Kind: k}, wait
 }
 
-func (s *fakeProvider) Threads(context.Context) (int, bool, error) {
-	s.mu.Lock()
-	s.mu.Unlock()
-	return s.threads()
-}
+func (s *fakeProvider) Threads(context.Context) (int, bool, error) { return s.threads() }
 
 func (s *fakeProvider) Fault() *provider.Fault {
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package purchase
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,34 @@ func (q *scheduler) mustBeIdle(t *testing.T) {
 	if list[0].InFlight != 0 || q.waiting.Len() != 0 {
 		t.Errorf("%d slots are taken, %d requests wait", list[0].InFlight, q.waiting.Len())
 	}
+}
+
+// A changed bid moves the request. A change after the grant does nothing.
+func TestChangedBidMovesTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newTestScheduler(1)
+		held, err := q.admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served []string
+		ask := func(name string, worth float64) *Request {
+			return q.request(Bid{Worth: worth}, func(slot *Slot, _ error) {
+				served = append(served, name)
+				slot.Free()
+			})
+		}
+		falls, _, rises := ask("falls", 3), ask("stays", 2), ask("rises", 1)
+		rises.Change(Bid{Worth: 4})
+		falls.Change(Bid{Worth: 1})
+		held.Free()
+		synctest.Wait()
+		if want := []string{"rises", "stays", "falls"}; !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
+		}
+		rises.Change(Bid{Worth: 9})
+		q.mustBeIdle(t)
+	})
 }
 
 // Concurrent grants and withdrawals lose no slot and grant no slot twice.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -149,21 +148,6 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
 
-// TestReloadHasALimit: a hanging reload gets a response after the time limit. The response names
-// the document that shows the configuration in use. The log contains the cause.
-func TestReloadHasALimit(t *testing.T) {
-	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
-		d.config.reload = func(ctx context.Context) error {
-			<-ctx.Done()
-			return fmt.Errorf("a worker hangs: %w", ctx.Err())
-		}
-		began := time.Now()
-		checkProblem(t, "a reload that hangs", d.handle(t, "POST", "/-/reload", "", bearer(keyAll)), 500, kernel.CodeInternal, "", "did not finish in time", "/status.json")
-		equal(t, "answered after", time.Since(began), reloadLimit)
-		equal(t, "the cause is logged", d.logged.Count(`"level":"ERROR"`, `"route":"/-/reload"`, "a worker hangs"), 1)
-	})
-}
-
 func TestHealthAndReadiness(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.redis.SetDown(true)
@@ -250,15 +234,4 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)
 	}
 	equal(t, "probed", len(d.buyer.probed), 3)
-}
-
-// TestProbeOfASilentProviderIsAnswered: the wait for a provider that does not answer does not end the
-// response.
-func TestProbeOfASilentProviderIsAnswered(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
-	d.buyer.probe = func(name string) (purchase.Status, error) {
-		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout
-		return purchase.Status{Name: name, State: provider.State{Kind: provider.StateDown}}, nil
-	}
-	d.ask(t, "POST", "/providers/main/probe", bearer(keyAll)).check(t, "a silent provider", 200)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -20,23 +19,6 @@ import (
 var longToken = pool.Token{
 	ID: "tok1", Value: strings.Repeat("03AFcWeA5", 67), // 603 bytes
 	Provider: "solver", Born: day, Dies: day.Add(120 * time.Second), TTL: 78123 * time.Millisecond, Source: pool.FromPool,
-}
-
-// BenchmarkHandler takes tokens without a network, which measures the cost of this package alone.
-// bench/takes measures takes over HTTP.
-func BenchmarkHandler(b *testing.B) {
-	handler := quietServer(audited(b)).Handler()
-	request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/pool/staging-login/token", nil)
-	request.Header.Set("Authorization", "Bearer "+keyAll)
-	w := &discardWriter{header: http.Header{}}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.header)
-		handler.ServeHTTP(w, request)
-	}
-	if w.status != 0 && w.status != 200 {
-		b.Fatal(w.status)
-	}
 }
 
 // quietServer returns a Server without a log. The Server has only the dependencies that the given

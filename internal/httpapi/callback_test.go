@@ -184,15 +184,3 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 	equal(t, "the status right after it", count(), 1)
 }
-
-func TestLongReplayIsAnswered(t *testing.T) {
-	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
-	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout, which would end the response
-		return purchase.Replayed{Replayed: 3}, nil
-	}
-	d.config.reload = func(context.Context) error { time.Sleep(60 * time.Millisecond); return nil }
-	for path, want := range map[string]int{"/dead-letters/replay": 200, "/-/reload": 204} {
-		d.ask(t, "POST", path).check(t, path, want)
-	}
-}

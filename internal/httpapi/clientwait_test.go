@@ -8,13 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
-	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -43,14 +40,11 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 		down  bool // all providers are down
 		pause time.Duration
 	}{
-		"the budget is used up":                    {note: budget},
-		"the budget is used up, polled again":      {note: budget, pause: 40 * time.Second},
-		"no provider can be asked":                 {down: true},
-		"no provider can be asked, polled again":   {down: true, pause: 40 * time.Second},
-		"the target is paused":                     {note: refill.Status{State: refill.Paused}},
-		"the target is paused, polled again":       {note: refill.Status{State: refill.Paused}, pause: 40 * time.Second},
-		"the parameters are refused":               {note: refill.Status{State: refill.Refused}},
-		"the parameters are refused, polled again": {note: refill.Status{State: refill.Refused}, pause: 40 * time.Second},
+		"the budget is used up":                  {note: budget},
+		"no provider can be asked":               {down: true},
+		"no provider can be asked, polled again": {down: true, pause: 40 * time.Second},
+		"the target is paused":                   {note: refill.Status{State: refill.Paused}},
+		"the parameters are refused":             {note: refill.Status{State: refill.Refused}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
@@ -83,30 +77,6 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	}
 }
 
-// TestGuestTaskWaitsWhileItsOrderRuns: a guest's task may have been given up for lack of polls. It
-// does not fail if its client polls it again while its order is in flight.
-func TestGuestTaskWaitsWhileItsOrderRuns(t *testing.T) {
-	set := solvingSet(t, allKeys()...)
-	inBubble(t, set, func(t *testing.T, d *daemon) {
-		d.solver.waits, d.solver.err = true, &pool.EmptyError{}
-		guest := captcha.ID("")
-		d.solver.begun = func(r ondemand.Request) { guest = r.Take.ID; r.Take.Parked() }
-		id, ok := strings.CutPrefix(d.handle(t, "GET", "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+keyAll, "").body, "OK|")
-		if !ok {
-			t.Fatalf("the submit: %s", id)
-		}
-		ref := d.stock.order(t, &targets.Target{ID: guest})
-		time.Sleep(40 * time.Second) // a task without polls is given up after 30 s
-		// Meanwhile, a key that lost the right to buy for guests is refused.
-		without := solvingSet(t, allKeys()...)
-		without.Server.Keys[0].Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeStatus}
-		d.config.set.Store(without)
-		equal(t, "without the scope solve", d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body, "ERROR_DOMAIN_NOT_ALLOWED")
-		d.config.set.Store(set)
-		d.tokenComes(t, "a guest's task", id, ref)
-	})
-}
-
 // TestManyIDsCountEachTokenOnce: a poll of several tasks hands out each token once, in the metrics
 // and in the audit.
 func TestManyIDsCountEachTokenOnce(t *testing.T) {
@@ -123,15 +93,4 @@ func TestManyIDsCountEachTokenOnce(t *testing.T) {
 		return strings.Contains(d.ask(t, "GET", "/metrics", bearer(keyAll)).body, `poold_token_age_seconds_count{target="checkout"} 3`+"\n")
 	})
 	equal(t, "in the audit", len(d.audit.noted()), 3)
-}
-
-// TestWaitOfATakeIsMeasured: the histogram of waits counts the time from the request to the token.
-func TestWaitOfATakeIsMeasured(t *testing.T) {
-	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
-		ref := d.stock.order(t, d.target("checkout"))
-		time.AfterFunc(3*time.Second, func() { d.stock.landToken(t, ref, 0) })
-		d.handle(t, "GET", "/pool/checkout/token?wait=60s", "", bearer(keyAll)).check(t, "the take", 200, tokenValue)
-		d.handle(t, "GET", "/metrics", "", bearer(keyAll)).check(t, "the metrics", 200,
-			`poold_token_wait_seconds_bucket{target="checkout",le="2.5"} 0`+"\n", `poold_token_wait_seconds_bucket{target="checkout",le="5"} 1`+"\n")
-	})
 }

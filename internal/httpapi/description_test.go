@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"poold/internal/httpapi/openapi"
 	"poold/internal/httpapi/openapi/openapitest"
 )
 
@@ -29,16 +28,4 @@ func TestDescriptionHasEveryRoute(t *testing.T) {
 			t.Errorf("there is no route %s, which openapi.yaml describes", operation)
 		}
 	}
-}
-
-// TestDescriptionIsServed: the description is public.
-func TestDescriptionIsServed(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
-	a := d.ask(t, "GET", "/openapi.yaml")
-	a.check(t, "without a key", 200)
-	equal(t, "the media type", a.header.Get("Content-Type"), "application/yaml")
-	if a.body != string(openapi.Document()) {
-		t.Error("the body is not the document")
-	}
-	equal(t, "HEAD", d.ask(t, "HEAD", "/openapi.yaml").status, 200)
 }

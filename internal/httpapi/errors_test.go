@@ -164,27 +164,3 @@ func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 		}
 	}
 }
-
-// TestEmptyAsksProvidersRarely: even with many misses, the state of the providers is read only once
-// a second.
-func TestEmptyAsksProvidersRarely(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	asked, began := 0, time.Now()
-	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { asked++; return nil }
-	for range 50 {
-		d.ask(t, "GET", "/pool/staging-login/token")
-	}
-	if most := 1 + int(time.Since(began)/time.Second); asked > most {
-		t.Errorf("asked %d times, want %d at most", asked, most)
-	}
-}
-
-func TestJitterSpreadsByAQuarter(t *testing.T) {
-	var seen []time.Duration
-	for range 200 {
-		seen = append(seen, kernel.Jitter(8*time.Second))
-	}
-	if low, high := slices.Min(seen), slices.Max(seen); low < 6*time.Second || high > 10*time.Second || high-low < time.Second {
-		t.Errorf("spread from %s to %s", low, high)
-	}
-}

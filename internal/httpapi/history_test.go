@@ -109,24 +109,6 @@ func TestSolveShowsEachEnd(t *testing.T) {
 	}
 }
 
-// TestSolveIsFoundByItsTask: a caller that may see the target finds an order by the provider's task
-// id.
-func TestSolveIsFoundByItsTask(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
-	for n, task := range map[int]string{1: "73105422", 2: "a/b ü", 3: "", 4: ofOrder(1).String(), 5: strings.Repeat("9", 256), 6: strings.Repeat("9", 257), 7: "a\x00"} {
-		r := solvedRecord(n, "checkout", 0)
-		r.Task = task
-		d.writeRecords(t, r)
-	}
-	for path, order := range map[string]int{"73105422": 1, "a%2Fb%20%C3%BC": 2, ofOrder(1).String(): 1, strings.Repeat("9", 256): 5} {
-		equal(t, path, decodeAnswer[historyapi.Record](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))).ID, ofOrder(order).String())
-		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyStaging)), 404, kernel.CodeUnknownSolve, "")
-	}
-	for _, path := range []string{"7310542", strings.Repeat("9", 257), "a%00", "%FF"} {
-		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll)), 404, kernel.CodeUnknownSolve, "")
-	}
-}
-
 // TestSitekeyInThePathMayBeAnyText: a site key in a path may contain any printable character.
 func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -343,26 +325,6 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 			continue
 		}
 		checkProblem(t, name, a, 404, kernel.CodeUnknownSolve, "")
-	}
-}
-
-func TestActiveListsOrdersInFlight(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	equal(t, "of nothing", d.ask(t, "GET", "/history/active").body, `{"records":[]}`+"\n")
-	identity := captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", Pageurl: "https://a.example.com/"}
-	for i, state := range []pool.State{pool.Submitting, pool.Bought, pool.Unknown} {
-		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
-			Order: ofOrder(i), Identity: identity, Target: "checkout", Owner: "qa", Provider: "solver", Task: fmt.Sprint("t", i), State: state,
-			Price: 1_000_000_000, Placed: day, Submitted: day.Add(time.Second), Age: 1234999 * time.Microsecond,
-		})
-	}
-	record := func(n int, state string) string {
-		return fmt.Sprintf(`{"id":"%s","target":"checkout","owner":"qa","type":"hcaptcha","sitekey":"k","pageurl":"https://a.example.com/","provider":"solver","task":"t%d",`+
-			`"status":"polling","state":"%s","placed_at":"2026-01-02T03:04:05.678Z","submitted_at":"2026-01-02T03:04:06.678Z","elapsed_ms":1234,"price":1}`, ofOrder(n), n, state)
-	}
-	want := `{"records":[` + record(2, "unknown") + "," + record(1, "bought") + "," + record(0, "submitting") + "]}\n"
-	for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
-		equal(t, path, d.ask(t, "GET", path).body, want)
 	}
 }
 

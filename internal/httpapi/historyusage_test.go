@@ -13,8 +13,6 @@ import (
 	"poold/internal/history"
 	"poold/internal/httpapi/historyapi"
 	"poold/internal/pool"
-	"poold/internal/redisdb"
-	"poold/internal/targets"
 )
 
 // addOrder writes the record of an order that ended the given number of days before the constant day.
@@ -31,21 +29,6 @@ func (d *daemon) keepFor(days int) {
 	set := *d.config.Current()
 	set.History.Keep = time.Since(day.Truncate(24*time.Hour).AddDate(0, 0, -days)) + time.Hour
 	d.config.set.Store(&set)
-}
-
-// TestAmountsHaveTheCurrency: each answer that contains an amount of money also contains the
-// currency of the configuration file.
-func TestAmountsHaveTheCurrency(t *testing.T) {
-	set := sampleSet(allKeys()...)
-	set.Currency = "USD"
-	d := start(t, set, nil, nil)
-	d.addOrder(t, 0, 0, "checkout", "b@example.com", history.Solved)
-	for _, path := range []string{
-		"/history/solve/" + ofOrder(0).String(), "/history/site/" + set.Targets[0].Identity.Sitekey, "/history/day/2026-01-02", "/history/tasks?status=solved",
-		"/history/active", "/history/usage?by=owner", "/history/usage?by=key", "/history/key/all", "/pool/checkout", "/status.json",
-	} {
-		d.ask(t, "GET", path, bearer(keyAll)).check(t, path, 200, `"currency":"USD"`)
-	}
 }
 
 // TestUsageAddsOrdersByOwnerOrTarget: the figures of orders are summed for each owner or for each
@@ -106,76 +89,6 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.UsageLine{})) ||
 		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0", "", ""}) {
 		t.Errorf("%q", rows)
-	}
-}
-
-// TestUsageLeavesUnknownTokensOut: a line has the numbers of handed-out and expired tokens only if
-// these numbers are known for all targets and days of the line.
-func TestUsageLeavesUnknownTokensOut(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
-	today := time.Now().UTC().Truncate(24 * time.Hour)
-	date := func(back int) string { return today.AddDate(0, 0, -back).Format(time.DateOnly) }
-	for n, of := range []struct {
-		back          int
-		target, owner string
-	}{{0, "staging-login", "qa"}, {0, "checkout", "qa"}, {0, "/solve", "ops"}, {1, "staging-login", "old"}, {8, "checkout", "qa"}} {
-		r := solvedRecord(n, of.target, today.AddDate(0, 0, -of.back).Sub(day))
-		r.Owner = of.owner + "@example.com"
-		d.writeRecords(t, r)
-	}
-	ownerless := solvedRecord(100, "/solve", today.Sub(day))
-	ownerless.Owner = ""
-	d.writeRecords(t, ownerless)
-	login, checkout := d.target("staging-login"), d.target("checkout")
-	noted := func(target *targets.Target, back int, figures string) {
-		d.stock.redis.HSet(key("stats", target), fmt.Sprintf("day:%d", today.Unix()/86400-int64(back)), figures)
-	}
-	noted(login, 6, "hits 1 waited 1 expired 1")
-	noted(login, 2, "hits 10 waited 1 expired 1 requests 100")
-	noted(login, 1, "hits 14 waited 3 expired 1 requests 200")
-	noted(login, 0, "hits 14 waited 3 expired 1 requests 300")
-	noted(checkout, 0, "hits 1")
-	d.stock.setFigures(checkout, pool.Figures{Hits: 1, Waited: 2})
-	d.stock.setFigures(login, pool.Figures{Hits: 20, Waited: 6, Expired: 4, Requests: 400})
-
-	known := func(n *int64) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.FormatInt(*n, 10)
-	}
-	told := func(key, query string) (lines []string) {
-		t.Helper()
-		for _, l := range decodeAnswer[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
-			owner, _, _ := strings.Cut(l.Owner, "@")
-			lines = append(lines, fmt.Sprint(strings.Join([]string{l.Date, l.Target, owner}, " "), ": ", l.Orders, ", ", known(l.HandedOut), ", ", known(l.Expired)))
-		}
-		return lines
-	}
-	for _, c := range []struct {
-		key, query string
-		want       []string // format: date, target, owner: orders, handed out, expired
-	}{
-		{keyAll, "by=target&from=" + date(2) + "&to=" + date(-1), []string{
-			" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, 2, 0", " staging-login old: 1, , ", " staging-login qa: 1, 15, 3"}},
-		{keyAll, "by=owner&from=" + date(2) + "&to=" + date(-1), []string{"  : 1, , ", "  old: 1, , ", "  ops: 1, , ", "  qa: 2, 17, 3"}},
-		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
-			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  : 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 11, 3"}},
-		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
-		// Hand-outs of earlier days are unknown. A sum that includes such a day is therefore also unknown.
-		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
-		{keyStaging, "by=owner&from=" + date(6) + "&to=" + date(1), []string{"  qa: 0, 15, 0"}},
-		{keyStaging, "by=owner&from=" + date(0) + "&to=" + date(-1), []string{"  qa: 1, 9, 3"}},
-	} {
-		if got := told(c.key, c.query); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.query, got, c.want)
-		}
-	}
-
-	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a master is away"})
-	d.status.Changed()
-	if got, want := told(keyAll, "by=target&from="+date(2)+"&to="+date(-1)), []string{" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, , ", " staging-login old: 1, , ", " staging-login qa: 1, , "}; !slices.Equal(got, want) {
-		t.Errorf("without redis: %q, want %q", got, want)
 	}
 }
 

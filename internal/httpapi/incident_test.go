@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"html"
 	"regexp"
 	"strings"
@@ -10,12 +9,8 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/purchase"
 	"poold/internal/refill"
-	"poold/internal/refill/policy"
 	"poold/internal/status"
-	"poold/internal/targets"
-	"poold/internal/testkit"
 )
 
 // TestOutageIsNamedEverywhere: during an outage of all providers, the document, the page, each row
@@ -81,65 +76,4 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 		!strings.Contains(document.Alarms[0], "edis does not answer: no token is handed out") || !strings.HasPrefix(document.Alarms[1], alarm) {
 		t.Errorf("%+v; alarms %q", rows[0], document.Alarms)
 	}
-}
-
-// TestBusyProviderIsNotAnOutage: there is no outage while at least one provider is up, even if this
-// provider is busy.
-func TestBusyProviderIsNotAnOutage(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
-	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
-		return []purchase.Status{
-			{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: "no money"}},
-			{Name: "other", State: provider.State{Kind: provider.StateBusy}},
-		}
-	}
-	d.ask(t, "GET", "/status.json").check(t, "the document", 200, `"alarms":[]`, `"reason":"provider other is busy"`)
-	page := d.ask(t, "GET", "/status", "Accept: text/html")
-	if page.check(t, "the page", 200, `badge ok">ready`); strings.Contains(page.body, "nothing is bought") {
-		t.Error(page.body)
-	}
-}
-
-// TestIdleTargetDoesNotAlarm: a target that needs no tokens because it has no callers is idle, and
-// its row shows no alarm.
-func TestIdleTargetDoesNotAlarm(t *testing.T) {
-	for name, c := range map[string]struct {
-		adaptive  bool
-		refilling refill.Status
-		want      string
-	}{
-		"adaptive, no requests":   {true, refill.Status{State: refill.OK, Risk: 1}, status.StateIdle},
-		"adaptive, keeps some":    {true, refill.Status{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
-		"adaptive, out of credit": {true, refill.Status{State: refill.OK, Risk: 1, Limit: policy.LimitCredit}, refill.OK},
-		"adaptive, starting":      {true, refill.Status{State: refill.OK, Reason: "starting"}, refill.OK},
-		"adaptive, starved":       {true, refill.Status{State: refill.Starved}, refill.Starved},
-		"fixed, idle_after":       {false, refill.Status{State: refill.OK, Limit: policy.LimitIdle}, status.StateIdle},
-		"fixed, idle with a min":  {false, refill.Status{State: refill.OK, Want: 1, Limit: policy.LimitIdle}, refill.OK},
-		"fixed, not looked yet":   {false, refill.Status{State: refill.OK}, refill.OK},
-	} {
-		set := sampleSet()
-		if set.Targets[1].Refill = targets.RefillFixed; c.adaptive {
-			set.Targets[1].Refill = targets.RefillAdaptive
-		}
-		d := start(t, set, nil, nil)
-		d.refill.statuses["staging-login"] = c.refilling
-		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
-		equal(t, name, row.State, c.want)
-		page := d.ask(t, "GET", "/status", "Accept: text/html").body
-		if says := strings.Contains(page, "in a lead time, risk "); says != (c.adaptive && c.want != status.StateIdle) {
-			t.Errorf("%s: the page tells of a risk: %v", name, says)
-		}
-	}
-	d := start(t, sampleSet(), nil, nil)
-	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK}
-	waiting := make(chan answer)
-	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
-	testkit.Within(t, 20*time.Second, "it is not idle while a caller waits", func() bool {
-		d.status.Changed()
-		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
-		return row.Waiting == 1 && row.State == refill.OK
-	})
-	d.fill(t, "staging-login", 1)
-	<-waiting
 }

@@ -194,26 +194,6 @@ func TestEssentialSeries(t *testing.T) {
 	}
 }
 
-func TestRemovedTargetsHaveNoSeries(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	fillMetrics(t, d)
-	set := sampleSet()
-	set.Targets = set.Targets[1:]
-	d.config.set.Store(set)
-	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, "checkout") || !strings.Contains(body, "staging-login") {
-		t.Errorf("a removed target stays, or all went: %s", body)
-	}
-	d.metrics.Provider("solver")("poll", "ok")
-	d.metrics.Report("solver", purchase.ReportPassed)
-	set = sampleSet()
-	set.Providers[0].Name = "other"
-	d.config.set.Store(set)
-	d.provider.Name = "other"
-	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, `provider="solver"`) {
-		t.Errorf("a removed provider stays: %s", body)
-	}
-}
-
 func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)
@@ -236,17 +216,5 @@ func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %s", line)
 		}
-	}
-}
-
-// TestReplaysAreNotHandouts: the histograms count a token once.
-func TestReplaysAreNotHandouts(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.fill(t, "checkout", 2)
-	for _, source := range []string{"pool", "replay", "replay"} {
-		d.ask(t, "GET", "/pool/checkout/token", "Idempotency-Key: k").check(t, "the answer", 0, `"source":"`+source+`"`)
-	}
-	if body := d.ask(t, "GET", "/metrics").body; !strings.Contains(body, `poold_token_age_seconds_count{target="checkout"} 1`+"\n") {
-		t.Error("a replay was counted as a hand-out")
 	}
 }

@@ -102,18 +102,3 @@ func TestPageEscapesForeignText(t *testing.T) {
 		t.Errorf("not everything is shown: %s", a.body)
 	}
 }
-
-// TestPageWithoutTargetsAndProviders: the page says that there are no targets and no providers, and
-// the lists of the document are not null.
-func TestPageWithoutTargetsAndProviders(t *testing.T) {
-	set := sampleSet()
-	set.Targets = nil
-	d := start(t, set, nil, nil)
-	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return nil }
-	a := d.ask(t, "GET", "/status", "Accept: text/html")
-	a.check(t, "empty", 200, "There are no targets.", "There are no providers.")
-	if strings.Contains(a.body, "On-demand") || strings.Contains(a.body, "Savings") {
-		t.Errorf("the page shows on-demand solves without requests: %s", a.body)
-	}
-	d.ask(t, "GET", "/status.json").check(t, "lists are not null", 200, `"targets":[]`, `"providers":[]`, `"problems":[]`)
-}

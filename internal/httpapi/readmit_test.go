@@ -71,18 +71,6 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	}
 }
 
-// TestKeysAppearOrDisappearDuringAWait: if a reload adds the first keys during a wait, the caller
-// needs a key. If a reload removes all keys, the caller needs none.
-func TestKeysAppearOrDisappearDuringAWait(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.fill(t, "staging-login", 2)
-	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet(allKeys()...)) }
-	checkProblem(t, "keys came", d.ask(t, "GET", "/pool/staging-login/token?wait=20s"), 401, kernel.CodeUnauthorized, "staging-login")
-	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet()) }
-	checkProblem(t, "keys went", d.ask(t, "GET", "/pool/staging-login/token?wait=20s", bearer(keyAll), "Host: poold.example.com"), 421, kernel.CodeMisdirected, "staging-login")
-	equal(t, "the answer", d.stock.putBack(t, d.target("staging-login"), 2).Fresh, 2)
-}
-
 // TestChangedTargetGivesTheTokenBack: if a reload changes the identity of a target or removes the
 // target during a wait, the token returns to the stock.
 func TestChangedTargetGivesTheTokenBack(t *testing.T) {

@@ -2,19 +2,14 @@ package httpapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-
-	"poold/internal/ondemand"
 )
 
 const (
 	refusedLine = "client's call refused; correct the call, the key or the target"
-	ignoredLine = "client's parameter has no effect"
 )
 
 // logLines returns the lines of the log that have the given message.
@@ -79,37 +74,6 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	d.callLegacy(t, "/res.php?action=get&id=x")
 	if n := len(d.logLines(t, refusedLine)); n != known {
 		t.Errorf("%d lines about callers without a key", n-known)
-	}
-}
-
-// TestIgnoredParametersAreNoted: a parameter without effect is accepted, and logged once for each
-// caller.
-func TestIgnoredParametersAreNoted(t *testing.T) {
-	d := start(t, solvingSet(t, allKeys()...), nil, nil)
-	d.fill(t, "staging-login", 4)
-	d.solver.err = &ondemand.BudgetError{}
-	task := func(key, more string) {
-		t.Helper()
-		body := strings.Replace(tasksSubmit(key, "staging-login", `,"nocache":true`), "{", "{"+more, 1)
-		if got := d.callTasks(t, "/createTask", body); got["taskId"] == nil {
-			t.Errorf("%s: %v", body, got)
-		}
-	}
-	task(keyAll, `"languagePool":"en",`)
-	task(keyAll, `"languagePool":"rn","softId":7,`)
-	task(keyStaging, `"languagePool":"en",`)
-	image := `{"clientKey":"` + keyAll + `","task":{"type":"ImageToTextTask","body":"R0lGODlh","languagePool":"en","websiteURL":"https://e.example/"}}`
-	if got := d.callTasks(t, "/createTask", image); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || d.solver.last().Guest.Spec.Identity.Picture.Language != "en" {
-		t.Errorf("an image: %v", got)
-	}
-	var noted []string
-	for _, line := range d.logLines(t, ignoredLine) {
-		noted = append(noted, fmt.Sprint(line["level"], " ", line["key"], " ", line["parameter"]))
-	}
-	if want := []string{
-		"INFO all languagePool", "INFO all nocache", "INFO all softId", "INFO staging languagePool", "INFO staging nocache", "INFO all websiteURL",
-	}; !slices.Equal(noted, want) {
-		t.Errorf("%v, want %v", noted, want)
 	}
 }
 

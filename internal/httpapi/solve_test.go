@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,30 +140,6 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
 }
 
-// TestEqualSolvesShareAKey: equal requests share one key, even with different proxies. With
-// dedup_proxy, requests with different proxies have different keys.
-func TestEqualSolvesShareAKey(t *testing.T) {
-	d := start(t, solvingSet(t), nil, nil)
-	key := func(more string) captcha.ID {
-		t.Helper()
-		d.solve(t, fmt.Sprintf(guestBody, more)).check(t, "the answer", 200)
-		r := d.solver.last()
-		if r.Share == nil || r.Share.Sitekey != "k" || r.Share.Pageurl != "https://guests.example.com/a" {
-			t.Fatalf("%+v", r.Share)
-		}
-		return r.Share.Key
-	}
-	const one, two = `,"proxy":"a.example.com:80","proxy_type":"http"`, `,"proxy":"b.example.com:80","proxy_type":"http"`
-	plain, first, second := key(`,"dedup":"identity"`), key(`,"dedup":"identity"`+one), key(`,"dedup":"identity"`+two)
-	if plain != first || plain != second {
-		t.Error("the proxy counts")
-	}
-	if a, b := key(`,"dedup":"identity","dedup_proxy":true`+one), key(`,"dedup":"identity","dedup_proxy":true`+two); a == b || a == plain {
-		t.Error("dedup_proxy does not count the proxy")
-	}
-	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, kernel.CodeBadRequest, "")
-}
-
 func TestForbiddenSolveBuysNothing(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
@@ -250,26 +225,6 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	}
 }
 
-// TestOnEmptySolveWaitsWithATicket: callers of a target with `on_empty: solve` wait with a ticket
-// if their key has the scope solve.
-func TestOnEmptySolveWaitsWithATicket(t *testing.T) {
-	set := sampleSet(targets.Key{Name: "taker", SHA256: allKeys()[0].SHA256, Scopes: []targets.Scope{targets.ScopeToken}}, allKeys()[1])
-	for i := range set.Targets {
-		set.Targets[i].OnEmpty = targets.OnEmptySolve
-	}
-	d := start(t, set, nil, nil)
-	d.stock.failCalls("take", redisdb.ErrDown)
-	for _, c := range []struct {
-		key, query string
-		wait       time.Duration
-	}{{keyAll, "", 0}, {keyStaging, "", time.Minute}, {keyStaging, "?wait=5s", 5 * time.Second}, {keyStaging, "?wait=0s", 0}} {
-		d.ask(t, "GET", "/pool/staging-login/token"+c.query, bearer(c.key))
-		if _, r := d.stock.countTakes(); r.Wait != c.wait {
-			t.Errorf("%s %q waits for %v, want %v", c.key, c.query, r.Wait, c.wait)
-		}
-	}
-}
-
 // TestCallerWaitsOnlyWhileATokenCanCome: a caller never waits for a token that cannot be bought,
 // unless an order in flight can bring one.
 func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
@@ -339,41 +294,6 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 			defer func() { <-landed }() // the goroutine may fail the test and must therefore end before the test
 			d.ask(t, "GET", "/pool/staging-login/token").check(t, "while an order is under way", 200)
 		})
-	}
-}
-
-// TestSolveReportKeepsTheGuest: the id in a report identifies the guest's token. The report keeps
-// the guest in the list of guests.
-func TestSolveReportKeepsTheGuest(t *testing.T) {
-	d := start(t, solvingSet(t), nil, nil)
-	login := d.target("staging-login")
-	d.stock.landToken(t, d.stock.order(t, login), time.Second)
-	id := d.takeOne(t)
-	path := "/solve/" + id + "." + string(login.ID) + ".recaptcha_v2/report"
-	d.report(t, path, `{"outcome":"rejected"}`).check(t, "the answer", 204)
-	equal(t, "passed on", len(d.buyer.passedReports()), 1)
-	equal(t, "a target's identity was listed as a guest", len(d.list.used), 0)
-	guest := strings.Repeat("a", 32)
-	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
-		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, kernel.CodeUnknownToken, "")
-	}
-	equal(t, "invented identities were listed", len(d.list.used), 0)
-	// The token now belongs to a guest, because its identity has no target any more.
-	d.stock.landToken(t, d.stock.order(t, login), time.Second)
-	path = "/solve/" + d.takeOne(t) + "." + string(login.ID) + ".recaptcha_v2/report"
-	without := solvingSet(t)
-	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
-	d.config.set.Store(without)
-	// If the guest cannot be kept in the list, the report is not counted, so that the caller can
-	// repeat the report.
-	d.list.err = redisdb.ErrDown
-	checkProblem(t, "without the list of guests", d.report(t, path, `{"outcome":"accepted"}`), 503, kernel.CodeStoreDown, "")
-	equal(t, "passed on before the guest was kept", len(d.buyer.passedReports()), 1)
-	d.list.err = nil
-	d.report(t, path, `{"outcome":"accepted"}`).check(t, "a guest's token", 204)
-	equal(t, "passed on", len(d.buyer.passedReports()), 2)
-	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
-		t.Errorf("listed %v", d.list.used)
 	}
 }
 

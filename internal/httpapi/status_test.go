@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -181,28 +180,6 @@ func golden(t *testing.T, name string, got []byte) {
 	equal(t, name+" (-update writes it anew)", string(got), string(want))
 }
 
-// TestSurveyUsesMarginAndLeadOfEachTarget: each target is surveyed with its own margin and with
-// the lead time that refill uses.
-func TestSurveyUsesMarginAndLeadOfEachTarget(t *testing.T) {
-	set := sampleSet()
-	d := start(t, set, nil, nil)
-	delete(d.refill.statuses, "staging-signup") // the target has no worker yet
-	body := d.ask(t, "GET", "/pool/staging-signup").body
-	asked := d.stock.queries
-	for i, lead := range []time.Duration{18 * time.Second, 18 * time.Second, unknownLead} {
-		want := pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead, Hour: true}
-		if lead != unknownLead {
-			want.Want = set.Targets[i].Depth
-		}
-		if asked[i] != want {
-			t.Errorf("query %d: %+v, want %+v", i, asked[i], want)
-		}
-	}
-	if !strings.Contains(body, `"state":"ok","reason":"starting"`) {
-		t.Errorf("without a worker: %s", body)
-	}
-}
-
 // TestStatusWithoutRedisAnswersWithinASecond: the page shows an outage of Redis within a second,
 // even if Redis hangs.
 func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
@@ -236,73 +213,6 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 		}
 		d.ask(t, "GET", "/status", "Accept: text/html").check(t, name, 200, "edis does not answer", ": no token is handed out and nothing is bought")
 	}
-}
-
-// TestTargetIsShownWhileItsHoursCannotBeRead: if the read of the last day hangs, GET /pool/{target}
-// responds within a second without the last day.
-func TestTargetIsShownWhileItsHoursCannotBeRead(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.stock.before = func(ctx context.Context, call string) error {
-		if call == "last day" {
-			<-ctx.Done()
-		}
-		return ctx.Err()
-	}
-	var a answer
-	testkit.InASecond(t, func() { a = d.ask(t, "GET", "/pool/checkout") })
-	a.check(t, "without the hours", 200, `"name":"checkout"`, `"last_day":null`)
-}
-
-// TestSlowStatusIsAnswered: a request for the status gets a response even if the store used up the
-// time limit.
-func TestSlowStatusIsAnswered(t *testing.T) {
-	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond })
-	d.stock.before = func(context.Context, string) error { time.Sleep(300 * time.Millisecond); return nil }
-	for _, path := range []string{"/status.json", "/status", "/metrics", "/pool/checkout"} {
-		d.status.Changed()
-		d.ask(t, "GET", path, "Accept: text/html").check(t, path, 200)
-	}
-}
-
-// TestSnapshotSurvivesItsFirstCaller: other callers get the snapshot although the first caller hung
-// up.
-func TestSnapshotSurvivesItsFirstCaller(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	surveying, release := make(chan struct{}), make(chan struct{})
-	d.stock.before = func(ctx context.Context, _ string) error {
-		close(surveying)
-		<-release
-		return ctx.Err()
-	}
-	conn := dial(t, d.addr)
-	write(t, conn, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	<-surveying
-	reset(t, conn)
-	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
-	time.AfterFunc(10*time.Millisecond, func() { close(release) })
-	d.ask(t, "GET", "/status.json").check(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
-}
-
-// TestUnreadBudgetShowsTheLastFigure: if the use of the overall budget cannot be read, the status
-// shows the last figure, and the metric is absent.
-func TestUnreadBudgetShowsTheLastFigure(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	show := func() string {
-		d.status.Changed()
-		metric := strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_budget_used{target="*"`)
-		return fmt.Sprintf("%v %s", metric, asJSON(t, d.status.Snapshot(t.Context()).Document.Budget))
-	}
-	equal(t, "no budget", show(), "false null")
-	d.buyer.booked = func() (int, int, error) { return 7, 100, nil }
-	equal(t, "a budget", show(), `true {"used":7,"limit":100}`)
-	d.buyer.booked = func() (int, int, error) { return 0, 0, redisdb.ErrDown }
-	equal(t, "not to be read", show(), `false {"used":7,"limit":100}`)
-	if !d.status.Snapshot(t.Context()).Document.Redis.OK {
-		t.Error("that alone is not an outage")
-	}
-	d.stock.redis.SetDown(true)
-	d.buyer.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
-	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
 // TestUnwritableRedisIsNamed: if Redis refuses writes, /readyz, /status and the response 503 to a
@@ -343,38 +253,4 @@ func TestFullRedisKeepsReadiness(t *testing.T) {
 	d.stock.ill.Store(&redisdb.Health{Full: true, Reason: "redis is out of memory"})
 	equal(t, "readyz", d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["redis is out of memory"]}`+"\n")
 	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"redis is out of memory"}`, `"ready":true`)
-}
-
-// TestPartOfRedisAwayKeepsReadiness: if a part of a cluster is down, this replica stays ready and
-// names the reason. Targets in that part show their last figures. Other targets show current
-// figures.
-func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
-	set := sampleSet()
-	d := start(t, set, nil, nil)
-	here, away := &set.Targets[1], &set.Targets[0]
-	_, err := d.stock.Look(t.Context(), here.ID, 0, 0)
-	noError(t, err)
-	for range 3 {
-		for _, target := range []*targets.Target{here, away} {
-			d.stock.landToken(t, d.stock.order(t, target), 0)
-		}
-	}
-	d.status.Changed()
-	d.ask(t, "GET", "/pool/checkout").check(t, "before", 200, `"fresh":3`)
-	d.stock.away = redisdb.ErrDown
-	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a node is away"})
-	if _, err := d.stock.Take(t.Context(), pool.Request{ID: here.ID}); err != nil {
-		t.Fatal(err)
-	}
-	d.status.Changed()
-	equal(t, "readyz", d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["a node is away"]}`+"\n")
-	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`, `"ready":true`)
-	d.ask(t, "GET", "/pool/checkout").check(t, "the target that is away", 200, `"fresh":3`, `"bought":3`,
-		`"state":"starved","reason":"redis does not answer; the figures are the last known ones"`)
-	d.ask(t, "GET", "/pool/staging-login").check(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`, `"last_day":{"requests":1,"hits":1,`)
-	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "page", 200, "A node is away: the targets of this part hand out and buy nothing")
-	metrics := d.ask(t, "GET", "/metrics")
-	if metrics.check(t, "metrics", 200, `poold_pool_tokens{target="staging-login"} 2`); strings.Contains(metrics.body, `poold_pool_tokens{target="checkout"}`) {
-		t.Error("the metrics have a figure of the target that is away")
-	}
 }

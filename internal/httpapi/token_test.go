@@ -60,21 +60,6 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 	<-landed
 }
 
-// TestTextAnswerIsTheTokenAlone: a caller that prefers text/plain gets only the text of the token.
-// The test of kernel.Prefers covers the headers.
-func TestTextAnswerIsTheTokenAlone(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.fill(t, "staging-login", 2)
-	for accept, want := range map[string][2]string{
-		"application/json;q=0.5, text/plain": {"text/plain; charset=utf-8", tokenValue}, "application/json, text/plain, */*": {"application/json", `{"id":`},
-	} {
-		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: "+accept)
-		if a.status != 200 || !strings.HasPrefix(a.body, want[1]) || a.header.Get("Content-Type") != want[0] || a.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("Accept %q: %d %v %q", accept, a.status, a.header, a.body)
-		}
-	}
-}
-
 // TestTokenRequestReachesTheStock: the valid parameters of a request reach the stock; invalid
 // parameters are refused.
 func TestTokenRequestReachesTheStock(t *testing.T) {
@@ -219,37 +204,6 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 		{keyAll, "%1b%5b31mcheckout", "hyphen"}, {keyAll, strings.Repeat("checkout", 1250), "hyphen"},
 	} {
 		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, kernel.CodeUnknownTarget, "", c.end+`","code"`)
-	}
-}
-
-// TestUnknownTargetOfARefusedFile: if the last file was refused, the error for an unknown target
-// says so, because the target may be in that file.
-func TestUnknownTargetOfARefusedFile(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for _, refused := range []bool{true, false} {
-		if d.config.setProblems(); refused {
-			d.config.setProblems(targets.Problem{File: "pools.yaml", Line: 3, Text: "secret"})
-		}
-		a := d.ask(t, "GET", "/pool/other/token")
-		checkProblem(t, "a target of the refused file", a, 404, kernel.CodeUnknownTarget, "")
-		if strings.Contains(a.body, "the file was refused") != refused || !strings.Contains(a.body, "no target of this name") || strings.Contains(a.body, "secret") {
-			t.Errorf("refused %v: %s", refused, a.body)
-		}
-	}
-}
-
-// TestUnknownParameterNamesTheNearOne: the error for a misspelt parameter such as `wiat` suggests
-// the right name.
-func TestUnknownParameterNamesTheNearOne(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for path, end := range map[string]string{
-		"/pool/checkout/token?wiat=20s":                        "known: wait, min_ttl; did you mean wait?",
-		"/pool/checkout/token?min-ttl=5":                       "known: wait, min_ttl; did you mean min_ttl?",
-		"/pool/checkout/token?timeout=5":                       "known: wait, min_ttl",
-		"/pool/checkout/token?" + strings.Repeat("wait", 2500): "known: wait, min_ttl",
-		"/history/tasks?status=error&form=2026-01-02":          "known: from, to, limit, cursor, status, target; did you mean from?",
-	} {
-		d.ask(t, "GET", path).check(t, "the answer", 400, end+`","code":"bad_request"`)
 	}
 }
 

@@ -92,18 +92,3 @@ func TestWrongKeysAreLoggedOnceAMinute(t *testing.T) {
 		}
 	})
 }
-
-// TestManyWrongKeysTakeFewLines: if an address sends more and more different keys, all keys beyond
-// its limit are logged as one line.
-func TestManyWrongKeysTakeFewLines(t *testing.T) {
-	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
-		seen := 0
-		for i := range 3 * triesAMinute {
-			d.sendFrom(t, "192.0.2.1:1", "GET", "/pool/checkout", "", bearer(fmt.Sprint("canary-key-", i)))
-		}
-		lines := wrongKeyLines(t, d, &seen)
-		if len(lines) != triesAMinute+1 || lines[triesAMinute].Hash != "" {
-			t.Errorf("%d lines, the last: %+v", len(lines), lines[len(lines)-1])
-		}
-	})
-}

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/history/dynamostore"
 	"poold/internal/history/dynamotest"
-	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -66,15 +64,4 @@ func TestDynamoDBShowsOrdersInFlight(t *testing.T) {
 	w.start(t, env...)
 	testkit.Within(t, time.Minute, "the three orders to be shown", func() bool { return len(polling(t, emulator.URL)) == 3 })
 	testkit.Within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
-}
-
-// With active_items: false the table contains no items for orders in flight.
-func TestActiveItemsCanBeLeftOut(t *testing.T) {
-	for wanted, runs := range map[bool]int{true: 1, false: 0} {
-		k := keeper{store: &dynamostore.Store{}}
-		k.addMirror(targets.History{Backend: targets.HistoryDynamoDB, ActiveItems: wanted}, nil, nil)
-		if len(k.runs) != runs {
-			t.Errorf("active_items: %v: %d parts run, want %d", wanted, len(k.runs), runs)
-		}
-	}
 }

@@ -189,33 +189,6 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The tree of commands does not depend on the process. It ignores the arguments of the process, and
-// reads the environment only through the given function.
-func TestTreeReadsNothingGlobal(t *testing.T) {
-	os.Args = append(os.Args, "--no-such-flag")
-	defer func() { os.Args = os.Args[:len(os.Args)-1] }()
-	t.Setenv("POOLD_CONFIG", "of-the-process.yaml")
-	var out, log strings.Builder
-	dir := t.TempDir()
-	lookup := func(name string) (string, bool) { return filepath.Join(dir, "none.yaml"), name == "POOLD_CONFIG" }
-	code := run(t.Context(), nil, lookup, &out, &log)
-	if code != exitFailed || !strings.Contains(log.String(), "\npoold: "+dir) || strings.Contains(log.String(), "of-the-process") || strings.Count(log.String(), "\n") != 2 {
-		t.Errorf("exit %d: %s%s", code, out.String(), log.String())
-	}
-}
-
-// The flags of one command line do not affect the next command line in the same process. The flag
-// --version works without other arguments.
-func TestRunsAreApart(t *testing.T) {
-	if code, stdout, _ := runCommand(t, nil, "--version"); code != 0 || !strings.HasPrefix(stdout, "poold dev, commit ") {
-		t.Errorf("exit %d: %s", code, stdout)
-	}
-	code, stdout, stderr := runCommand(t, nil, "--config", filepath.Join(t.TempDir(), "none.yaml"))
-	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "cannot be read") {
-		t.Errorf("exit %d: %s%s", code, stdout, stderr)
-	}
-}
-
 // Completion offers commands, flags, values of flags and the targets of the running daemon. It offers
 // only valid names.
 func TestCompletion(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,64 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
-	"poold/internal/provider/simulated"
-	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
-
-const faultConfig = `
-redis: {url: "redis://%s", prefix: fault}
-providers:
-  - {name: service, api: legacy, profile: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef, concurrency: %d, first_poll: 200ms, poll_interval: 100ms, timeout: 20s}
-targets:
-  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com, depth: %d}
-`
-
-var faultIdentity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/"}.ID()
-
-// startFaulty starts a Redis and a provider. It returns a function that starts a replica.
-func startFaulty(t *testing.T, concurrency, depth int) (service string, replica func() *process) {
-	t.Helper()
-	redisAddress := redistest.Server(t)
-	service = startProvider(t, simulated.Options{
-		Median: 200 * time.Millisecond, Sigma: 0.4, Min: 50 * time.Millisecond, Max: time.Second,
-		FailShare: 0.1, Seed: 11, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
-	})
-	config := filepath.Join(t.TempDir(), "pools.yaml")
-	writeFile(t, config, fmt.Sprintf(faultConfig, redisAddress, service, concurrency, depth))
-	return service, func() *process { return startPoold(t, config, "") }
-}
-
-// Four replicas start at the same time on an empty Redis. Together they keep the depth, not four
-// times the depth, and never exceed the provider's concurrency.
-func TestReplicasKeepOneDepth(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	const concurrency, depth = 7, 25
-	service, replica := startFaulty(t, concurrency, depth)
-	replicas := make([]*process, 4)
-	var all sync.WaitGroup
-	for i := range replicas {
-		all.Go(func() { replicas[i] = replica() })
-	}
-	all.Wait()
-	for _, p := range replicas {
-		warm(t, p, "login", 20*time.Second)
-	}
-	books := ledger(t, service)
-	if n := bought(books, faultIdentity); n != depth {
-		t.Errorf("%d tokens were bought for a depth of %d", n, depth)
-	}
-	if books.Totals.PeakInFlight > concurrency {
-		t.Errorf("%d tasks at once for a concurrency of %d", books.Totals.PeakInFlight, concurrency)
-	}
-	for _, p := range replicas {
-		if err := p.stop(); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // requestAndHangUp requests a token, waits for the given moment and then for the given duration,
 // and hangs up. It reports whether the daemon sent a token nevertheless. It closes only its own

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -64,37 +63,5 @@ func TestGreeting(t *testing.T) {
 	}
 	if got := curlFor("http://h", &targets.Set{Targets: []targets.Target{{Name: "a", Paused: true}}}); !strings.Contains(got, "/pool/a/token") {
 		t.Errorf("all are paused: %s", got)
-	}
-}
-
-// With many targets the log of the start stays short, and names only the most expensive targets.
-func TestGreetingOfManyTargets(t *testing.T) {
-	file := "redis: {url: 'redis://h'}\ndefaults: {owner: q}\n" +
-		"providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100, price_per_1000: {turnstile: 1.2}}]\ntargets:\n"
-	for i := range 60 {
-		file += fmt.Sprintf("  t%02d: {type: turnstile, sitekey: t%02d, pageurl: 'https://e.com/', depth: %d}\n", i, i, 1000+i)
-	}
-	set, err := targets.Parse("pools.yaml", []byte(file), targets.References{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	var log bytes.Buffer
-	d := &daemon{listener: listener, log: slog.New(slog.NewTextHandler(&log, nil))}
-	d.greet(set)
-	for _, want := range []string{
-		`level=INFO msg="limit of the purchases" limit="at most 72,000 solves an hour, about 86" targets="t`, `; and 50 more"`,
-		`level=WARN msg="no budget limits what these targets buy" targets="t`, `level=WARN msg="the providers' concurrency is too low for the wanted stock" targets="in all, `,
-	} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the start does not say %s:\n%s", want, log.String())
-		}
-	}
-	if strings.Count(log.String(), "\n") != 6 {
-		t.Errorf("the start is not brief:\n%s", log.String())
 	}
 }

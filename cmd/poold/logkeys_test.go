@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 // logMethods are the methods of a logger, with the number of arguments before the attributes. The
@@ -141,28 +140,5 @@ func TestLogRecordsUseOneVocabulary(t *testing.T) {
 	}
 	for _, fault := range faults {
 		t.Error(fault)
-	}
-}
-
-// logFaults, which the test above uses, recognises each way to log.
-func TestLogFaultsAreFound(t *testing.T) {
-	const source = `package p
-func f() {
-	log.Info("good", "target", name, slog.String("err", text), more...)
-	s.log.Info("bad", "id", 1)
-	c.cfg.Log.LogAttrs(ctx, level, text, slog.Int("n", 1))
-	log.Warn(fmt.Sprintf("%d orders", 2))
-	log.Error("bad"+text, "err", err)
-	log.With("x", 1).Debug("bad")
-	panics.Log(log, "bad", cause, "y", 1)
-	log.DebugContext(ctx, "bad", key, 1)
-}`
-	faults, _, err := logFaults(fstest.MapFS{"f.go": {Data: []byte(source)}, "f_test.go": {Data: []byte("not Go")}}, []string{"target", "err"})
-	want := []string{
-		"f.go:4: unknown key id", "f.go:5: unknown key n", "f.go:6: figures belong into attributes, not into the message",
-		"f.go:7: figures belong into attributes, not into the message", "f.go:8: unknown key x", "f.go:9: unknown key y", "f.go:10: the key is not a literal",
-	}
-	if err != nil || !slices.Equal(faults, want) {
-		t.Errorf("%v: %q", err, faults)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -379,32 +378,5 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			}
 			t.Logf("sold %d, at most %d at once", books.Totals.Submitted, books.Totals.PeakInFlight)
 		})
-	}
-}
-
-// A wrong sitekey is corrected at a restart. The orders with the old sitekey are adopted, and their
-// polls fail because of the old sitekey. These failures do not count for the corrected target.
-func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	o := quick()
-	o.Faults = []simulated.Fault{{On: simulated.Poll, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY", Times: 2}}
-	w := newWorld(t, o, terms{depth: 2, pace: "first_poll: 4s, poll_interval: 100ms"})
-	p := w.start(t)
-	testkit.Within(t, 20*time.Second, "two submits", func() bool { return ledger(t, w.provider).Totals.Submitted == 2 })
-	text, err := os.ReadFile(w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, w.config, strings.Replace(string(text), "1x00000000000000000000AA", "2x00000000000000000000AB", 1))
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
-	p = w.start(t)
-	testkit.Within(t, 25*time.Second, "the polls of the old orders", func() bool {
-		return ledger(t, w.provider).Totals.ByAction[simulated.Poll] >= 4
-	})
-	if s := w.atRest(t, p, 20*time.Second); s.State != "ok" {
-		t.Errorf("the corrected target is %s: %s", s.State, s.Reason)
 	}
 }

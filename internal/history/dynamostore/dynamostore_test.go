@@ -82,3 +82,13 @@ func replicas(t testing.TB, server *dynamotest.Server) (stores [3]*Store) {
 	}
 	return stores
 }
+
+// Records and audit entries have separate retention times.
+func TestKeepingTimes(t *testing.T) {
+	server := dynamotest.Start(t)
+	dynamotest.Credentials(t)
+	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
+		s := openStore(t, Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: keep, KeepAudit: keepAudit})
+		return s, s
+	})
+}

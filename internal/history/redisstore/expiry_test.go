@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/history/historytest"
 	"poold/internal/history/redisstore"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
@@ -150,4 +151,14 @@ func TestListsKeepTheNewest(t *testing.T) {
 	if n := len(entries.List); err != nil || n != 10_000 || entries.List[0].ID != "e10099" {
 		t.Errorf("%d entries, %v; want the newest 10,000", n, err)
 	}
+}
+
+// Records and audit entries have separate retention times.
+func TestKeepingTimes(t *testing.T) {
+	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
+	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
+		db := openDB(t, place, fmt.Sprint("history", prefixes.Add(1)))
+		s := redisstore.New(db, redisstore.Options{Keep: keep, KeepAudit: keepAudit})
+		return s, s
+	})
 }

@@ -95,3 +95,24 @@ func TestHistoryIsKeptForItsTime(t *testing.T) {
 		}
 	})
 }
+
+// A write that removes older entries of its list counts all of its own.
+func TestRemovedEntriesDoNotChangeTheFigures(t *testing.T) {
+	withStore(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
+		for n := range 3 {
+			time.Sleep(15 * time.Hour) // an entry is kept for 24 h
+			entry := history.Entry{ID: fmt.Sprint("entry", n), At: time.Now(), Key: "alice", Action: history.Taken, Target: "login"}
+			if err := s.WriteEntries(t.Context(), []history.Entry{entry}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := countMembers(t, redis, ":audit:"); n != 2 {
+			t.Errorf("%d entries are kept, want 2", n)
+		}
+		today, err := s.KeyDay(t.Context(), time.Now())
+		yesterday, err2 := s.KeyDay(t.Context(), time.Now().Add(-15*time.Hour))
+		if n := today["alice"].HandedOut + yesterday["alice"].HandedOut; err != nil || err2 != nil || n != 2 {
+			t.Errorf("the days of the last two entries count %d, want 2; %v, %v", n, err, err2)
+		}
+	})
+}

@@ -272,14 +272,14 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_OF_TOMORROW"}
 		f := newFleet(t, 3, provider.APITasks, "generic", simulated.Options{Faults: []simulated.Fault{refuse}}, a, b, c)
 		defer f.close()
-		f.advance(2 * time.Minute)
+		f.advance(time.Minute)
 		began := time.Now()
-		f.advance(5 * time.Minute)
-		if n := f.count(simulated.Submit, began); n < 40 || n > 61 {
-			t.Errorf("%d submits in 5 minutes, want one in 5 s", n)
+		f.advance(3 * time.Minute)
+		if n := f.count(simulated.Submit, began); n < 24 || n > 37 {
+			t.Errorf("%d submits in 3 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {
-			if n := len(f.submitTimes(t1.Name)); n < 4 { // about 28 submits are expected
+			if n := len(f.submitTimes(t1.Name)); n < 4 { // about 16 submits are expected
 				t.Errorf("%s was tried %d times", t1.Name, n)
 			}
 		}

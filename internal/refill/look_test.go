@@ -17,7 +17,7 @@ func TestAnIdleTargetCostsOnlyLooks(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	play(t, 100, func(t *testing.T, w *scenario) {
-		const many, perHour = 10, 90 * 10 // looks
+		const many, perHour = 4, 90 * 4 // looks
 		list := lasting(many, 1, 20*time.Hour)
 		w.apply(list...)
 		w.after(quietRound)

@@ -165,48 +165,6 @@ func TestWakeUpsAreCoalesced(t *testing.T) {
 	})
 }
 
-// Targets that are due at the same time share few exchanges. A hanging exchange does not delay the
-// others.
-func TestLooksShareExchanges(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	play(t, 400, func(t *testing.T, w *scenario) {
-		const many = batchMost + 22 // more than the maximum per exchange
-		list := lasting(many, 1, 20*time.Hour)
-		w.apply(list...)
-		w.after(time.Minute)
-		surveys := 0
-		w.store.with(func() {
-			surveys = w.store.surveys
-			if w.store.keeps != many {
-				t.Errorf("%d looks of %d targets keep what is known in the first minute, want one each", w.store.keeps, many)
-			}
-		})
-		_, looks := w.store.lookCount("")
-		for _, x := range list {
-			w.manager.Wake(x.ID)
-		}
-		w.after(2 * coalesce) // some targets may just have had a look
-		w.store.with(func() { surveys = w.store.surveys - surveys })
-		if _, n := w.store.lookCount(""); n-looks < many || surveys > many/10 {
-			t.Errorf("%d looks in %d exchanges for %d kicks", n-looks, surveys, many)
-		}
-		w.after(2 * coalesce)
-		hangs := make(chan struct{})
-		defer close(hangs)
-		w.store.with(func() { w.store.strangle = hangs })
-		w.manager.Wake(list[0].ID)
-		w.after(0)
-		w.store.with(func() { w.store.strangle = nil })
-		before, _ := w.store.lookCount(list[1].ID)
-		w.manager.Wake(list[1].ID)
-		w.after(0)
-		if n, _ := w.store.lookCount(list[1].ID); n != before+1 {
-			t.Errorf("%d looks at one while another hangs", n-before)
-		}
-	})
-}
-
 // After a stop no more orders are placed. Orders in flight stay in the journal.
 func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

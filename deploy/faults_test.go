@@ -135,18 +135,6 @@ func (w *watched) take(target string) (token struct{ ID, Token string }) {
 	return token
 }
 
-// overwrite replaces the values of the matching keys of Redis by texts.
-func overwrite(t *testing.T, redis, pattern string) {
-	t.Helper()
-	keys := strings.Fields(strings.Trim(redistest.Do(t, redis, "KEYS", pattern), "[]"))
-	if len(keys) == 0 {
-		t.Fatalf("Redis has no key %s", pattern)
-	}
-	for _, key := range keys {
-		redistest.Do(t, redis, "SET", key, "a text of another program")
-	}
-}
-
 // share sends n requests to POST /solve that share one solve.
 func (w *watched) share(n int) {
 	w.Helper()
@@ -212,12 +200,6 @@ func storeFaults(t *testing.T) *watched {
 
 	database.Up(t)
 	w.calm("poold_history_up 1")
-	database.Stop(t)
-	w.call(http.StatusNoContent, "DELETE", "/pool/login/tokens", "")
-	w.scrapeWith(tokensOf+"2", "poold_history_up 0")
-	overwrite(t, redis, "captcha:ended:*") // the orders that wait for PostgreSQL
-	database.Up(t)
-	w.fault("another program writes to Redis", []string{"PooldHistoryBehind", "PooldHistoryDown"}, "poold_history_unread_identities >0")
 
 	w.Signal(syscall.SIGKILL)
 	if err := <-w.Ended; err == nil {

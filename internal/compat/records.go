@@ -30,7 +30,6 @@ type Records struct{ db *redisdb.DB }
 
 // NewRecords returns the records in a Redis database. The caller opens, runs and closes the database.
 func NewRecords(db *redisdb.DB) *Records {
-	db.Declare(map[string]string{"compat": "hash"})
 	return &Records{db}
 }
 

@@ -49,7 +49,6 @@ type Log struct {
 
 // NewLog returns a Log that uses db. The caller opens, runs and closes db.
 func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
-	db.Declare(map[string]string{"events": "list", "event": "string"})
 	return &Log{db: db, log: log, queue: make(chan Event, mostQueued), noted: map[string]Event{}}
 }
 
@@ -130,7 +129,7 @@ func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }
 func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, error) {
 	members, err := l.db.Slow.LRange(ctx, l.key(), 0, -1).Result()
 	if err != nil {
-		return nil, l.db.Explain(ctx, err, []string{l.key()})
+		return nil, err
 	}
 	var list []Event
 	for _, member := range members {

@@ -114,7 +114,7 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 		ids[i] = subject(i).Identity.ID()
 	}
 	for some := range slices.Chunk(ids, 100) {
-		kept, _, err := b.stock.Endings.Kept(t.Context(), some, len(b.sold))
+		kept, err := b.stock.Endings.Kept(t.Context(), some, len(b.sold))
 		if err != nil {
 			t.Fatal(err)
 		}

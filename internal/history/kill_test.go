@@ -34,7 +34,7 @@ type lateReplica struct {
 }
 
 // Kept implements history.Outbox.
-func (l *lateReplica) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ map[captcha.ID]error, _ error) {
+func (l *lateReplica) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.lines {
@@ -42,7 +42,7 @@ func (l *lateReplica) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []p
 			kept = append(kept, o)
 		}
 	}
-	return kept, nil, nil
+	return kept, nil
 }
 
 // Forget implements history.Outbox.

@@ -25,7 +25,7 @@ const (
 
 // Outbox keeps ended orders until a Sender has sent them; *pool.Endings implements it.
 type Outbox interface {
-	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, unread map[captcha.ID]error, err error)
+	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, err error)
 	Forget(ctx context.Context, orders []pool.EndedOrder) error
 	Sweep(ctx context.Context) ([]captcha.ID, error)
 }
@@ -41,8 +41,6 @@ type Health struct {
 	Since   time.Time // time of the first failure after the last success, if Down is not ""
 	Sent    int64     // records that this process has written to the store
 	Dropped int64     // records whose content the store refused
-	Unread  int       // number of identities whose ended orders Redis cannot return, so that these orders are not sent
-	Why     string    // why Redis cannot return the orders of one of these identities; "" = Unread is 0
 }
 
 // Sender copies ended orders to a store.
@@ -55,14 +53,13 @@ type Sender struct {
 
 	mu            sync.Mutex
 	due           map[captcha.ID]bool
-	unread        map[captcha.ID]error // identities whose ended orders cannot be read; only a sweep makes them due again
 	sent, dropped int64
 }
 
 // NewSender returns a Sender. It sends nothing before Run is called.
 func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
 	return &Sender{
-		from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{},
+		from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{},
 		down: outage{log: log, began: "the history cannot be written; Redis keeps the ended orders meanwhile", ended: "the history is written again"},
 	}
 }
@@ -89,13 +86,8 @@ func (s *Sender) add(ids ...captcha.ID) {
 func (s *Sender) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	health := Health{Sent: s.sent, Dropped: s.dropped, Unread: len(s.unread)}
+	health := Health{Sent: s.sent, Dropped: s.dropped}
 	health.Down, health.Since = s.down.state()
-	for _, err := range s.unread {
-		if why := err.Error(); health.Why == "" || why < health.Why { // choose the same reason in each call
-			health.Why = why
-		}
-	}
 	return health
 }
 
@@ -169,8 +161,7 @@ func (s *Sender) take() []captcha.ID {
 
 // send sends the ended orders of identities. It returns the identities that may have more ended orders.
 func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID, err error) {
-	kept, unread, failed := s.from.Kept(ctx, ids, MostBatch)
-	s.setAside(ids, unread, failed)
+	kept, failed := s.from.Kept(ctx, ids, MostBatch)
 	count := map[captcha.ID]int{}
 	for _, order := range kept {
 		if count[order.Identity]++; count[order.Identity] == MostBatch {
@@ -188,28 +179,6 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 		return ids, failed
 	}
 	return again, nil
-}
-
-// setAside records the identities whose ended orders cannot be read, so that they do not block other
-// identities. The next sweep makes these identities due again. If readErr is nil, the identities that
-// are not in unread can be read again.
-func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, readErr error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range ids {
-		err, unreadable := unread[id]
-		_, was := s.unread[id]
-		switch {
-		case unreadable:
-			s.unread[id] = err
-			if !was {
-				s.log.Error("the ended orders of an identity cannot be read and are missing in the history", "identity", id, "err", err)
-			}
-		case was && readErr == nil:
-			delete(s.unread, id)
-			s.log.Info("the ended orders of an identity can be read again", "identity", id)
-		}
-	}
 }
 
 // sendBatch writes orders to the store and removes them from the outbox.

@@ -70,17 +70,17 @@ func (d *dyingProcess) dieAt(point string) {
 // Kept implements history.Outbox. It returns the first ended orders only after all processes have read
 // some. Until then, a process that is going to die gets the same ended orders again, even if other
 // processes have sent them.
-func (d *dyingProcess) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
+func (d *dyingProcess) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, error) {
 	if d.Dies != "" && d.held != nil {
-		return d.held, nil, nil
+		return d.held, nil
 	}
-	kept, unread, err := d.from.Kept(ctx, ids, most)
+	kept, err := d.from.Kept(ctx, ids, most)
 	if err == nil && d.held == nil {
 		d.held = kept
 		fmt.Println("holds", len(kept))
 		<-d.start
 	}
-	return kept, unread, err
+	return kept, err
 }
 
 // Forget implements history.Outbox.

@@ -149,7 +149,7 @@ func (p *place) checkFigures() {
 		p.t.Errorf("counted %+v, want %+v", got, want)
 	}
 	for i := range 5 {
-		if left, _, err := p.stock.Endings.Kept(p.t.Context(), []captcha.ID{identity(i).ID()}, 100); err != nil || len(left) != 0 {
+		if left, err := p.stock.Endings.Kept(p.t.Context(), []captcha.ID{identity(i).ID()}, 100); err != nil || len(left) != 0 {
 			p.t.Errorf("left: %v, %v", left, err)
 		}
 	}
@@ -203,56 +203,6 @@ func TestEndsAreSent(t *testing.T) {
 		if n := p.checkRecords(); n != 5*50 { // the store keeps the 50 newest records of each site
 			t.Errorf("%d records are listed", n)
 		}
-	})
-}
-
-// If the ended orders of an identity cannot be read, they do not block other identities. The health
-// reports the identity until its ended orders can be read again.
-func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		raw := p.stock.DB.Slow
-		broken := p.order(1, "a", history.Solved)
-		key := "history:ended:{" + string(broken) + "}"
-		if err := raw.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
-		delete(p.sold, pool.Ref{Identity: broken, Order: "a"}.String())
-		if err := raw.Set(t.Context(), key, "another program's", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		s, stop := p.sender(p.stock.Endings)
-		for _, i := range []int{0, 2, 3} {
-			s.Ended(p.order(i, "b", history.Solved))
-		}
-		s.Ended(broken)
-		time.Sleep(3 * time.Minute) // several sweeps find the identity
-		if h := s.Health(); h.Sent != 3 || h.Down != "" || h.Unread != 1 || !strings.Contains(h.Why, "the key "+key+" holds a string") {
-			t.Errorf("%+v", h)
-		}
-		p.dial.SetDown(true) // during an outage of Redis the key stays unreadable
-		s.Ended(broken)
-		time.Sleep(time.Minute)
-		if h := s.Health(); h.Unread != 1 {
-			t.Errorf("in an outage of Redis: %+v", h)
-		}
-		p.dial.SetDown(false)
-		time.Sleep(time.Minute)
-		if err := raw.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
-		p.order(1, "c", history.Solved) // a sweep finds this order
-		time.Sleep(3 * time.Minute)
-		if h := s.Health(); h.Sent != 4 || h.Unread != 0 || h.Why != "" {
-			t.Errorf("afterwards %+v", h)
-		}
-		stop()
-		if n := strings.Count(p.log.String(), "cannot be read and are missing in the history"); n != 1 {
-			t.Errorf("logged %d times:\n%s", n, p.log.String())
-		}
-		if n := strings.Count(p.log.String(), "can be read again"); n != 1 {
-			t.Errorf("the log reports %d recoveries, want one:\n%s", n, p.log.String())
-		}
-		p.checkFigures()
 	})
 }
 

@@ -70,7 +70,6 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_tokens_returned_total{target="staging-login"} 3`,
 		`poold_orders_failed_total{target="staging-login"} 2`,
 		`poold_orders_lost_total{target="staging-login"} 1`,
-		`poold_junk_total{target="staging-login"} 8`,
 		`poold_tokens_discarded_total{target="staging-login"} 6`,
 		`poold_reports_total{outcome="accepted",target="staging-login"} 9`,
 		`poold_reports_total{outcome="rejected",target="staging-login"} 7`,
@@ -142,7 +141,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	}
 	// The sample set has no history, so /metrics lacks these documented names.
 	names = append(names, "poold_history_up", "poold_history_records_total", "poold_history_unrecorded_total",
-		"poold_history_unread_identities", "poold_audit_entries_total", "poold_audit_dropped_total")
+		"poold_audit_entries_total", "poold_audit_dropped_total")
 	slices.Sort(names)
 	if slices.Sort(documented); !slices.Equal(names, documented) {
 		t.Errorf("/metrics has %q\nthe page %q", names, documented)
@@ -182,7 +181,7 @@ func TestEssentialSeries(t *testing.T) {
 	if got := names(essential); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, series := range []string{`poold_solve_duration_seconds_count{provider="solver",target="staging-signup"}`, `outcome="replay",target="checkout"`, `poold_junk_total{target="checkout"}`} {
+	for _, series := range []string{`poold_solve_duration_seconds_count{provider="solver",target="staging-signup"}`, `outcome="replay",target="checkout"`} {
 		if !strings.Contains(full, series) || strings.Contains(essential, series) {
 			t.Errorf("%s is not only in the full metrics", series)
 		}
@@ -205,7 +204,7 @@ func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 	for _, name := range []string{
 		"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight", "poold_bought_in_flight", "poold_orders_unknown",
 		"poold_bought_total", "poold_solved_total", "poold_tokens_returned_total", "poold_tokens_discarded_total", "poold_orders_failed_total",
-		"poold_orders_lost_total", "poold_junk_total", "poold_reports_total", "poold_spend_total", "poold_budget_used", "poold_budget_limit",
+		"poold_orders_lost_total", "poold_reports_total", "poold_spend_total", "poold_budget_used", "poold_budget_limit",
 		"poold_solve_guests", "poold_solve_requests_today",
 	} {
 		if strings.Contains(body, "\n"+name+"{") || strings.Contains(body, "\n"+name+" ") {

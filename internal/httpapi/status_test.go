@@ -84,7 +84,7 @@ func busyDay(t *testing.T, d *daemon) {
 	}
 	d.stock.setFigures(login, pool.Figures{
 		Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-		Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499,
+		Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
 	})
 	d.stock.redis.Del(key("leads", login))
 	for i := range 10 { // 10s … 28s

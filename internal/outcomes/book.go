@@ -51,7 +51,6 @@ type pair struct {
 // New returns a Book without providers. For some seconds after another provider has got the lowest expected
 // cost for a type, Run calls onNewBest once a second, so that targets whose orders failed order again.
 func New(db *redisdb.DB, onNewBest func(captcha.Type), log *slog.Logger) *Book {
-	db.Declare(map[string]string{"outcomes": "stream"})
 	return &Book{db: db, log: log, onNewBest: onNewBest, types: map[captcha.Type]*market{}, refused: map[refusal]time.Time{}, read: map[pair]string{}}
 }
 

@@ -137,7 +137,7 @@ func (b *Book) readNew(ctx context.Context, provider string) ([]entry, error) {
 	}
 	streams, err := b.db.Slow.XRead(ctx, &redis.XReadArgs{Streams: append(keys, ids...), Count: atOnce, Block: -1}).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, b.db.Explain(ctx, err, keys)
+		return nil, err
 	}
 	var list []entry
 	for _, s := range streams {

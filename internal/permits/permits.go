@@ -49,7 +49,6 @@ type Permits struct {
 
 // New returns a Permits that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB) *Permits {
-	db.Declare(map[string]string{"places": "zset", "standing": "hash"})
 	return &Permits{db: db, noted: redisdb.Seldom{Every: nameEvery}}
 }
 

@@ -105,10 +105,10 @@ func testPermits(t *testing.T, o redisdb.Options) {
 		t.Fatal("refused after a release")
 	}
 	// A permit ends after its life. A repeated Acquire can only shorten this life.
-	if !acquire("c", 30*time.Millisecond) || !acquire("c", time.Hour) {
+	if !acquire("c", 500*time.Millisecond) || !acquire("c", time.Hour) {
 		t.Fatal("has no permit any more")
 	}
-	time.Sleep(40 * time.Millisecond)
+	time.Sleep(600 * time.Millisecond)
 	if !acquire("d", time.Minute) {
 		t.Fatal("refused after one ran out")
 	}

@@ -184,7 +184,6 @@ type Figures struct {
 	Discarded int64 `json:"discarded"` // tokens removed by Flush; for guests also tokens and orders taken over by targets
 	Failed    int64 `json:"failed"`    // bought orders that ended without a token
 	Lost      int64 `json:"lost"`      // bought orders that expired before their outcome was known
-	Junk      int64 `json:"junk"`      // values of other programs found among the tokens and orders
 	Returned  int64 `json:"returned"`  // tokens put back after their callers hung up
 	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
 	Rejected  int64 `json:"rejected"`  // reports that a token was rejected

@@ -93,14 +93,14 @@ func newReplica(t testing.TB) *replica {
 	must(t, err)
 	_, err = before.Tokens.Take(ctx, pool.Request{ID: r.guest})
 	must(t, err)
-	guests, _, err := before.Endings.Kept(ctx, []captcha.ID{r.guest}, 1)
+	guests, err := before.Endings.Kept(ctx, []captcha.ID{r.guest}, 1)
 	must(t, err)
 	must(t, before.Endings.Forget(ctx, guests))
 	_, err = before.Tokens.FirstHolder(ctx, r.id, r.sold, "0")
 	must(t, err)
 	_, err = before.Orders.ClaimTask(ctx, "p", "task", pool.Ref{Identity: r.id, Order: "other"}, time.Hour)
 	must(t, err)
-	r.ended, _, err = before.Endings.Kept(ctx, []captcha.ID{r.id}, 1)
+	r.ended, err = before.Endings.Kept(ctx, []captcha.ID{r.id}, 1)
 	must(t, err)
 	_, err = redis.ZAdd(prefix+":placed", 1, string(identity("idle")))
 	must(t, err)
@@ -189,12 +189,13 @@ var calls = map[string]func(ctx context.Context, r *replica) error{
 	"Replicas.Share":     func(ctx context.Context, r *replica) error { return r.Replicas.Share(ctx, r.id, []byte("x")) },
 	"Replicas.Shared":    func(ctx context.Context, r *replica) error { return second(r.Replicas.Shared(ctx, []captcha.ID{r.id})) },
 
-	"Endings.Kept":   func(ctx context.Context, r *replica) error { return third(r.Endings.Kept(ctx, []captcha.ID{r.id}, 9)) },
+	"Endings.Kept":   func(ctx context.Context, r *replica) error { return second(r.Endings.Kept(ctx, []captcha.ID{r.id}, 9)) },
 	"Endings.Forget": func(ctx context.Context, r *replica) error { return r.Endings.Forget(ctx, r.ended) },
 	"Endings.Sweep":  func(ctx context.Context, r *replica) error { return second(r.Endings.Sweep(ctx)) },
 }
 
-func second[A any](_ A, err error) error        { return err }
+func second[A any](_ A, err error) error { return err }
+
 func third[A, B any](_ A, _ B, err error) error { return err }
 
 // TestEveryMethodIsCalled: the map `calls` has an entry for each method of the parts of a Store.

@@ -41,17 +41,6 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call redi
 	c.db.Pipelined(ctx, c.script(name), fill)
 }
 
-// types maps the second part of a key (after the prefix) to the Redis type of the key.
-// redisdb.DB.Explain uses this map.
-var types = map[string]string{
-	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
-	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
-	"untold": "zset", "ended": "zset", "placed": "zset",
-	"journal": "hash", "stats": "hash",
-	"once": "string", "hour": "string", "hours": "string", "sold": "string", "bound": "string",
-	"attempts": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
-}
-
 // notifier reports changes of identities to the parts of the store and to other replicas.
 type notifier struct {
 	*client

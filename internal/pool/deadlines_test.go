@@ -97,23 +97,6 @@ func TestExpiredTokensAndOrdersMakeRoom(t *testing.T) {
 	})
 }
 
-// If a key of an order holds a foreign value, Place stores no part of the order.
-func TestPlaceChangesNothingBesideAForeignKey(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		k := s.keys(id)
-		for _, foreign := range []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend} {
-			must(t, s.db.Slow.Set(t.Context(), foreign, "another program's", time.Hour).Err())
-			if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 9}); err == nil {
-				t.Errorf("placed beside %s: %+v", foreign, got)
-			}
-			must(t, s.db.Slow.Del(t.Context(), foreign).Err())
-			if n, err := s.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases, k.spend).Result(); err != nil || n != 0 {
-				t.Errorf("beside %s: %d keys are left, %v", foreign, n, err)
-			}
-		}
-	})
-}
-
 // call calls take.lua once with these requests. The method waiter.immediate must be false for each.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
@@ -123,25 +106,4 @@ func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	}
 	keys, args := q.encode(c, s.calls.Add(1))
 	return s.takeOnce(time.Second, keys, args)
-}
-
-// If the queue holds a foreign value, a call of take.lua hands out no token, even to callers that
-// need no ticket.
-func TestTakeHandsOutNothingBesideAForeignQueue(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		stock(t, s, id, 1, 0, time.Hour)
-		k := s.keys(id)
-		must(t, s.db.Slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err())
-		reply, err := call(t, s, Request{ID: id, Idempotency: "k"}, Request{ID: id, Wait: time.Minute, MaxWaiting: 9, MinTTL: 2 * time.Hour})
-		if err == nil {
-			t.Errorf("answered %v", reply)
-		}
-		must(t, s.db.Slow.Del(t.Context(), k.tickets).Err())
-		if receipts, err := s.db.Slow.Keys(t.Context(), k.once+"*").Result(); err != nil || len(receipts) != 0 {
-			t.Errorf("receipts: %v, %v", receipts, err)
-		}
-		if got := look(t, s, id); got.Fresh != 1 || got.Figures.Hits != 0 {
-			t.Errorf("%+v", got)
-		}
-	})
 }

@@ -19,9 +19,9 @@ func asked(code string) *Asked {
 
 func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	t.Helper()
-	orders, unread, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)
-	if err != nil || len(unread) > 0 {
-		t.Fatal(unread, err)
+	orders, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return orders
 }
@@ -127,29 +127,6 @@ func testEndsAreLimited(t *testing.T, o Options) {
 		if f := look(t, s, id).Figures; f.Unrecorded != unrecorded || f.Solved != 7 {
 			t.Errorf("figures %+v", f)
 		}
-	}
-}
-
-// A foreign value in the key of the ended orders costs only the records of the history.
-func testForeignEndsCostOnlyTheHistory(t *testing.T, o Options) {
-	o.Endings = 10
-	s, id := open(t, o), identity("foreign ends")
-	must(t, s.db.Slow.Set(t.Context(), s.keys(id).ended, "foreign", 0).Err())
-	placeOrder(t, s, Order{Ref: Ref{id, "lost"}, Depth: 9, TTL: time.Millisecond})
-	placeOrder(t, s, Order{Ref: Ref{id, "failed"}, Depth: 9, TTL: time.Minute})
-	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "failed"}, Bought: true, Asked: &Asked{}}))
-	stock(t, s, id, 1, 0, time.Minute)
-	take(t, s, Request{ID: id}, 1)
-	time.Sleep(5 * time.Millisecond) // the first order is lost
-	_, _, err := s.Adopt(t.Context(), id, []string{"lost"})
-	must(t, err)
-	got := look(t, s, id)
-	balanced(t, got)
-	if f := got.Figures; f.Solved != 1 || f.Failed != 1 || f.Unrecorded < 2 || f.Hits != 1 || got.Orders != 0 {
-		t.Errorf("%+v", got)
-	}
-	if n := s.db.Slow.Get(t.Context(), s.keys(id).ended).Val(); n != "foreign" {
-		t.Errorf("the foreign value is now %q", n)
 	}
 }
 

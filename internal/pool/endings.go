@@ -54,29 +54,22 @@ type EndedOrder struct {
 	line string // the entry as Redis stores it
 }
 
-// Kept returns the stored ended orders of the given identities, oldest first. The argument limit is
-// the maximum for each identity. If a key holds another program's value, the map unread contains
-// the identity and the error. If err is not nil, Kept still returns the ends that it could read.
-func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
+// Kept returns the stored ended orders of the given identities, oldest first, and at most limit for each
+// identity. If err is not nil, Kept still returns the ends that it could read.
+func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []EndedOrder, err error) {
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
 	for i, id := range ids {
 		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(limit)-1)
 	}
 	if len(ids) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	unread = map[captcha.ID]error{}
-	var failed error
 	for i, id := range ids {
 		answer := answers[i]
-		switch {
-		case isForeign(answer.Err()):
-			unread[id] = s.db.Explain(ctx, answer.Err(), []string{s.keys(id).ended})
-			continue
-		case answer.Err() != nil:
-			failed = answer.Err()
+		if answer.Err() != nil {
+			err = answer.Err()
 			continue
 		}
 		for _, member := range answer.Val() {
@@ -90,11 +83,8 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []
 			all = append(all, o)
 		}
 	}
-	return all, unread, failed
+	return all, err
 }
-
-// isForeign reports whether a command failed because the value of its key has another type.
-func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // Forget removes the ends of orders that the history has stored. Forget is idempotent.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
@@ -210,8 +200,7 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	return found, nil
 }
 
-// haveEnds reports for each identity whether its key of ended orders exists. The key may have entries
-// or another program's value.
+// haveEnds reports for each identity whether it has ended orders.
 func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, error) {
 	pipe := s.db.Slow.Pipeline()
 	counts := make([]*redis.IntCmd, len(identities))
@@ -222,10 +211,10 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	have := make([]bool, len(identities))
 	for i, count := range counts {
-		if err := count.Err(); err != nil && !isForeign(err) {
+		if err := count.Err(); err != nil {
 			return nil, err
 		}
-		have[i] = count.Val() > 0 || count.Err() != nil
+		have[i] = count.Val() > 0
 	}
 	return have, nil
 }

@@ -234,16 +234,3 @@ func TestFailuresAreKeptForAMinute(t *testing.T) {
 		untold(0)
 	})
 }
-
-// A foreign member among the stored failures does not become the answer of a caller.
-func TestJunkAmongFailures(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		for _, junk := range []string{"junk", "a|b|c", ""} {
-			must(t, s.db.Slow.Do(t.Context(), "zadd", s.keys(id).failures, 9e15, junk).Err())
-		}
-		caller := parkOne(t, s, asking(id))
-		place(t, s, id, "a")
-		fail(t, s, id, "a", "x")
-		wantFailed(t, caller, FailedError{Reason: "x"})
-	})
-}

@@ -131,7 +131,7 @@ func (s *Tokens) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]P
 	_, _ = pipe.Exec(ctx) // returns only the first error, which may be redis.Nil
 	for _, reply := range []*redis.StringCmd{byHour, byMinute} {
 		if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return nil, s.db.Explain(ctx, err, []string{k.hours, k.hour})
+			return nil, err
 		}
 	}
 	start := now.Truncate(time.Hour).Add(-24 * time.Hour)

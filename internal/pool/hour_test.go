@@ -186,34 +186,3 @@ func TestTheLastDay(t *testing.T) {
 		want()
 	})
 }
-
-// If one of the keys has another type, or its text comes from an older version of poold, only the
-// counts in this key are missing.
-func TestTheLastDayOfForeignKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, id := idle(t, redistest.InBubble(t)), identity("day")
-		k := s.keys(id)
-		s.db.Slow.RPush(t.Context(), k.hours, "x")
-		if _, err := s.LastDay(t.Context(), id, time.Now()); err == nil || !strings.Contains(err.Error(), k.hours+" holds a list") {
-			t.Error(err)
-		}
-		old := strconv.FormatInt(time.Now().Unix()/60-1, 10)
-		s.db.Slow.Set(t.Context(), k.hour, "4 0 0 4 0 0|"+old+" 4 0 0 4 0 0", 0)
-		s.db.Slow.HSet(t.Context(), k.stats, "requests", 5, "misses", 5)
-		for range 2 {
-			if _, err := s.LookAll(t.Context(), []Query{{ID: id, Want: 2}}); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute)
-			s.db.Slow.HSet(t.Context(), k.stats, "requests", 6, "misses", 6)
-		}
-		list, err := s.LastDay(t.Context(), id, time.Now())
-		if err != nil || len(list) != 1 || list[0].Figures != (Figures{Requests: 2, Misses: 2}) {
-			t.Errorf("%+v %v", list, err)
-		}
-		_ = s.db.Slow.Close()
-		if _, err := s.LastDay(t.Context(), id, time.Now()); err == nil {
-			t.Error("no error without redis")
-		}
-	})
-}

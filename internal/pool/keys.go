@@ -10,7 +10,7 @@ import (
 // lua/README.md lists the keys.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
-	leases, spend, verdicts, learned, values, junk, status                      string
+	leases, spend, verdicts, learned, values, status                            string
 	apart, ended, failures, hour, hours, attempts                               string
 	once, handout, sale, first                                                  string // prefixes of keys; the caller adds the last part
 }
@@ -38,7 +38,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		tokens: key("pool", ""), tickets: key("tickets", ""), seen: key("seen", ""), rate: key("rate", ""), failures: key("untold", ""),
 		receipt: key("last", ":"+n.replica), once: key("once", ":"), handout: key("back", ":"), first: key("first", ":"),
 		orders: key("orders", ""), journal: key("journal", ""), leases: key("leases", ""), spend: key("spend", ""), attempts: key("attempts", ""),
-		ended: key("ended", ""), sale: key("sold", ":"), values: key("values", ""), verdicts: key("verdicts", ""), junk: key("junk", ""),
+		ended: key("ended", ""), sale: key("sold", ":"), values: key("values", ""), verdicts: key("verdicts", ""),
 		stats: key("stats", ""), hour: key("hour", ""), hours: key("hours", ""), leads: key("leads", ""), learned: key("mind", ""), status: key("status", ""),
 		paused: key("paused", ""), apart: key("retired", ""),
 	}

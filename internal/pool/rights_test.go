@@ -13,15 +13,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// testForeignKey uses the rights that are needed for the error about a foreign value.
-func testForeignKey(t *testing.T, o Options) {
-	s, id := open(t, o), identity("f")
-	must(t, s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err())
-	if _, err := s.Look(t.Context(), id, 0, 0); err == nil || !strings.Contains(err.Error(), s.keys(id).stats+" holds a string") {
-		t.Errorf("the error does not name the key: %v", err)
-	}
-}
-
 // testMemory uses the rights that package purchase and the health check need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")

@@ -68,7 +68,6 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.Declare(types)
 	c := &client{keyspace: keyspace{prefix: db.Prefix, replica: db.Replica}, db: db, scripts: loadScripts(o.Endings), log: o.Log}
 	n := &notifier{client: c, changed: o.OnChange, ended: o.OnEnded}
 	if n.changed == nil {

@@ -86,7 +86,7 @@ func (q *takeQueue) call(c *takeCall) {
 			return
 		}
 		if isOver(err, q.tokens.script("take"), lost) {
-			q.refuse(c, q.tokens.db.Explain(context.Background(), err, keys))
+			q.refuse(c, err)
 			return
 		}
 		lost = true

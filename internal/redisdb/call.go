@@ -49,8 +49,7 @@ func (db *DB) CallNumber(ctx context.Context, s *Script, keys any, args Args, ta
 
 // Eval executes a script on the slow client. Keys and arguments are in the order of the header.
 func (db *DB) Eval(ctx context.Context, s *Script, keys []string, args ...any) (any, error) {
-	reply, err := s.Run(ctx, db.Slow, keys, args...).Result()
-	return reply, db.Explain(ctx, err, keys)
+	return s.Run(ctx, db.Slow, keys, args...).Result()
 }
 
 // Answer is the reply to one call of Pipelined, or the error of the call.

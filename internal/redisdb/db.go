@@ -46,7 +46,6 @@ type DB struct {
 	monitor   *monitor
 	condition atomic.Pointer[condition] // result of the last probe; never nil
 	back      func(away time.Duration)  // see OnBack; nil = none
-	types     keyTypes
 }
 
 // Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.

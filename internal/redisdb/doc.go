@@ -9,7 +9,6 @@
 //	voters.go   sentinels that contradict each other about the master
 //	script.go   loading scripts
 //	call.go     running scripts, one or many in an exchange
-//	types.go    errors that name a key which holds another program's value
 //	channel.go  the channel by which replicas wake each other
 //	health.go   the probe: a script that writes a key, twice a second
 //	review.go   the check for dangerous settings and missing rights, every minute

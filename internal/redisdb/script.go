@@ -34,7 +34,7 @@ var probe = LoadScripts(sources, nil).Get("probe")
 //	--         order: its ID; the explanations follow a semicolon, one in each line
 //	-- WAITER  ticket arrival
 //	-- Reply   {placed wait_ms}, or 0 if the order is gone
-//	-- Errors  WRONGTYPE and OOM before any change
+//	-- Errors  OOM before any change
 //
 // LoadScripts replaces the names in the text by numbers, so that the names cost Redis nothing. In
 // this example, KEYS.journal becomes KEYS[2], ARGV.order becomes ARGV[1], and WAITER.arrival becomes

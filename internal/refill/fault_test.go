@@ -158,14 +158,12 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// Lost orders and junk values are logged when their number grows. Losses and junk values from
-// before the start are not logged.
+// Lost orders are logged when their number grows. Losses from before the start are not logged.
 func TestLostOrdersAreLogged(t *testing.T) {
-	var lost, junk atomic.Int64
+	var lost atomic.Int64
 	lost.Store(5)
-	junk.Store(3)
 	look := func(context.Context) (pool.Stock, error) {
-		return pool.Stock{NextLook: -1, Outliving: 5, Figures: pool.Figures{Lost: lost.Load(), Junk: junk.Load()}}, nil
+		return pool.Stock{NextLook: -1, Outliving: 5, Figures: pool.Figures{Lost: lost.Load()}}, nil
 	}
 	withCounter(t, eye(look), &counter{}, target("login", 5), func(t *testing.T, _ *Manager, log *testkit.Log) {
 		time.Sleep(time.Minute)
@@ -178,12 +176,6 @@ func TestLostOrdersAreLogged(t *testing.T) {
 		synctest.Wait()
 		if log.Count("orders are lost") != 1 || log.Count("orders=2") != 1 {
 			t.Errorf("two more: %s", log)
-		}
-		junk.Store(4)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if log.Count("values of another program") != 1 || log.Count("values=1") != 1 {
-			t.Errorf("one that is set aside: %s", log)
 		}
 	})
 }

@@ -246,9 +246,6 @@ func (w *worker) notice(s *pool.Stock) {
 		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
 			w.log.Warn("orders are lost: they expired before their outcome was known", "orders", lost)
 		}
-		if junk := s.Figures.Junk - w.figures.Junk; junk > 0 {
-			w.log.Warn("values of another program or version were among the tokens and orders; they are kept in redis under \"junk\"", "values", junk)
-		}
 	}
 	w.quiet++
 	if s.Figures != w.figures || s.Orders+s.Waiting > 0 || s.Paused {

@@ -65,7 +65,6 @@ type Roster struct {
 // the ids of the live replicas; nil = unknown. The Roster calls the function `gone` when another
 // replica is no longer alive. Neither function may block.
 func New(db *redisdb.DB, version string, started time.Time, live func() []string, gone func(id string)) *Roster {
-	db.Declare(map[string]string{"roster": "hash"})
 	return &Roster{
 		db: db, self: Replica{ID: db.Replica, Version: version, Started: started.UTC().Truncate(time.Millisecond)}, live: live, gone: gone,
 		known: map[string]Replica{}, seen: map[string]time.Time{},

@@ -85,9 +85,6 @@ type History struct {
 	// many ended orders were pending. The number covers all replicas, the targets of this document and
 	// all guests.
 	Unrecorded int64 `json:"unrecorded"`
-	// Unread is the number of identities whose ended orders cannot be read from Redis, because another
-	// program has overwritten the key.
-	Unread int `json:"unread"`
 
 	since time.Time // begin of the outage; zero = unknown
 }

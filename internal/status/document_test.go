@@ -35,7 +35,7 @@ func busySources() Sources {
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Figures: pool.Figures{
 			Requests: 90, Hits: 20, Waited: 60, Misses: 6, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
-			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Junk: 13, Spent: 250_000_001, Unrecorded: 20,
+			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001, Unrecorded: 20,
 		},
 	}
 	s.Savings.(*fixedSavings).days = []dedup.SavingsDay{
@@ -54,7 +54,7 @@ func busySources() Sources {
 		Attempts: pool.Attempts{Refused: 2, Failed: 3}, Outliving: 1,
 		Figures: pool.Figures{
 			Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499, Unrecorded: 3,
+			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499, Unrecorded: 3,
 		},
 	}
 	stock.stocks[signup.ID] = pool.Stock{NextExpiry: 33137 * time.Millisecond, Fresh: 1, DayUsed: 20}

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -16,8 +15,7 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 	}
 	health := c.History.Health()
 	h := &History{
-		OK: health.Down == "" && health.Unread == 0, Reason: cmp.Or(health.Down, health.Why),
-		Sent: health.Sent, Dropped: health.Dropped, Unread: health.Unread, since: health.Since,
+		OK: health.Down == "", Reason: health.Down, Sent: health.Sent, Dropped: health.Dropped, since: health.Since,
 	}
 	for i := range seen {
 		h.Unrecorded += seen[i].Figures.Unrecorded
@@ -39,13 +37,10 @@ func (c *Collector) auditStatus() *Audit {
 	}
 }
 
-// notices returns a notice if the history cannot be written or read; otherwise nil.
+// notices returns a notice if the history cannot be written; otherwise nil.
 func (h *History) notices(at time.Time) []string {
-	switch {
-	case h == nil || h.OK:
+	if h == nil || h.OK {
 		return nil
-	case h.Unread > 0:
-		return []string{fmt.Sprintf("The orders of %d identities cannot be read from Redis (%s): the history lacks them; delete their keys captcha:ended:{ID}", h.Unread, h.Reason)}
 	}
 	return []string{banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps the ended orders meanwhile, up to a limit", "repair the store of the history")}
 }

@@ -48,13 +48,6 @@ poold_history_up 0
 	if d := NewCollector(s).Snapshot(t.Context()).Document; says(d.Notices) || d.History == nil || !d.History.OK {
 		t.Errorf("%q, %+v", d.Notices, d.History)
 	}
-	const why = "the key captcha:ended:{x} holds a string where a zset belongs"
-	s.History = fixedHealth{Sent: 3, Unread: 2, Why: why}
-	snapshot = NewCollector(s).Snapshot(t.Context())
-	if h := snapshot.Document.History; h.OK || h.Unread != 2 || h.Reason != why || !slices.ContainsFunc(snapshot.Document.Notices,
-		func(n string) bool { return strings.Contains(n, "2 identities") && strings.Contains(n, why) }) {
-		t.Errorf("%+v, %q", h, snapshot.Document.Notices)
-	}
 	s.History = nil
 	if d := NewCollector(s).Snapshot(t.Context()).Document; d.History != nil {
 		t.Errorf("%+v", d.History)

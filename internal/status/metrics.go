@@ -47,7 +47,6 @@ var (
 	descDiscarded = everyTarget("tokens_discarded_total", "Ready tokens that were flushed; of /solve the tokens that targets took over.")
 	descFailed    = everyTarget("orders_failed_total", "Bought orders that ended without a token.")
 	descLost      = everyTarget("orders_lost_total", "Bought orders whose timeout passed with an unknown outcome.")
-	descJunk      = everyTarget("junk_total", "Foreign values found among the tokens and orders in Redis, and moved to other keys.")
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
 	descSpend     = everyTarget("spend_total", "Money spent since the identity was first seen, by the prices of the file.")
 
@@ -65,7 +64,6 @@ var (
 		"shared_wait (shared a solve in flight), shared_cache (shared an ended solve), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+overAllReplicas, "source")
 
 	descHistoryUp  = describe("history_up", "1 if this replica can write the history; absent without a history.")
-	descUnread     = describe("history_unread_identities", "Identities whose ended orders this replica cannot read from Redis, so that the history lacks them.")
 	descHistory    = describe("history_records_total", "Ended orders that this replica sent to the history, by outcome: sent, dropped.", "outcome")
 	descUnrecorded = everyTarget("history_unrecorded_total", "Ended orders that the history lacks, because too many waited; absent if there are none.")
 	descAudited    = describe("audit_entries_total", "Audit entries that this replica wrote; absent without an audit.")
@@ -124,7 +122,6 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, descHistoryUp, truth(h.OK))
 		count(ch, descHistory, float64(h.Sent), "sent")
 		count(ch, descHistory, float64(h.Dropped), "dropped")
-		gauge(ch, descUnread, float64(h.Unread))
 	}
 	if a := d.Audit; a != nil {
 		count(ch, descAudited, float64(a.Written))
@@ -184,9 +181,6 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 		descFailed: f.Failed, descLost: f.Lost,
 	} {
 		count(ch, desc, float64(n), name)
-	}
-	if full || f.Junk > 0 {
-		count(ch, descJunk, float64(f.Junk), name)
 	}
 	if full || f.Accepted+f.Rejected > 0 {
 		count(ch, descReports, float64(f.Accepted), name, "accepted")

@@ -261,7 +261,7 @@ poold_solve_requests_today{source="solve"} 2
 	for name, value := range map[string]float64{
 		"pool_tokens": 2, "pool_in_flight": 5, "bought_in_flight": 4, "token_requests_total hit": 20, "token_requests_total waited": 60,
 		"token_requests_total miss": 6, "token_requests_total replay": 11, "tokens_returned_total": 2, "bought_total": 100, "solved_total": 84,
-		"tokens_expired_total": 3, "tokens_discarded_total": 3, "orders_failed_total": 9, "orders_lost_total": 1, "junk_total": 13, "history_unrecorded_total": 20,
+		"tokens_expired_total": 3, "tokens_discarded_total": 3, "orders_failed_total": 9, "orders_lost_total": 1, "history_unrecorded_total": 20,
 		"reports_total accepted": 12, "reports_total rejected": 8, "spend_total": 0.25, "budget_used day": 33, "budget_limit day": 300,
 		"target_info ops@example.com ": 1,
 	} {

@@ -6,8 +6,7 @@
 --        failed: how the task failed
 --        delivered: 1 = the caller already has the token
 -- Reply  1 the task has an end now, 0 the task no longer exists
--- Errors WRONGTYPE and OOM before any change
-expect('HLEN', KEYS.task)
+-- Errors OOM before any change
 if redis.call('EXISTS', KEYS.task) == 0 then
   return 0
 end

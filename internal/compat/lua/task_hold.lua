@@ -5,8 +5,7 @@
 -- ARGV   replica lease_ms idle_ms;
 --        lease_ms: new length of the lease, 0 = end the lease
 -- Reply  1 the lease was renewed, 0 the lease was ended, -1 another replica holds the task
--- Errors WRONGTYPE and OOM before any change
-expect('HLEN', KEYS.task)
+-- Errors OOM before any change
 local now = now_ms()
 if redis.call('HGET', KEYS.task, 'holder') ~= ARGV.replica then
   return -1

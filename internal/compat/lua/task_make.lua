@@ -6,8 +6,7 @@
 --        holder: replica that works on the task, '' = none
 --        life_ms: life of the task
 -- Reply  1 the task was created, 0 another task has the same number
--- Errors WRONGTYPE and OOM before any change
-expect('HLEN', KEYS.task)
+-- Errors OOM before any change
 if redis.call('EXISTS', KEYS.task) == 1 then
   return 0
 end

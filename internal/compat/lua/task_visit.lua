@@ -12,8 +12,7 @@
 --        failed: how the task failed
 --        held: 1 = this replica holds the task
 --        asked: how often the caller has polled since the task got its token
--- Errors WRONGTYPE and OOM before any change
-expect('HLEN', KEYS.task)
+-- Errors OOM before any change
 local t = pairs_of(redis.call('HGETALL', KEYS.task))
 if t.caller ~= ARGV.caller then
   return {}

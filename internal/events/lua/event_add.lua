@@ -4,7 +4,7 @@
 -- ARGV   body state newest kept_ms remembered_ms;
 --        state: empty = the event has no topic
 -- Reply  1 the event was added, 0 it was known
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local last = redis.call('LINDEX', KEYS.events, 0)
 if ARGV.state ~= '' then
   if redis.call('GET', KEYS.topic) == ARGV.state then

@@ -26,13 +26,6 @@ func keysOf(db *redisdb.DB) keys {
 	}
 }
 
-// declare declares the types of this package's keys.
-func declare(db *redisdb.DB) {
-	db.Declare(map[string]string{
-		"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string",
-	})
-}
-
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])

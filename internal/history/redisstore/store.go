@@ -45,7 +45,6 @@ type Store struct {
 // New returns a Store that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB, o Options) *Store {
 	o.Keep, o.KeepAudit = cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)
-	declare(db)
 	return &Store{db, o}
 }
 

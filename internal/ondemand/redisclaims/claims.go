@@ -28,7 +28,6 @@ type Claims struct {
 
 // New returns a Claims that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB, o Options) *Claims {
-	db.Declare(map[string]string{"claim": "hash", "savings": "hash"})
 	if o.Wake == nil {
 		o.Wake = func(captcha.ID) {}
 	}

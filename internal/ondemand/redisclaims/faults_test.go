@@ -19,10 +19,9 @@ import (
 
 // suite runs on every kind of server, in addition to claimtest.
 var suite = map[string]func(*testing.T, redisdb.Options){
-	"AClaim":               testAClaim,
-	"KeysOfClaims":         testKeysOfClaims,
-	"ForeignTypesOfClaims": testForeignTypesOfClaims,
-	"LostRepliesOfClaims":  testLostRepliesOfClaims,
+	"AClaim":              testAClaim,
+	"KeysOfClaims":        testKeysOfClaims,
+	"LostRepliesOfClaims": testLostRepliesOfClaims,
 }
 
 func makeHolder(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
@@ -110,63 +109,6 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	want := []string{k.claim, k.failure, k.token}
 	if got := keysOf(t, s.db, s.db.Prefix+":claim:*"); len(got) != len(want) {
 		t.Errorf("keys %v, want %v", got, want)
-	}
-}
-
-// A key of a claim may hold a value of another type, which poold did not write. If a call needs
-// this key, it changes nothing and fails with an error that quotes the key. After the key is
-// deleted, the calls succeed.
-func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
-	s, key := open(t, o), identity("foreign claim")
-	ctx, k := t.Context(), s.keys(key)
-	everything := func() string {
-		t.Helper()
-		var all []string
-		for _, name := range keysOf(t, s.db, s.db.Prefix+":*:{dedup}*") {
-			fields, _ := s.db.Slow.HGetAll(ctx, name).Result()
-			for field, value := range fields {
-				all = append(all, name+" "+field+" "+value)
-			}
-			all = append(all, name)
-		}
-		slices.Sort(all)
-		return strings.Join(all, "\n")
-	}
-	for _, name := range []string{k.claim, k.token, k.failure, s.todayKey()} {
-		s.db.Slow.Del(ctx, k.claim, k.token, k.failure, s.todayKey())
-		first := makeHolder(t, s, key)
-		if name == k.claim {
-			s.db.Slow.Del(ctx, name)
-		}
-		s.db.Slow.Set(ctx, name, "foreign", time.Minute)
-		before := everything()
-		_, entering := s.Enter(ctx, dedup.ClaimEntry{Key: key, Callers: 1})
-		_, waiting := s.Enter(ctx, dedup.ClaimEntry{Key: key, Solve: first.Solve, Callers: 1})
-		failures := map[string]error{"entering": entering, "waiting": waiting}
-		if name == k.claim {
-			_, _, failures["holding"] = s.Hold(ctx, key, first.Fence, "x")
-		}
-		if name != s.todayKey() {
-			_, failures["ending"] = s.End(ctx, key, first.Fence, dedup.ClaimEnd{Value: []byte("v"), Lasts: time.Minute})
-		} else {
-			failures["counting"] = s.Count(ctx, map[dedup.SavingsSource]int{dedup.SavedPool: 1})
-			_, failures["telling"] = s.Days(ctx)
-		}
-		for what, err := range failures {
-			if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(err.Error(), "the key "+name+" holds a string where a hash belongs; delete") {
-				t.Errorf("%s with a foreign %s: %v", what, name, err)
-			}
-		}
-		if after := everything(); after != before {
-			t.Errorf("with a foreign %s:\n%s\nbecame\n%s", name, before, after)
-		}
-		s.db.Slow.Del(ctx, name)
-		if name == k.claim {
-			continue // the claim is lost
-		}
-		if ok, err := s.End(ctx, key, first.Fence, dedup.ClaimEnd{Value: []byte("v"), Lasts: time.Minute}); err != nil || !ok {
-			t.Errorf("after a foreign %s: %v, %v", name, ok, err)
-		}
 	}
 }
 

@@ -12,7 +12,7 @@
 --          wait_ms
 --        now: Unix ms
 --        refusals: number of refused submits in a row
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now, s = now_ms(), standing_of()
 redis.call('ZREMRANGEBYSCORE', KEYS.permits, '-inf', ms(now))
 local used = redis.call('ZCARD', KEYS.permits)

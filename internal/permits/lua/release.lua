@@ -5,7 +5,6 @@
 -- KEYS   permits standing
 -- ARGV   order
 -- Reply  1 the order had a permit, 0 it had none
--- Errors WRONGTYPE before any change
 local s = standing_of()
 local had = redis.call('ZREM', KEYS.permits, ARGV.order)
 if s.holder == ARGV.order then

@@ -3,7 +3,7 @@
 -- Uses   standing
 -- KEYS   standing
 -- Reply  1 orders had to wait before, 0 they did not have to wait
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local s = standing_of()
 if s.kind == '' and s.refusals < most_refusals then
   return 0

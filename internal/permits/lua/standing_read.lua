@@ -4,5 +4,4 @@
 -- Reply  {fields now};
 --        fields: name, value, …
 --        now: Unix ms
--- Errors WRONGTYPE
 return {redis.call('HGETALL', KEYS.standing), now_ms()}

@@ -9,7 +9,7 @@
 --        polls: 1 = the provider still answers polls
 --        ago_ms: time since the fault began or, without a kind, since the answered call was sent
 -- Reply  1 the standing was changed, 0 newer or other facts in Redis forbid the change
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local s, now = standing_of(), now_ms()
 local at = now - tonumber(ARGV.ago_ms)
 if ARGV.kind == '' then

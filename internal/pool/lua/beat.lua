@@ -3,9 +3,8 @@
 -- KEYS   replicas
 -- ARGV   replica life_ms
 -- Reply  names of replicas
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
-expect('ZCARD', KEYS.replicas)
 redis.call('ZADD', KEYS.replicas, ms(now + ARGV.life_ms), ARGV.replica)
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '-inf', ms(now))
 -- An entry whose end is too far in the future was written before Redis' clock was set back. The

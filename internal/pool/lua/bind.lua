@@ -3,7 +3,7 @@
 -- KEYS   bound
 -- ARGV   identity life_ms
 -- Reply  1 the key is bound to this identity, 0 the key is bound to another identity
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 -- For Redis, GETEX is a write that needs no memory; see writable.
 local bound = redis.call('GETEX', KEYS.bound)
 if bound and bound ~= ARGV.identity then

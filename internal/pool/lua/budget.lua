@@ -7,7 +7,7 @@
 --        per_hour, per_day: orders, 0 = no limit
 --        not_after: Unix ms, 0 = no limit
 -- Reply  0 the solve is reserved, -1 the call came too late, else the ms until the budget has room
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
 if tonumber(ARGV.not_after) > 0 and now > tonumber(ARGV.not_after) then
   return -1

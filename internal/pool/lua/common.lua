@@ -47,37 +47,21 @@ local function add_figures(stats, figures)
   redis.call('PEXPIRE', stats, stats_ttl)
 end
 
--- death_of returns the time of death of a token in Unix ms; nil if the element is not a token.
+-- death_of returns the time of death of a token in Unix ms.
 local function death_of(element)
-  return string.find(element, '^%d%d%d%d%d%d%d%d%d%d%d%d%d|%d+|[^|]*|[^|]*|[^|]*|')
-    and tonumber(string.sub(element, 1, 13))
-end
-
--- set_aside counts a value of another program. It also keeps the latest 20 such values for the
--- operator, unless Redis is out of memory.
-local function set_aside(junk, stats, value)
-  redis.pcall('LPUSH', junk, value)
-  redis.pcall('LTRIM', junk, 0, 19)
-  redis.pcall('PEXPIRE', junk, 604800000)
-  add_figures(stats, {junk = 1})
+  return tonumber(string.sub(element, 1, 13))
 end
 
 -- first_at_least returns the index (from 0) of the first token that dies at the time `moment` or
--- later. If there is no such token, the result is the length of the list. An element that is not a
--- token counts as dying with the element before it.
+-- later. If there is no such token, the result is the length of the list.
 local function first_at_least(list, length, moment)
   local low, high = 0, length
   while low < high do
     local middle = math.floor((low + high) / 2)
-    local at, death = middle, nil
-    while at >= low and not death do
-      death = death_of(redis.call('LINDEX', list, at))
-      at = at - 1
-    end
-    if not death or death < moment then
+    if death_of(redis.call('LINDEX', list, middle)) < moment then
       low = middle + 1
     else
-      high = at + 1
+      high = middle
     end
   end
   return low
@@ -85,31 +69,24 @@ end
 
 -- born_after reports whether the birth of a token is after the time `moment`.
 local function born_after(element, moment)
-  return tonumber(string.match(element, '^%d+|(%d+)') or 0) > moment
+  return tonumber(string.match(element, '^%d+|(%d+)')) > moment
 end
 
 -- drop_dead removes the tokens that die before the time `moment` (now + margin), and counts them as
 -- expired. If the newest token was born after `moment` + `slack`, Redis' clock was set back by more
 -- than the margin. The age of every token is then unknown, so drop_dead removes all tokens.
-local function drop_dead(list, stats, junk, moment, slack)
+local function drop_dead(list, stats, moment, slack)
   local dropped = 0
   local newest = redis.call('LINDEX', list, -1)
   if newest and born_after(newest, moment + (slack or 0)) then
     dropped = redis.call('LLEN', list)
     redis.call('DEL', list)
   end
-  while true do
-    local head = redis.call('LINDEX', list, 0)
-    local death = head and death_of(head)
-    if not head or (death and death >= moment) then
-      break
-    end
+  local head = redis.call('LINDEX', list, 0)
+  while head and death_of(head) < moment do
     redis.call('LPOP', list)
-    if death then
-      dropped = dropped + 1
-    else
-      set_aside(junk, stats, head)
-    end
+    dropped = dropped + 1
+    head = redis.call('LINDEX', list, 0)
   end
   if dropped > 0 then
     add_figures(stats, {expired = dropped})
@@ -121,7 +98,7 @@ local function insert(list, element)
   local moment = death_of(element)
   local tail = redis.call('LINDEX', list, -1)
   local pivot
-  if tail and (death_of(tail) or math.huge) > moment then
+  if tail and death_of(tail) > moment then
     pivot = redis.call('LINDEX', list, first_at_least(list, redis.call('LLEN', list), moment))
   end
   if pivot then

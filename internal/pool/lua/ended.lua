@@ -11,7 +11,7 @@ local function remove(order)
 end
 
 -- note_end stores how an order ended, in the same step that ends the order. The history reads this
--- entry. Redis keeps at most LIMIT.endings entries. If the key has another type, the entry is not stored.
+-- entry. Redis keeps at most LIMIT.endings entries.
 -- `detail` has the fields that the journal lacks:
 -- how|code|provider|task|ms from placing to submit|polls|callback (1/0)|ms from placing to solve. A
 -- time of -1 is unknown.
@@ -19,8 +19,7 @@ local function note_end(now, order, e, detail)
   if LIMIT.endings == 0 then
     return
   end
-  local kept = redis.pcall('ZCARD', KEYS.ended)
-  if type(kept) ~= 'number' or kept >= LIMIT.endings then
+  if redis.call('ZCARD', KEYS.ended) >= LIMIT.endings then
     add_figures(KEYS.stats, {unrecorded = 1})
     return
   end

@@ -6,7 +6,6 @@
 -- Reply  {age_ms left_ms line}; empty if the order does not exist;
 --        left_ms: time until the order's deadline
 --        line: the order's line of the journal
--- Errors WRONGTYPE
 local now = now_ms()
 local deadline = redis.call('ZSCORE', KEYS.orders, ARGV.order)
 local e = entry_of(ARGV.order)

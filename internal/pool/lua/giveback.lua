@@ -4,11 +4,9 @@
 -- KEYS   tokens handout tickets stats
 -- ARGV   element margin_ms channel identity
 -- Reply  1 the token was put back, 0 an earlier call put the token back, or it has expired
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 local now = now_ms()
 local left = death_of(ARGV.element) - now
-expect('LLEN', KEYS.tokens)
-expect('ZCARD', KEYS.tickets)
 writable('HDEL', KEYS.stats)
 if not redis.call('SET', KEYS.handout, '1', 'NX', 'PX', math.max(60000, left)) then
   return 0

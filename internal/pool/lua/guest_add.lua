@@ -7,7 +7,7 @@
 --        known_ms: life of the nonce, longer than the life of the figures
 -- Reply  1 the figures were added, 0 an earlier call added them, -1 the call came too late, -2 a
 --        survey forbids additions now
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
 if redis.call('ZSCORE', KEYS.added, ARGV.name) then
   return 0
@@ -20,7 +20,6 @@ end
 if redis.call('EXISTS', KEYS.hold) == 1 then
   return -2
 end
-expect('HLEN', KEYS.row)
 redis.call('ZREMRANGEBYSCORE', KEYS.added, '-inf', ms(now))
 redis.call('ZADD', KEYS.added, ms(now + tonumber(ARGV.known_ms)), ARGV.name)
 redis.call('PEXPIRE', KEYS.added, ARGV.known_ms)

@@ -7,7 +7,6 @@
 -- Reply  {folds added};
 --        folds: how often figures were added to the row since the row was created
 --        added: for each nonce 1 if its figures were added, else 0
--- Errors WRONGTYPE, after the hold was released
 if redis.call('GET', KEYS.hold) == ARGV.survey then
   redis.call('DEL', KEYS.hold)
 end

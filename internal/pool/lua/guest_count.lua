@@ -4,8 +4,7 @@
 --        mark: marks this call as counted
 -- ARGV   (for each figure its name and value)
 -- Reply  1 the figures were added, by this try or an earlier one
--- Errors WRONGTYPE before any change; works without free memory
-expect('HLEN', KEYS.row)
+-- Errors none for lack of free memory
 writable('HDEL', KEYS.row)
 if redis.call('SET', KEYS.mark, '', 'NX', 'PX', 10000) then
   local figures = {}

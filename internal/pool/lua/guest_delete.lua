@@ -6,7 +6,7 @@
 --        name: nonce of the figures
 --        left_ms: how long the field left still exists
 -- Reply  1 the figures were deleted, 0 the stored figures have another nonce
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 if redis.call('HGET', KEYS.apart, 'nonce') ~= ARGV.name then
   return 0
 end

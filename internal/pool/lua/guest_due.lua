@@ -8,7 +8,7 @@
 -- Reply  {now identities};
 --        now: Unix ms
 --        identities: identities of the leased guests
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
 local due = {unpack(ARGV, ARGV.size + 1)}
 if #due == 0 then

@@ -3,15 +3,14 @@
 -- tokens and bought orders count as discarded for the guests, and as bought for the target.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
+-- KEYS   tokens orders journal stats leases spend apart ended
 -- ARGV   name
 -- Reply  {outcome figures};
 --        outcome: -2 this call handed the guest over, -1 an earlier call did, 0 older figures must be
 --          added first
 --        figures: name, value, …; the field nonce identifies them
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
-expect_guest()
 local older = redis.call('HGETALL', KEYS.apart)
 if #older > 0 then
   return {handed_over() and -1 or 0, older}

@@ -8,7 +8,7 @@
 --        name: nonce of the deleted figures, '' = none
 --        known_ms: remaining life of the nonce
 -- Reply  1 the lease was ended, 0 the guest was used or leased meanwhile
--- Errors WRONGTYPE and OOM, after the life of the nonce was extended
+-- Errors OOM, after the life of the nonce was extended
 local now, again = now_ms(), tonumber(ARGV.again_ms)
 if ARGV.name ~= '' then
   redis.call('ZADD', KEYS.added, 'XX', ms(now + tonumber(ARGV.known_ms)), ARGV.name)

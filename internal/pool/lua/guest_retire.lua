@@ -2,7 +2,7 @@
 -- apart under a nonce, for the row of all guests. All its other keys are deleted.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended leads verdicts
+-- KEYS   tokens orders journal tickets seen stats leases spend apart ended leads verdicts
 --        learned paused status hour hours
 -- ARGV   name again_ms;
 --        name: nonce of the figures
@@ -11,9 +11,8 @@
 --        outcome: above 0 = ms until the next check, because the guest is not empty or was handed over;
 --          0 older figures must be added first; -1 nothing is left; -2 the figures were set apart
 --        figures: name, value, …; the field nonce identifies them
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
-expect_guest()
 local older = redis.call('HGETALL', KEYS.apart)
 if redis.call('HGET', KEYS.apart, 'nonce') then
   return {0, older}

@@ -6,7 +6,7 @@
 --        hold_ms: time in which no figures may be added to the row, 0 = no hold
 -- Reply  {row identities};
 --        row: name, value, …
--- Errors WRONGTYPE, after the hold was set; OOM before any change
+-- Errors OOM before any change
 if ARGV.hold_ms ~= '0' then
   redis.call('SET', KEYS.hold, ARGV.survey, 'PX', ARGV.hold_ms)
 end

@@ -1,14 +1,13 @@
 -- Reads a guest's stock and figures.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
+-- KEYS   tokens orders journal tickets seen stats leases spend apart ended
 -- Reply  {tokens orders bought waiting figures apart};
 --        tokens, orders, bought, waiting: numbers of tokens, orders, bought orders and tickets
 --        figures: name, value, …
 --        apart: figures that are set apart; the other fields are 0 or empty for a handed-over guest
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
-expect_guest()
 local apart = redis.call('HGETALL', KEYS.apart)
 if handed_over() then
   return {0, 0, 0, 0, {}, apart}

@@ -9,7 +9,7 @@
 -- Reply  {outcome wait_ms};
 --        outcome: 1 the request was recorded, 0 the rate is exceeded, -1 there are too many guests
 --        wait_ms: time until the exceeded rate allows a request, else 0
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
 local known = redis.call('ZSCORE', KEYS.guests, ARGV.identity)
 if not known and redis.call('ZCARD', KEYS.guests) >= tonumber(ARGV.limit) then

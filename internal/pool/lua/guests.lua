@@ -1,18 +1,11 @@
 -- Shared: functions about the stock of a guest. The files journal.lua, ended.lua and purge.lua must
 -- come first.
 --
--- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
-
--- expect_guest checks the types of all keys of a guest.
-local function expect_guest()
-  expect('LLEN', KEYS.tokens)
-  expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
-  expect('HLEN', KEYS.journal, KEYS.stats, KEYS.apart)
-end
+-- KEYS   tokens orders journal tickets seen stats leases spend apart ended
 
 -- drop_expired removes expired tokens and orders.
 local function drop_expired(now)
-  drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now, clocks)
+  drop_dead(KEYS.tokens, KEYS.stats, now, clocks)
   purge_orders(now)
 end
 

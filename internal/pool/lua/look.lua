@@ -2,7 +2,7 @@
 -- life of the identity's keys.
 --
 -- Uses   journal ended purge spend stock_counts
--- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts junk
+-- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts
 --        learned ended hour hours attempts
 -- ARGV   margin_ms lead_ms keep_ms hour want;
 --        keep_ms: new life of the keys, 0 = unchanged
@@ -23,7 +23,6 @@
 --        pause: stored text of the pause, or empty
 --        resumes_ms: time until the pause ends, 0 = the pause has no end
 --        now: Unix ms
--- Errors WRONGTYPE and OOM before any change; a key `paused` of another type counts as a pause
 
 local function numbers(text)
   local list = {}
@@ -64,12 +63,8 @@ local function end_minute(rest, minute)
   if not last or tonumber(last) == minute then
     return
   end
-  counts = numbers(counts)
-  if #counts < 8 then
-    return -- a line with fewer counts comes from an older version of poold
-  end
-  local hours = redis.pcall('GET', KEYS.hours)
-  hours = add_period(type(hours) == 'string' and hours or '', math.floor(tonumber(last) / 60), counts, 24)
+  local hours = redis.call('GET', KEYS.hours) or ''
+  hours = add_period(hours, math.floor(tonumber(last) / 60), numbers(counts), 24)
   redis.pcall('SET', KEYS.hours, hours, 'PX', stats_ttl)
 end
 
@@ -103,7 +98,6 @@ end
 
 local now = now_ms()
 local margin, lead = tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)
-expect('HLEN', KEYS.stats)
 local hour_text = redis.call('GET', KEYS.hour)
 local leads, verdicts = redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRANGE', KEYS.verdicts, 0, -1)
 -- An idle identity has none of these keys, so one command replaces their reads.
@@ -111,9 +105,6 @@ local busy = redis.call('EXISTS', KEYS.orders, KEYS.journal, KEYS.leases, KEYS.t
   KEYS.attempts) > 0
 local attempts, lines, next_order = {}, {}, {}
 if busy then
-  expect('LLEN', KEYS.tokens)
-  expect('ZCARD', KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend)
-  expect('HLEN', KEYS.journal)
   attempts = redis.call('HGETALL', KEYS.attempts)
   purge_orders(now)
   lines = redis.call('HGETALL', KEYS.journal)
@@ -121,26 +112,21 @@ if busy then
 end
 local hour_used = redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - hour), '+inf')
 local day_used = redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - day), '+inf')
-drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now + margin)
+drop_dead(KEYS.tokens, KEYS.stats, now + margin)
 local have = stock_counts(now, margin, lead, not busy)
 local ages, unknown, bought = {}, 0, 0
 for i = 1, #lines, 2 do
   local placed, state = string.match(lines[i + 1], '^(%d+)|(%a)|')
-  if placed then
-    ages[#ages + 1] = now - tonumber(placed)
-    unknown = unknown + (state == 'u' and 1 or 0)
-    bought = bought + (is_bought(state) and 1 or 0)
-  elseif not redis.call('ZSCORE', KEYS.orders, lines[i]) then
-    redis.call('HDEL', KEYS.journal, lines[i])
-    set_aside(KEYS.junk, KEYS.stats, lines[i + 1])
-  end
+  ages[#ages + 1] = now - tonumber(placed)
+  unknown = unknown + (state == 'u' and 1 or 0)
+  bought = bought + (is_bought(state) and 1 or 0)
 end
 local figures = redis.call('HGETALL', KEYS.stats)
 hour_text = note_minute(hour_text, figures, now, ARGV.keep_ms ~= '0', have.fresh)
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
-local pause = redis.pcall('GET', KEYS.paused)
-local paused = pause and 1 or 0 -- a value of another type pauses buying, too
-pause = type(pause) == 'string' and pause or ''
+local pause = redis.call('GET', KEYS.paused)
+local paused = pause and 1 or 0
+pause = pause or ''
 -- A pause with an end expires at its end, so its life is not extended.
 local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS.paused)) or 0
 -- The keys of an identity in use must not expire, but the keys of an abandoned identity must.

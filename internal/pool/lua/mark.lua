@@ -5,9 +5,8 @@
 -- KEYS   orders journal leases
 -- ARGV   order owner lease_ms
 -- Reply  1 the owner may submit, 0 the order does not exist or has another owner or state
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
-expect('ZCARD', KEYS.orders, KEYS.leases)
 local e = entry_of(ARGV.order)
 if not e or e.owner ~= ARGV.owner or not redis.call('ZSCORE', KEYS.orders, ARGV.order) then
   return 0

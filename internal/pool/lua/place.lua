@@ -2,7 +2,7 @@
 -- identity's bound allow the order.
 --
 -- Uses   journal ended purge spend stock_counts attempts
--- KEYS   tokens orders journal tickets seen stats paused leases spend junk ended attempts
+-- KEYS   tokens orders journal tickets seen stats paused leases spend ended attempts
 -- ARGV   order depth margin_ms lead_ms life_ms owner lease_ms price facts per_hour per_day
 --        not_after;
 --        depth: number of tokens
@@ -15,13 +15,10 @@
 --          is paused; -2 a budget is used up; -3 the call came too late; -4 the identity is bounded
 --        wait_ms: time until the budget or the bound allows an order, else 0
 --        hopeless (1/0), reason: state of the bound, only if the outcome is -4
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local now = now_ms()
 local order, margin, lead = ARGV.order, tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)
 local per_hour, per_day = tonumber(ARGV.per_hour), tonumber(ARGV.per_day)
-expect('LLEN', KEYS.tokens)
-expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend)
-expect('HLEN', KEYS.journal, KEYS.stats)
 local attempts = attempts_of()
 purge_orders(now)
 local have = stock_counts(now, margin, lead)

@@ -5,7 +5,7 @@
 -- ARGV   owner lease_ms, then order IDs;
 --        lease_ms: 0 = the leases end now
 -- Reply  for each order 1 if the given owner still owns the order, else 0
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 local now = now_ms()
 writable('ZREM', KEYS.leases)
 local mine = {}

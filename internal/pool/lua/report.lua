@@ -9,7 +9,7 @@
 --          counted
 --        age_ms: time since the birth of the token
 --        seller: provider|task
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local sale = redis.call('GET', KEYS.sale)
 if not sale then
   return {0, 0, ''}
@@ -22,8 +22,6 @@ local answer = {1, now_ms() - tonumber(born), rest}
 if reported ~= '' then
   return answer -- this call is a retry after a lost reply
 end
-expect('HLEN', KEYS.stats)
-expect('LLEN', KEYS.verdicts)
 redis.call('SET', KEYS.sale, ARGV.call .. '|' .. born .. '|' .. rest .. '|reported', 'PX',
   math.max(1000, redis.call('PTTL', KEYS.sale)))
 add_figures(KEYS.stats, {accepted = tonumber(ARGV.accepted), rejected = 1 - tonumber(ARGV.accepted)})

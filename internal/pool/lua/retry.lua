@@ -3,7 +3,7 @@
 -- Uses   attempts
 -- KEYS   attempts
 -- Reply  1 the identity was bounded, 0 the identity was not bounded
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local a = attempts_of()
 if a.since == 0 then
   return 0

@@ -18,11 +18,8 @@
 --        attempts_ms: minimum life of the hash `attempts`
 -- Reply  1 the order was settled, 2 the order failed because an unexpired token has the same text,
 --        0 the order does not exist, -1 another replica owns the order
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 local order = ARGV.order
-expect('LLEN', KEYS.tokens, KEYS.leads)
-expect('HLEN', KEYS.attempts)
-expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.leases, KEYS.values, KEYS.seen, KEYS.failures)
 writable('HDEL', KEYS.stats)
 local e = entry_of(order)
 if not e or not redis.call('ZSCORE', KEYS.orders, order) then

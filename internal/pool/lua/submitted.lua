@@ -6,8 +6,7 @@
 -- ARGV   order task owner lease_ms;
 --        task: query-escaped
 -- Reply  1 the task was stored, 0 the order does not exist
--- Errors WRONGTYPE before any change; works without free memory
-expect('ZCARD', KEYS.orders, KEYS.leases)
+-- Errors none for lack of free memory
 writable('HDEL', KEYS.stats)
 local e = entry_of(ARGV.order)
 if not e or not redis.call('ZSCORE', KEYS.orders, ARGV.order) then

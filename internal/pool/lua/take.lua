@@ -1,7 +1,7 @@
 -- Hands out tokens to callers of one replica. The script serves the waiters first, in the order of
 -- their tickets. Then it serves the immediate callers, which accept any token and never queue.
 --
--- KEYS   tokens tickets seen stats receipt rate junk failures, then one for each Idempotency-Key
+-- KEYS   tokens tickets seen stats receipt rate failures, then one for each Idempotency-Key
 -- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,
 --        then each DEPARTURE and each WAITER;
 --        number: number of this call; the replica increments it for each call
@@ -39,7 +39,7 @@
 --        conflict: ''; the Idempotency-Key was used with another min_ttl
 --        limited: ''; the rate refused the waiter
 --        failed: text of the failure; an order failed, and the waiter's ticket was removed
--- Errors WRONGTYPE before any token is given away; works without free memory
+-- Errors none for lack of free memory
 local number = tonumber(ARGV.number)
 local known = tonumber(redis.call('LINDEX', KEYS.receipt, 0) or '')
 if known and known >= number then
@@ -59,8 +59,7 @@ local length                        -- length of the list; tokens are removed on
 local used, first_free, taken = {}, 0, {} -- used indexes of the list, the first unused index, elements to remove
 
 -- held_elsewhere reports whether any replica still holds the ticket of an Idempotency-Key. Several
--- replicas can hold it, so `seen` has a member "ticket|replica" for each holder. Older versions of
--- poold read the member that is only the ticket.
+-- replicas can hold it, so `seen` has a member "ticket|replica" for each holder.
 local function held_elsewhere(ticket)
   for _, name in ipairs(redis.call('ZRANGE', seen, 0, -1)) do
     if string.sub(name, 1, #ticket + 1) == ticket .. '|' then
@@ -120,11 +119,7 @@ end
 -- read_waiters returns whether the key `failures` may have answers for the waiters.
 local function read_waiters(at)
   local may_fail = false
-  local size = tonumber(ARGV.waiters)
-  if size > 0 then
-    redis.call('ZCARD', tickets) -- ends the script before any hand-out if the key has another type
-  end
-  for i = 1, size do
+  for i = 1, tonumber(ARGV.waiters) do
     local waiter = {
       ticket = ARGV[at + WAITER.ticket],
       holder = ARGV[at + WAITER.holder],
@@ -187,7 +182,7 @@ local function mark_used(index)
 end
 
 -- find_token returns the index and the element of the first unused token that lives for at least
--- `need` ms. Earlier elements that are not tokens are set aside.
+-- `need` ms.
 local function find_token(need)
   local index = first_free
   if need > margin then
@@ -195,13 +190,7 @@ local function find_token(need)
   end
   while index < length do
     if not used[index] then
-      local element = redis.call('LINDEX', list, index)
-      if death_of(element) then
-        return index, element
-      end
-      mark_used(index)
-      set_aside(KEYS.junk, KEYS.stats, element)
-      taken[#taken + 1] = element
+      return index, redis.call('LINDEX', list, index)
     end
     index = index + 1
   end
@@ -314,17 +303,10 @@ local function serve_immediate(reply)
   local immediate, got = tonumber(ARGV.immediate), 0
   local most = math.min(immediate, allowed)
   if most > 0 and next(used) == nil then
-    repeat
-      local popped = redis.call('LPOP', list, most - got) or {}
-      for _, element in ipairs(popped) do
-        if death_of(element) then
-          got = got + 1
-          reply[#reply + 1] = element
-        else
-          set_aside(KEYS.junk, KEYS.stats, element)
-        end
-      end
-    until got == most or #popped == 0
+    for _, element in ipairs(redis.call('LPOP', list, most) or {}) do
+      got = got + 1
+      reply[#reply + 1] = element
+    end
   elseif most > 0 then
     local index, element = find_token(margin)
     while index and got < most do
@@ -349,7 +331,7 @@ local function serve_immediate(reply)
 end
 
 writable('HDEL', KEYS.stats)
-drop_dead(list, KEYS.stats, KEYS.junk, now + margin)
+drop_dead(list, KEYS.stats, now + margin)
 waiting = live_tickets(tickets, seen, now)
 local first_waiter = remove_departed()
 allowed, rate_wait = rate_room(KEYS.rate, now, limit, rate_per)

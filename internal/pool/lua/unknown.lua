@@ -6,8 +6,7 @@
 -- ARGV   order owner left_ms;
 --        left_ms: maximum time until a solve, from now
 -- Reply  1 the state was stored, 0 the order does not exist, or has another state or owner
--- Errors WRONGTYPE before any change; works without free memory
-expect('ZCARD', KEYS.orders, KEYS.leases)
+-- Errors none for lack of free memory
 writable('HDEL', KEYS.stats)
 local e = entry_of(ARGV.order)
 local deadline = tonumber(redis.call('ZSCORE', KEYS.orders, ARGV.order) or nil)

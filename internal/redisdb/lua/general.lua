@@ -1,8 +1,7 @@
 -- The text at the start of every script.
 --
--- All times are in ms, on Redis' clock. The header of each script lists its errors: WRONGTYPE if a
--- key has another type, OOM if Redis has no free memory. A script that fails "before any change" may
--- have removed expired entries.
+-- All times are in ms, on Redis' clock. The header of each script says whether the script fails (OOM)
+-- if Redis has no free memory. A script that fails "before any change" may have removed expired entries.
 
 -- clocks is the assumed maximum difference in ms between the clocks of Redis' nodes. A check without
 -- a margin allows for this difference.
@@ -29,18 +28,9 @@ end
 
 -- writable must be the first write of a script that has to work while Redis is out of memory.
 -- Without free memory, Redis refuses a script only if the script's first write needs memory. HDEL
--- and ZREM need none. If the key has another type or Redis is a read-only replica, writable ends
--- the script before any change.
+-- and ZREM need none. If Redis is a read-only replica, writable ends the script before any change.
 local function writable(command, key)
   redis.call(command, key, '')
-end
-
--- expect reads each key with a command that accepts only one type. If a key has another type, the
--- command ends the script before any change.
-local function expect(command, ...)
-  for _, key in ipairs({...}) do
-    redis.call(command, key)
-  end
 end
 
 -- publish sends a message to other replicas. publish ignores errors, because a missing right to the

@@ -12,12 +12,8 @@
 --        alias: value of the alias, '' = no alias
 --        figures: number of the figures
 -- Reply  the number of new records
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local keep = tonumber(ARGV.keep_ms)
-for i = 0, #KEYS - 1, ITSKEYS.size do
-  expect('ZCARD', KEYS[i + ITSKEYS.site], KEYS[i + ITSKEYS.status])
-  expect('HLEN', KEYS[i + ITSKEYS.day])
-end
 local new, at, most = 0, ARGV.size, {}
 for i = 0, #KEYS - 1, ITSKEYS.size do
   local figures = at + RECORD.size

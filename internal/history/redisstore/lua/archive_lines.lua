@@ -10,12 +10,8 @@
 --        lines: number of the lines; at is in Unix ms
 --        figures: number of the figures, which are those of one line
 -- Reply  the number of new lines
--- Errors WRONGTYPE and OOM before any change
+-- Errors OOM before any change
 local keep = tonumber(ARGV.keep_ms)
-for i = 0, #KEYS - 1, ITSKEYS.size do
-  expect('ZCARD', KEYS[i + ITSKEYS.lines])
-  expect('HLEN', KEYS[i + ITSKEYS.day])
-end
 local behind, total, at = '(' .. ms(now_ms() - keep), 0, ARGV.size
 for i = 0, #KEYS - 1, ITSKEYS.size do
   local list, day = KEYS[i + ITSKEYS.lines], KEYS[i + ITSKEYS.day]

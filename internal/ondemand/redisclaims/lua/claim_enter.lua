@@ -15,7 +15,7 @@
 --        state: solved, solving, held or error
 --        left_ms: remaining time of the token or the solve
 --        known: 1 = the reply has a value, 0 = it has none
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 local now = now_ms()
 local claim, token, failure = pairs_of(redis.call('HGETALL', KEYS.claim)), pairs_of(redis.call('HGETALL', KEYS.token)), pairs_of(redis.call('HGETALL', KEYS.failure))
 local day = savings_of(now)

@@ -8,7 +8,7 @@
 -- Reply  {held wanted};
 --        held: 1 = this holder still has the claim, 0 = it has lost the claim
 --        wanted: 1 = a replica waits, 0 = no replica waits
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 local now = now_ms()
 local claim = pairs_of(redis.call('HGETALL', KEYS.claim))
 writable('HDEL', KEYS.claim)

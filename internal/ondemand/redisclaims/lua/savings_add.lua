@@ -6,7 +6,7 @@
 --        mark: exists if this call was counted
 -- ARGV   (for each source its name and its number of requests)
 -- Reply  1
--- Errors WRONGTYPE before any change; works without free memory
+-- Errors none for lack of free memory
 local day = savings_of(now_ms())
 writable('HDEL', day)
 local requests = {}

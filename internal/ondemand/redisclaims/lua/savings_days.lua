@@ -4,7 +4,6 @@
 -- KEYS   savings;
 --        savings: savings of the day on the caller's clock
 -- Reply  for each day, today first, its date and a list of source, number, …
--- Errors WRONGTYPE
 local now, days = now_ms(), {}
 for ago = 0, 6 do
   local moment = now - ago * day_ms

@@ -166,8 +166,6 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		q.tokens.log.Error("unreadable reply to a take", "identity", q.id, "err", err)
 	}
 	callers := append(c.waiters, c.immediate...)
-	if err == nil {
-	}
 	var orphans []Token
 	q.mu.Lock()
 	if q.refused {

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 
-	"poold/internal/check"
 	"poold/internal/targets"
 )
 
@@ -17,8 +14,8 @@ const (
 	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
 )
 
-// greet logs how the daemon runs, after it has started: its mode, its address, the limits of its
-// purchases, and a command to try.
+// greet logs how the daemon runs, after it has started: its mode, its address, and a command to
+// try.
 func (d *daemon) greet(set *targets.Set) {
 	var names []string
 	for _, p := range set.Providers {
@@ -32,46 +29,9 @@ func (d *daemon) greet(set *targets.Set) {
 	}
 	address := d.listener.Addr().String()
 	d.log.Info("serving", "address", address, "targets", len(set.Targets), "redis", d.mode, "providers", names)
-	if !set.Simulated() {
-		d.warnOfSpending(check.SpendingOf(set))
-	}
 	url := baseOf(address, set.Server.TLS.Cert != "")
 	d.log.Info("the status page", "url", url+"/status")
 	d.log.Info("to take a token", "command", curlFor(url, set))
-}
-
-// mostLogged is the maximum number of targets in one log line.
-const mostLogged = 10
-
-// warnOfSpending logs the maximum number of solves that poold can buy with the file. It warns about
-// targets without a budget, about budgets that the stock uses up, and about insufficient concurrency.
-func (d *daemon) warnOfSpending(s check.Spending) {
-	each := fewOf(s.Each, func(p check.Purchases) string { return p.Name + ": " + p.String() })
-	d.log.Info("limit of the purchases", "limit", s.All.String(), "targets", each, "assumes", s.All.Assumes())
-	itself := func(text string) string { return text }
-	if names := s.Unbounded(); len(names) > 0 {
-		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names, itself))
-	}
-	if len(s.Exhausted) > 0 {
-		d.log.Warn("the stock uses up a budget without any caller", "targets", fewOf(s.Exhausted, itself))
-	}
-	if len(s.Shortfalls) > 0 {
-		d.log.Warn("the providers' concurrency is too low for the wanted stock", "targets", fewOf(s.Shortfalls, itself))
-	}
-}
-
-// fewOf joins the texts of the first mostLogged elements of a list, and appends the number of omitted
-// elements.
-func fewOf[T any](list []T, text func(T) string) string {
-	var texts []string
-	for _, element := range list[:min(mostLogged, len(list))] {
-		texts = append(texts, text(element))
-	}
-	joined := strings.Join(texts, "; ")
-	if omitted := len(list) - len(texts); omitted > 0 {
-		joined += fmt.Sprintf("; and %d more", omitted)
-	}
-	return joined
 }
 
 // baseOf returns the base URL by which a client on this machine reaches a listener.

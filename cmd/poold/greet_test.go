@@ -33,9 +33,7 @@ func TestGreeting(t *testing.T) {
 	for _, c := range []struct{ file, mode, want string }{
 		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
 		{"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + login, "single", "level=WARN msg=\"" + simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
-		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") +
-			"level=INFO msg=\"limit of the purchases\" limit=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought: paused in the configuration file\" assumes=\"all threads are always busy, each solve is as short as the first poll allows, and callers and expired tokens use up all that is bought\"\n" +
-			"level=WARN msg=\"no budget limits what these targets buy\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
+		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where + "--oauth2-bearer $POOLD_KEY " + try},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte(c.file), targets.References{})
 		if err != nil {

@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"internal/backend":                     {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/targets"},
 	"internal/cli":                         {"internal/captcha", "internal/httpapi", "internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},
 	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/redisdb",
-		"internal/provider", "internal/refill/policy", "internal/status", "internal/targets", "internal/targets/reload"},
+		"internal/provider", "internal/status", "internal/targets", "internal/targets/reload"},
 	"internal/listener": {},
 	"internal/systemd":  {},
 	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi/historyapi", "internal/refill", "internal/refill/policy", "internal/refill/policy/worth", "internal/targets", "internal/targets/reload"},

@@ -21,8 +21,8 @@ func Command(c *cli.Console) *cobra.Command {
 		Use:   "check",
 		Short: "validate pools.yaml",
 		Long: "Validates the file. Prints an error line for each problem that makes it unusable, a warning for each value\n" +
-			"that is allowed but unusual, and a note for each fact, such as the maximum that poold can buy. Exits with 0 if\n" +
-			"there is no error, else with 1.",
+			"that is allowed but unusual, and a note for each fact. One line for each target says what its stock costs a day\n" +
+			"without requests, and which budget limits it. Exits with 0 if there is no error, else with 1.",
 		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
 		Args:    cli.Words(0),
 	}
@@ -59,7 +59,9 @@ func check(ctx context.Context, c *cli.Console, config string, with options) err
 	var text strings.Builder
 	text.WriteString(classed("warning", set.Warnings))
 	fmt.Fprintf(&text, "note: %s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
-	text.WriteString(SpendingOf(set).text(set.Simulated()))
+	for i := range set.Targets {
+		text.WriteString(targetLine(set, &set.Targets[i]))
+	}
 	if _, err := io.WriteString(c.Stdout, text.String()); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // diff prints what would change if the running daemon applied the file: added and removed targets,
-// targets with a different stock, and settings that need a restart.
+// targets with a different stock, and settings that need a restart. Tokens belong to an identity, so a
+// target with an unchanged identity keeps its tokens.
 func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set) error {
 	running, err := cli.AskStatus(ctx, daemon, cli.StatusTime)
 	if err != nil {
@@ -25,13 +26,6 @@ func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set
 	if len(running.Config.Lasting) == 0 {
 		return errors.New("the daemon does not report its whole configuration: the key is limited to some targets, or the daemon is older")
 	}
-	_, err = io.WriteString(w, differences(running, set))
-	return err
-}
-
-// differences lists the changes, beginning with the targets. Tokens belong to an identity, so a
-// target with an unchanged identity keeps its tokens.
-func differences(running *status.Document, set *targets.Set) string {
 	var text strings.Builder
 	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
 	for i := range running.Targets {
@@ -73,5 +67,6 @@ func differences(running *status.Document, set *targets.Set) string {
 		}
 	}
 	fmt.Fprintf(&text, "targets that keep their name and tokens: %d of %d\n", stays, len(set.Targets))
-	return text.String()
+	_, err = io.WriteString(w, text.String())
+	return err
 }

@@ -124,7 +124,7 @@ func (a *attacker) slowWriters(start, part string) error {
 
 // slowReaders request much and read nothing for longer than poold's limit for a response.
 func (a *attacker) slowReaders() error {
-	paths := []string{"/openapi.yaml", "/status", "/status.json", "/metrics", "/uplot.js", "/history/tasks?status=solved", "/debug/pprof/goroutine?debug=2", "/status/stream"}
+	paths := []string{"/openapi.yaml", "/status", "/status.json", "/metrics", "/uplot.js", "/history/tasks?status=solved", "/debug/pprof/goroutine?debug=2"}
 	return a.each(2*len(paths), func(i int, connection net.Conn) error {
 		if err := connection.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			return err
@@ -132,9 +132,6 @@ func (a *attacker) slowReaders() error {
 		request := "GET " + paths[i%len(paths)] + " HTTP/1.1\r\nHost: localhost\r\nAccept: text/html, */*\r\n" + authorization + "\r\n"
 		go func() { _, _ = io.WriteString(connection, strings.Repeat(request, 5000)) }()
 		time.Sleep(12 * time.Second)
-		if paths[i%len(paths)] == "/status/stream" {
-			return nil // a stream continues until its client closes it
-		}
 		_, err := closed(connection)
 		return err
 	})

@@ -80,7 +80,6 @@ func TestSecretsAreNotShown(t *testing.T) {
 	service := daemontest.Provider(t, simulated.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
 	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address, t.TempDir())
 	c := startWithSecrets(t, config)
-	c.follow()
 	c.status(`"name":"refused","state":"down"`, `"fresh":15`)
 	c.everyRoute(true)
 
@@ -152,10 +151,6 @@ var givesTokens = regexp.MustCompile(`^/(pool/[^/]+/token|solve|res\.php|getTask
 func (c *canaries) ask(how, method, path, body, key string) (status int, text string) {
 	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
 	defer cancel()
-	if path == "/status/stream" { // does not end by itself
-		ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
-		defer cancel()
-	}
 	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
 	if err != nil {
 		c.Error(err)
@@ -173,9 +168,6 @@ func (c *canaries) ask(how, method, path, body, key string) (status int, text st
 		request.AddCookie(&http.Cookie{Name: "poold_session", Value: key})
 	}
 	response, err := http.DefaultTransport.RoundTrip(request) // follows no redirects
-	if err != nil && path == "/status/stream" && ctx.Err() != nil {
-		return 0, "" // on a busy machine not even the header arrived
-	}
 	if err != nil {
 		c.Errorf("%s %s: %v", method, path, err)
 		return 0, ""
@@ -192,25 +184,6 @@ func (c *canaries) ask(how, method, path, body, key string) (status int, text st
 	}
 	c.show(how+" "+method+" "+path, shown)
 	return response.StatusCode, text
-}
-
-// follow reads the stream of the status until poold ends.
-func (c *canaries) follow() {
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, c.URL+"/status/stream", nil)
-	if err != nil {
-		c.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+secrets["CALLER_KEY"])
-	go func() {
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			c.Error(err)
-			return
-		}
-		defer func() { _ = response.Body.Close() }()
-		text, _ := io.ReadAll(response.Body) // an error when poold ends
-		c.show("the stream", string(text))
-	}()
 }
 
 // status waits until /status.json has all the given texts.
@@ -283,11 +256,6 @@ func (c *canaries) end() {
 			c.Errorf("the log lacks %s", text)
 		}
 	}
-	testkit.Within(c.TB, 20*time.Second, "the end of the stream", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.shown["the stream"] != nil
-	})
 	for source, texts := range c.shown {
 		for name, secret := range secrets {
 			for _, text := range texts {

@@ -65,11 +65,11 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
-// of the database of claims, the status and its stream, the buyer's
+// of the database of claims, the status, the buyer's
 // background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
 // the simulated provider, and the messages to systemd.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
-	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
+	parts := []part{d.store.Run, d.status.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
 	}

@@ -76,7 +76,6 @@ func TestEachPartRunsAndStops(t *testing.T) {
 	parts := []struct{ duty, function string }{
 		{"watches Redis", "redisdb.(*DB).Run("},
 		{"makes snapshots of many targets ahead", "status.(*Collector).Run("},
-		{"feeds the streams of the status", "status.(*Feed).Run("},
 		{"renews leases, adopts and collects orders", "purchase.(*Buyer).Run("},
 		{"renews the tasks of clients", "compat.(*Tasks).Run("},
 		{"serves the simulated provider", "poold.(*simulatedProvider).run("},

@@ -103,7 +103,6 @@ type daemon struct {
 	providers *providers
 	metrics   *httpapi.Metrics
 	status    *status.Collector
-	feed      *status.Feed
 	events    *events.Log
 	roster    *replicas.Roster
 	server    *httpapi.Server
@@ -204,11 +203,10 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
-	d.feed = status.NewFeed(d.status)
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Sessions: session.New(d.store.DB),
 		History: d.history.reader(), Audit: audit, Auditor: auditor,
-		Status: d.status, Feed: d.feed, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
+		Status: d.status, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

@@ -107,21 +107,9 @@ func (c *Client) Ask(ctx context.Context, method, path, accept string, limit tim
 func (c *Client) exchange(ctx context.Context, q apiRequest) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
-	response, err := c.open(ctx, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := readAnswer(response.Body)
-	return response.Header, answer, err
-}
-
-// open sends one request and returns the response with its unread body. open applies no timeout.
-// The caller must read and close the body.
-func (c *Client) open(ctx context.Context, q apiRequest) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
-		return nil, fmt.Errorf("asking the daemon: %w", err)
+		return nil, nil, fmt.Errorf("asking the daemon: %w", err)
 	}
 	if q.header != nil {
 		request.Header = q.header
@@ -131,21 +119,18 @@ func (c *Client) open(ctx context.Context, q apiRequest) (*http.Response, error)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("asking the daemon: %w", err)
-	}
-	if response.StatusCode == max(q.success, http.StatusOK) {
-		return response, nil
+		return nil, nil, fmt.Errorf("asking the daemon: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := readAnswer(response.Body)
-	if err != nil {
-		return nil, err
+	if err != nil || response.StatusCode == max(q.success, http.StatusOK) {
+		return response.Header, answer, err
 	}
 	if response.StatusCode == http.StatusBadRequest && strings.TrimSpace(string(answer)) == plainToTLS {
 		https := "https" + strings.TrimPrefix(c.base, "http")
-		return nil, &refusal{status: response.StatusCode, text: "the daemon expects TLS at this address: use --url " + https + " (or POOLD_URL)"}
+		return nil, nil, &refusal{status: response.StatusCode, text: "the daemon expects TLS at this address: use --url " + https + " (or POOLD_URL)"}
 	}
-	return nil, refusalOf(response, answer)
+	return nil, nil, refusalOf(response, answer)
 }
 
 // plainToTLS is the body with which package net/http answers an unencrypted request to a TLS port.

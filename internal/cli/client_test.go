@@ -8,12 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"poold/internal/status"
 )
 
 // transport is an http.RoundTripper that answers requests in place of a daemon.
@@ -77,30 +74,6 @@ func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
 	}
 }
 
-// A stream continues while the daemon sends heartbeats, and ends when no more data arrives.
-func TestStreamEndsWhenItIsQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		body, daemon := io.Pipe()
-		withTransport(t, func(r *http.Request) (*http.Response, error) {
-			context.AfterFunc(r.Context(), func() { _ = daemon.CloseWithError(r.Context().Err()) })
-			return answer(http.StatusOK, body), nil
-		})
-		began := time.Now()
-		go func() {
-			_, _ = io.WriteString(daemon, ": poold\n\nevent: status\ndata: {\"as_of\":\"a\"}\n\n")
-			for range 6 {
-				time.Sleep(5 * time.Second)
-				_, _ = io.WriteString(daemon, ": beat\n\n")
-			}
-		}()
-		documents := 0
-		err := readStream(t.Context(), &Client{base: "http://daemon"}, "", func(d *status.Document) error { documents++; return nil })
-		if lasted := time.Since(began); !errors.Is(err, context.Canceled) || documents != 1 || lasted != 30*time.Second+mostQuiet {
-			t.Errorf("%d documents, ended after %v: %v", documents, lasted, err)
-		}
-	})
-}
-
 // Only the JSON of the status has the minutes of each target, because they are most of the document.
 func TestOnlyTheJSONHasTheMinutes(t *testing.T) {
 	for _, c := range []struct {
@@ -114,12 +87,11 @@ func TestOnlyTheJSONHasTheMinutes(t *testing.T) {
 		})
 		console, daemon, view := &Console{Stdout: io.Discard, Stderr: io.Discard}, &Client{base: "http://daemon"}, &statusView{json: c.json}
 		shown := view.show(t.Context(), console, daemon)
-		enough := errors.New("enough")
-		err := follow(t.Context(), func(*status.Document) error { return enough }, nil,
-			func(ctx context.Context, take taker) error { return readStream(ctx, daemon, view.query(), take) },
-			func(ctx context.Context, take taker) error { return readOnce(ctx, daemon, view.query(), take) })
-		want := " /status.json" + c.query + " /status/stream" + c.query + " /status.json" + c.query
-		if shown != nil || !errors.Is(err, enough) || asked != want {
+		ctx, cancel := context.WithTimeout(t.Context(), watchEvery/2)
+		err := watch(ctx, console, daemon, view)
+		cancel()
+		want := " /status.json" + c.query + " /status.json" + c.query
+		if shown != nil || err != nil || asked != want {
 			t.Errorf("JSON %v: asked%s, want%s (%v, %v)", c.json, asked, want, shown, err)
 		}
 	}

@@ -17,8 +17,6 @@ import (
 	"testing/synctest"
 
 	"github.com/spf13/cobra"
-
-	"poold/internal/status"
 )
 
 // fullWriter is a writer that fails in the same way as a full disk.
@@ -67,8 +65,6 @@ func TestCommandsFailIfTheyCannotPrint(t *testing.T) {
 				changes++
 			}
 			switch path := r.URL.Path; {
-			case path == "/status/stream":
-				return answer(http.StatusOK, body("event: status\ndata: {}\n\n")), nil
 			case r.Method != http.MethodGet && !strings.HasSuffix(path, "/token") && path != "/solve" && !strings.HasSuffix(path, "/probe"):
 				return answer(http.StatusNoContent, http.NoBody), nil
 			}
@@ -180,51 +176,19 @@ func TestManReportsAPageThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-type closingReader struct {
-	io.Reader
-	closed *bool
-}
-
-func (c closingReader) Close() error { *c.closed = true; return nil }
-
-// A stream ends after an invalid document, and after a document that cannot be printed. The invalid
-// document is not printed.
-func TestStreamEndsWithABadDocument(t *testing.T) {
-	shows := errors.New("shows nothing")
-	for name, c := range map[string]struct {
-		event string
-		shown int
-		is    func(error) bool
-	}{
-		"not JSON":        {"{", 0, func(err error) bool { return errors.As(err, new(*json.SyntaxError)) }},
-		"a wrong type":    {`{"as_of":1}`, 0, func(err error) bool { return errors.As(err, new(*json.UnmarshalTypeError)) }},
-		"cannot be shown": {`{"as_of":"a"}`, 1, func(err error) bool { return errors.Is(err, shows) }},
-	} {
-		closed, shown := false, 0
-		withTransport(t, func(*http.Request) (*http.Response, error) {
-			event := "event: status\ndata: " + c.event + "\n\n"
-			return answer(http.StatusOK, closingReader{strings.NewReader(event + event), &closed}), nil
-		})
-		err := readStream(t.Context(), &Client{base: "http://daemon"}, "", func(*status.Document) error { shown++; return shows })
-		if !c.is(err) || shown != c.shown || !closed {
-			t.Errorf("%s: %v, shown %d times, closed %v", name, err, shown, closed)
-		}
-	}
-}
-
 // `poold status --watch` ends if it cannot report an outage of the daemon.
 func TestWatchEndsIfItCannotReportAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		withTransport(t, func(r *http.Request) (*http.Response, error) {
-			if asked++; asked == 2 { // this is the first poll, which follows the failed first stream
+			if asked++; asked == 1 {
 				return answer(http.StatusOK, body(`{"as_of":"a"}`)), nil
 			}
 			return nil, io.EOF
 		})
 		var out strings.Builder
 		err := runTo(t.Context(), &out, fullWriter{}, newStatus, "--watch")
-		if !errors.Is(err, syscall.ENOSPC) || asked != 4 || !strings.Contains(out.String(), "as of a") {
+		if !errors.Is(err, syscall.ENOSPC) || asked != 2 || !strings.Contains(out.String(), "as of a") {
 			t.Errorf("%v after %d requests\n%s", err, asked, out.String())
 		}
 	})

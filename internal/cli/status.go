@@ -32,8 +32,8 @@ func newStatus(c *Console) *cobra.Command {
 	flags := command.Flags()
 	var v statusView
 	flags.StringVar(&v.state, "state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
-	flags.BoolVar(&v.json, "json", false, "print the document; with --watch one line for each change")
-	watched := flags.Bool("watch", false, "show it again whenever it changes, until interrupted")
+	flags.BoolVar(&v.json, "json", false, "print the document; with --watch one line every 2 s")
+	watched := flags.Bool("watch", false, "show it again every 2 s, until interrupted")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		if err := v.choose(words, flags.Changed("state")); err != nil {
 			return err

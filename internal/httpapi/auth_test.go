@@ -146,7 +146,7 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	may := map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
-		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/status/stream", "/metrics", "/events",
+		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics", "/events",
 			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id", "/history/usage"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/-/reload", "/dead-letters", "/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile",

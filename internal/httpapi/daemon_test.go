@@ -167,15 +167,13 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		Guests: d.guests, Savings: d.savings, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
-	feed := status.NewFeed(collector)
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit,
-		Sessions: session.New(d.stock.DB), Status: collector, Feed: feed, Events: d.events, Outcomes: someOutcomes{},
+		Sessions: session.New(d.stock.DB), Status: collector, Events: d.events, Outcomes: someOutcomes{},
 	})
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup
-	fed.Go(func() { _ = feed.Run(feeding) })
 	fed.Go(func() { _ = collector.Run(feeding) })
 	t.Cleanup(func() { starve(); fed.Wait() })
 	return d

@@ -31,7 +31,6 @@
 //	admin      admin.go       the actions of operators
 //	callbacks  callback.go    callbacks of the solving services
 //	events     events.go      the list of events
-//	streams    stream.go      a stream of status changes
 //	scrapes    scrape.go      /metrics; metrics.go has the counts of this replica
 //	probes     health.go      /healthz and /readyz
 //

@@ -25,7 +25,6 @@ type areas struct {
 	clients   compatapi.Routes
 	admin     admin
 	pages     *page.Routes
-	streams   streams
 	scrapes   *scrapes
 	callbacks callbacks
 	history   historyapi.Routes
@@ -55,7 +54,6 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/", Handle: a.pages.Front},
 		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Form: true, Handle: a.pages.Overview},
 		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Handle: a.pages.Document},
-		{Methods: []string{http.MethodGet}, Path: "/status/stream", Scope: targets.ScopeStatus, Handle: a.streams.follow},
 		{Methods: posting, Path: "/login", Body: true, Handle: a.logins.begin},
 		{Methods: posting, Path: "/logout", Body: true, Handle: a.logins.end},
 		{Methods: reading, Path: "/status.css", Handle: page.Asset("status.css", "text/css; charset=utf-8")},

@@ -23,7 +23,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
 		"/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
-		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream/", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/", "/history/site/", "/history/day/", "/history/solve/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
+		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/", "/history/site/", "/history/day/", "/history/solve/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, kernel.CodeNotFound, "")
@@ -31,7 +31,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 	}
 	for path, allow := range map[string]string{
 		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST", "/pool/staging-login/resume": "POST",
-		"/status": "GET, HEAD", "/status/stream": "GET", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD", "/metrics": "GET, HEAD", "/-/reload": "POST",
+		"/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD", "/metrics": "GET, HEAD", "/-/reload": "POST",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/dead-letters": "GET, HEAD", "/dead-letters/replay": "POST",
 		"/history/site/k": "GET, HEAD", "/history/day/2026-01-02": "GET, HEAD", "/history/tasks?status=error": "GET, HEAD", "/history/active": "GET, HEAD", "/history/usage?by=owner": "GET, HEAD", "/history/key/ci": "GET, HEAD",
 		"/pool/staging-login/tokens": "DELETE", "/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST",

@@ -60,7 +60,6 @@ type Deps struct {
 	Audit     historyapi.Audit // nil = no audit is kept
 	Auditor   delivery.Auditor // nil = no audit is kept
 	Status    *status.Collector
-	Feed      *status.Feed // publishes the changes of Status
 	Events    Events
 	Metrics   *Metrics
 	Log       *slog.Logger
@@ -79,14 +78,13 @@ type Server struct {
 	accessLog bool
 	handler   http.Handler
 	stopping  *atomic.Bool
-	stopped   chan struct{} // closed when stopping is set
 }
 
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
 		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log), sessions: d.Sessions}, pages: page.New(d.Status), refill: d.Refill,
-		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool), stopped: make(chan struct{}),
+		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
 	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}
@@ -102,7 +100,6 @@ func New(d Deps) *Server {
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
 		pages:     s.pages,
 		logins:    logins{gate: s.gate, pages: s.pages},
-		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Status: d.Status},
@@ -139,12 +136,10 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// Stopping refuses new requests for a token and ends the streams. From now on /readyz answers 503,
+// Stopping refuses new requests for a token. From now on /readyz answers 503,
 // so that balancers choose another replica while requests in flight finish. Stopping cannot be
 // undone. The waits of pending callers do not end; see pool.Store.EndWaits.
 func (s *Server) Stopping() {
-	if s.stopping.CompareAndSwap(false, true) {
-		close(s.stopped)
-	}
+	s.stopping.Store(true)
 	s.status.Stopping()
 }

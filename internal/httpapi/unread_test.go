@@ -65,7 +65,7 @@ func dialIdle(t *testing.T, addr string) net.Conn {
 // goroutine. Meanwhile other callers scrape and take tokens.
 func TestUnreadAnswersHoldNothing(t *testing.T) {
 	const each = 5
-	paths := []string{"/metrics", "/status.json", "/status/stream", "/status/stream?minutes=0", "/history/tasks?status=solved&limit=1000"}
+	paths := []string{"/metrics", "/status.json", "/status.json?minutes=0", "/history/tasks?status=solved&limit=1000"}
 	var unread, unreadEver atomic.Int64
 	d := startCrowdBehind(t, 100, 60, func(conn net.Conn) net.Conn {
 		if from, _, _ := net.SplitHostPort(conn.RemoteAddr().String()); from != idleReader {

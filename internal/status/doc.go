@@ -17,8 +17,6 @@
 //   - target.go, cause.go, notices.go, history.go, figures.go, money.go: convert the data of the
 //     sources. cause.go contains the reasons that callers without a token also get.
 //   - snapshot.go, metrics.go: the snapshot as JSON and as metrics.
-//   - feed.go: the Feed, which sends changes of the document to many readers; copy.go: the Copy,
-//     which rebuilds the document from these changes.
 //
 // # Invariants
 //

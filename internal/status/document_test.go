@@ -135,3 +135,20 @@ func testPartHidesOtherTargets(t *testing.T) {
 		t.Errorf("the whole was altered, or the part holds more: %+v", whole)
 	}
 }
+
+// Targets are sorted by the urgency of their states. A target with a mark comes before paused and
+// ok targets. The sort is stable.
+func TestProblemsFirst(t *testing.T) {
+	list := []Target{
+		{Name: "idle", State: StateIdle}, {Name: "ok 1", State: "ok"}, {Name: "paused", State: "paused"}, {Name: "ok 2", State: "ok"},
+		{Name: "marked", State: "ok", Marks: []string{markFailing}}, {Name: "budget", State: "budget"},
+		{Name: "starved", State: "starved"}, {Name: "refused", State: "refused", Marks: []string{markFailing}}, {Name: "marked idle", State: StateIdle, Marks: []string{markRejected}},
+	}
+	names := ""
+	for _, target := range ProblemsFirst(list) {
+		names += target.Name + ", "
+	}
+	if names != "refused, starved, budget, marked, marked idle, paused, ok 1, ok 2, idle, " || list[0].Name != "idle" {
+		t.Error(names)
+	}
+}

@@ -78,7 +78,7 @@ func watch(ctx context.Context, page *browsertest.Page, document string, lasts t
 	if err := page.Watch(); err != nil {
 		return err
 	}
-	if _, err := browsertest.Eval[bool](page, `(window.changes = 0, source.addEventListener('change', () => changes++), true)`); err != nil {
+	if _, err := browsertest.Eval[bool](page, `(window.changes = 0, window.take = takeStatus, takeStatus = (d) => (changes++, take(d)), true)`); err != nil {
 		return err
 	}
 	var heaps, sizes []int64

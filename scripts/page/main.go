@@ -7,8 +7,7 @@
 //	go run ./scripts/page docs/img [axe.min.js]
 //
 // With the word "fluid" and a duration as arguments, the command tests for this duration whether
-// the page of 500 targets stays responsive while it follows the stream. The machine must otherwise
-// be idle:
+// the page of 500 targets stays responsive while it polls. The machine must otherwise be idle:
 //
 //	go run ./scripts/page fluid 10m
 package main

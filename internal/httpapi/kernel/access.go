@@ -148,14 +148,6 @@ func (c *Caller) MayAsk(t *Target) bool {
 	return c.MayUse(t.Name)
 }
 
-// Sees returns the method MayUse, or nil if the caller may use all targets.
-func (c *Caller) Sees() func(target string) bool {
-	if c.Globs == nil {
-		return nil
-	}
-	return c.MayUse
-}
-
 // ErrLimitedKey returns the problem for a key with globs that requests a forbidden identity. The
 // problem does not show whether the identity has a target, because the owner of a key must not
 // learn which targets exist.

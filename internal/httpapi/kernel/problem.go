@@ -53,7 +53,6 @@ var (
 	CodeProviderDown    = define("provider_down", http.StatusServiceUnavailable, "No token is ready and no provider is available")
 	CodeStoreDown       = define("store_down", http.StatusServiceUnavailable, "The store cannot be used")
 	CodeShuttingDown    = define("shutting_down", http.StatusServiceUnavailable, "The daemon is stopping")
-	CodeStreams         = define("too_many_streams", http.StatusServiceUnavailable, "Too many streams are open")
 	CodeOverloaded      = define("overloaded", http.StatusServiceUnavailable, "Too many large bodies are in flight")
 	CodeSolveRefused    = define("solve_refused", http.StatusUnprocessableEntity, "The solving service refuses the request")
 	CodeUnknownProvider = define("unknown_provider", http.StatusNotFound, "There is no such provider")

@@ -10,7 +10,4 @@
 //   - Each status of an operation has a response, which lists the media types and the codes.
 //   - The schemas of JSON allow no further fields. Schemas that others extend allow them, and
 //     the extending schemas have `unevaluatedProperties: false`.
-//
-// OpenAPI 3.1 cannot describe the events of a stream. The extension x-events of the media type
-// text/event-stream maps the name of each event to the schema of its data.
 package openapi

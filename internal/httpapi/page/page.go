@@ -58,7 +58,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 
 // Document is GET /status.json: the status as JSON.
 func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	minutes, err := WantsMinutes(r)
+	minutes, err := wantsMinutes(r)
 	if err != nil {
 		return err
 	}
@@ -73,9 +73,9 @@ func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return nil
 }
 
-// WantsMinutes reports whether a request for the status wants the minutes of each target's last hour.
+// wantsMinutes reports whether a request for the status wants the minutes of each target's last hour.
 // The query minutes=0 omits them, because they are most of the document.
-func WantsMinutes(r *http.Request) (bool, error) {
+func wantsMinutes(r *http.Request) (bool, error) {
 	values, err := kernel.ReadValues(r.URL.RawQuery, "minutes")
 	if err == nil && values.Has("minutes") && values.Get("minutes") != "0" {
 		err = kernel.NewProblem(kernel.CodeBadRequest, "minutes must be 0, which omits hour.minutes of each target; without this parameter the answer has them")

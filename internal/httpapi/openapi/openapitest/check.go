@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -18,10 +16,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-const (
-	problemJSON = "application/problem+json"
-	eventStream = "text/event-stream"
-)
+const problemJSON = "application/problem+json"
 
 // Exchange is the description of one response. Use Description.Begin.
 type Exchange struct {
@@ -29,7 +24,6 @@ type Exchange struct {
 	status int
 	media  *media // nil = the response has no body
 	isJSON bool
-	events events
 }
 
 // Begin finds the description of a response, and checks the response's status, headers and media
@@ -59,9 +53,6 @@ func (d *Description) Begin(r *http.Response) (*Exchange, error) {
 		return nil, x.wrong(fmt.Errorf("the media type %q is not declared", given))
 	}
 	x.isJSON = mediaType == "application/json" || mediaType == problemJSON
-	if mediaType == eventStream {
-		x.events.schemas = x.media.events
-	}
 	if r.Request.Method == http.MethodHead {
 		x.media = nil
 	}
@@ -195,40 +186,7 @@ func (x *Exchange) End(body []byte) error {
 	return nil
 }
 
-// seen remembers the results of checks, because many readers of a stream get the same events.
-var seen = struct {
-	sync.Mutex
-	seed    maphash.Seed
-	results map[seenJSON]func() error // each function checks once and then returns the result
-}{seed: maphash.MakeSeed(), results: map[seenJSON]func() error{}}
-
-// mostSeen limits the memory for the results.
-const mostSeen = 100_000
-
-// seenJSON identifies a check of a JSON text by the hash and the length of the text.
-type seenJSON struct {
-	schema *jsonschema.Schema
-	hash   uint64
-	length int
-}
-
-// checkJSON checks a JSON text. It checks equal texts once.
 func checkJSON(schema *jsonschema.Schema, body []byte) error {
-	id := seenJSON{schema, maphash.Bytes(seen.seed, body), len(body)}
-	seen.Lock()
-	if len(seen.results) >= mostSeen {
-		clear(seen.results)
-	}
-	result := seen.results[id]
-	if result == nil {
-		result = sync.OnceValue(func() error { return validate(schema, body) })
-		seen.results[id] = result
-	}
-	seen.Unlock()
-	return result()
-}
-
-func validate(schema *jsonschema.Schema, body []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%w: %.200s", err, body)

@@ -3,7 +3,6 @@
 //	load.go       reads the description and compiles its schemas
 //	check.go      checks one exchange
 //	transport.go  checks the exchanges of a client while a test runs
-//	stream.go     checks server-sent events
 //
 // # Invariants
 //

@@ -54,9 +54,8 @@ type header struct {
 }
 
 type media struct {
-	schema *jsonschema.Schema            // nil = any content
-	events map[string]*jsonschema.Schema // of a stream, by the name of the event
-	codes  []string                      // the codes of a problem
+	schema *jsonschema.Schema // nil = any content
+	codes  []string           // the codes of a problem
 }
 
 // node is a value of the description and the JSON pointer to the value.
@@ -166,17 +165,11 @@ func (d *Description) response(n node) (*response, error) {
 }
 
 func (d *Description) media(n node) (m *media, err error) {
-	m = &media{events: map[string]*jsonschema.Schema{}}
+	m = &media{}
 	if m.schema, err = d.schema(n, "schema"); err != nil {
 		return nil, err
 	}
 	m.codes = d.codes(d.child(n, "schema"))
-	events := d.child(n, "x-events")
-	for _, name := range names(events) {
-		if m.events[name], err = d.schema(events, name); err != nil {
-			return nil, err
-		}
-	}
 	return m, nil
 }
 

@@ -27,7 +27,7 @@ func Check(response *http.Response, body []byte) error { return Poold().check(re
 func (d *Description) check(response *http.Response, body []byte) error {
 	x, err := d.Begin(response)
 	if err == nil {
-		err = errors.Join(x.Read(body), x.End(body))
+		err = x.End(body)
 	}
 	return err
 }
@@ -123,11 +123,6 @@ type body struct {
 func (b *body) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	if b.ended {
-		return n, err
-	}
-	if wrong := b.exchange.Read(into[:n]); wrong != nil {
-		b.ended = true
-		b.report(wrong)
 		return n, err
 	}
 	if b.exchange.WantsBody() {

@@ -1,5 +1,5 @@
-// The script of the status page: it follows /status/stream and draws the status. It inserts all
-// text by textContent, so that no text can become HTML. It loads data only from the daemon.
+// The script of the status page: it polls /status.json and draws the status. It inserts all text
+// by textContent, so that no text can become HTML. It loads data only from the daemon.
 'use strict';
 
 // ---- elements ----------------------------------------------------------------------
@@ -107,65 +107,22 @@ function takeStatus(document) {
   redraw();
 }
 
-function takeChange(change) {
-  if (!doc) return;
-  for (const t of change.targets || []) {
-    const old = byName.get(t.name);
-    if (!old || rank(old) !== rank(t) || old.owner !== t.owner || order.value !== 'problems' || problems.checked || grouped.checked) structure = true;
-    byName.set(t.name, t);
-    dirty.add(t.name);
-  }
-  for (const name of change.gone || []) {
-    byName.delete(name);
-    structure = true;
-  }
-  delete change.targets;
-  delete change.gone;
-  Object.assign(doc, change);
-  redraw();
-}
+// ---- polling -----------------------------------------------------------------------
 
-// ---- live, polling, away -----------------------------------------------------------
+let lastAnswer = 0; // time of the last answer, by performance.now
+let mode = 'connecting'; // connecting | live | away | refused
 
-let source = null;
-let lastEvent = 0; // time of the last event, by performance.now
-let mode = 'connecting'; // connecting | live | polling | away | refused
-let reopen = 0; // time before which no new stream is opened
-
-const quiet = 12000; // ms without an event until a stream counts as broken; the daemon sends one every 5 s
-const pollEvery = 3000;
-
-function open() {
-  close();
-  reopen = performance.now() + 5000;
-  source = new EventSource('/status/stream?minutes=0');
-  const heard = (take) => (event) => {
-    lastEvent = performance.now();
-    setMode('live');
-    take(JSON.parse(event.data));
-  };
-  source.addEventListener('status', heard(takeStatus));
-  source.addEventListener('change', heard(takeChange));
-  source.addEventListener('error', () => close());
-}
-
-function close() {
-  if (source) source.close();
-  source = null;
-}
-
+// poll gets the status. The page polls every 2 s, but not while its tab is hidden.
 let polling = false;
 async function poll() {
-  if (polling) return;
+  if (polling || document.hidden) return;
   polling = true;
   try {
     const answer = await fetch('/status.json?minutes=0', { signal: AbortSignal.timeout(8000) });
-    if (source && mode === 'live') return; // the stream has sent a newer status meanwhile
     if (answer.ok) {
-      const document = await answer.json();
-      lastEvent = performance.now();
-      setMode('polling');
-      takeStatus(document);
+      takeStatus(await answer.json());
+      lastAnswer = performance.now();
+      setMode('live');
     } else {
       setMode(answer.status === 401 || answer.status === 403 ? 'refused' : 'away');
     }
@@ -176,33 +133,17 @@ async function poll() {
   }
 }
 
-// watch runs every second and restores the connection after any fault. A hidden tab closes its
-// stream, because a browser allows few of them, and polls every 15 s instead.
-let lastPoll = 0;
-function watch() {
-  const now = performance.now();
-  const hidden = document.hidden;
-  if (hidden && source) close();
-  if (source && now - lastEvent > quiet && now > reopen) close();
-  if (!source && !hidden && now > reopen) open();
-  if ((!source || now - lastEvent > quiet) && now - lastPoll > (hidden ? 5 * pollEvery : pollEvery)) {
-    lastPoll = now;
-    poll();
-  }
-  drawClocks();
-}
-
 function setMode(next) {
   if (mode === next) return;
   const was = mode;
   mode = next;
   drawMode();
   if (next === 'away') announce('The daemon does not answer. The page shows the last known status.');
-  if (next === 'live' && (was === 'away' || was === 'polling')) announce('Live again.');
+  if (next === 'live' && was === 'away') announce('Live again.');
 }
 
 const modeWords = {
-  connecting: 'Connecting', live: 'Live', polling: 'Polling', away: 'Not live', refused: 'No access',
+  connecting: 'Connecting', live: 'Live', away: 'Not live', refused: 'No access',
   held: 'Held', stale: 'Redis away', // stale: the daemon answers, but it cannot read the figures
 };
 
@@ -215,7 +156,7 @@ function drawMode() {
 
 function drawClocks() {
   if (!doc) return;
-  const age = (performance.now() - lastEvent) / 1000;
+  const age = (performance.now() - lastAnswer) / 1000;
   let text = 'as of ' + clock(heldAt || doc.as_of);
   if (heldAt) text = 'shows ' + clock(heldAt);
   else if (mode === 'live' && !doc.redis.ok) text = 'the figures are old';
@@ -596,7 +537,7 @@ const ranges = {
   days: { name: '7 days', bars: 7, step: 86400, list: (row, t) => t.days, text: (at) => at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }) },
 };
 
-// loadPeriods loads the counts of the last 60 minutes and 24 hours, which the stream does not have.
+// loadPeriods loads the counts of the last 60 minutes and 24 hours, which the polled status lacks.
 async function loadPeriods(row) {
   clearTimeout(row.due);
   row.due = 0;
@@ -853,6 +794,7 @@ function ask(t, what) {
     if (problem) return;
     announce(what.title(t) + ': done.');
     dialog.close();
+    poll();
   } }, h('h2', {}, what.title(t)), h('p', {}, what.text(t)), ...what.fields(t), wrong,
     h('p', { className: 'choice' }, h('button', { type: 'submit', value: 'no', formNoValidate: true }, 'Cancel'), go));
   const dialog = h('dialog', { 'aria-label': what.title(t), onclose: () => dialog.remove() }, form);
@@ -928,10 +870,8 @@ document.addEventListener('keydown', (event) => {
     search.focus();
   }
 });
-document.addEventListener('visibilitychange', () => {
-  reopen = 0;
-  watch();
-});
+document.addEventListener('visibilitychange', poll);
 byID('app').hidden = false;
-open();
-setInterval(watch, 1000);
+poll();
+setInterval(poll, 2000);
+setInterval(drawClocks, 1000);

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,9 +12,8 @@ import (
 )
 
 // The status page shows that its daemon was killed. When another daemon starts at the same address,
-// the page continues by itself. A daemon with a hundred open streams ends as fast as a daemon
-// without streams.
-func TestStreamsOutliveNoDaemon(t *testing.T) {
+// the page continues by itself.
+func TestPageOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	writeFile(t, path, serverless)
@@ -56,32 +52,4 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 			t.Error(trouble)
 		}
 	}
-
-	var ended sync.WaitGroup
-	for range 100 {
-		answer, err := http.Get(p.url + "/status/stream")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended.Go(func() {
-			defer func() { _ = answer.Body.Close() }()
-			_, _ = io.Copy(io.Discard, answer.Body)
-		})
-	}
-	with := elapsed(t, p.stop)
-	ended.Wait()
-	without := elapsed(t, startPoold(t, path, "").stop)
-	t.Logf("a stop with 100 streams took %v, one without %v", with, without)
-	if with > without+5*time.Second { // a stop that waits for streams takes drainLimit, 10 s
-		t.Errorf("a stop with 100 streams took %v, one without %v", with, without)
-	}
-}
-
-func elapsed(t *testing.T, do func() error) time.Duration {
-	t.Helper()
-	began := time.Now()
-	if err := do(); err != nil {
-		t.Error(err)
-	}
-	return time.Since(began)
 }

@@ -68,21 +68,3 @@ func TestDaysOfAnIdentity(t *testing.T) {
 		}
 	})
 }
-
-// Counts from an older version of poold belong to no day.
-func TestDaysOmitOlderCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, id := idle(t, redistest.InBubble(t)), identity("older")
-		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 60, "hits", 10)
-		if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
-			t.Fatal("a token that nobody bought")
-		}
-		stock := look(t, s, id)
-		if list := stock.Days(time.Now()); len(list) != 1 || list[0].Figures != (Figures{Requests: 1, Misses: 1}) {
-			t.Errorf("%+v", list)
-		}
-		if stock.Figures.Requests != 71 {
-			t.Errorf("%+v", stock.Figures)
-		}
-	})
-}

@@ -8,33 +8,26 @@ import (
 )
 
 // Facts describe an order to the replica that adopts or ends it, and to the history. Redis stores
-// the facts as JSON, in the form that older versions of poold use.
+// the facts as JSON.
 type Facts struct {
-	Target   string           `json:"target"`
-	Owner    string           `json:"owner,omitempty"` // owner of the target
-	Provider string           `json:"provider"`
-	Account  string           `json:"account,omitempty"` // identifies the account at the provider, independent of pools.yaml
-	Identity captcha.Identity `json:"identity,omitzero"` // the identity without its proxy
-	// In the stored form, these two fields replace the fields of Identity with the same names.
-	// Elsewhere they are zero.
-	Type       captcha.Type `json:"type"`
-	Enterprise bool         `json:"enterprise,omitempty"`
-
-	LifetimeMS int64 `json:"lifetime_ms"`
-	MarginMS   int64 `json:"margin_ms"`
-	Called     bool  `json:"called,omitempty"` // whether the submit had a callback address
-	DelayMS    int64 `json:"callback_delay_ms"`
-	TimeoutMS  int64 `json:"timeout_ms"`
-	// Choice says how the provider was chosen (see purchase.Choice). Older versions of poold omit it.
-	Choice   string `json:"choice,omitempty"`
-	Unpriced bool   `json:"unpriced,omitempty"` // stored form only: whether the price is PriceUnknown
+	Target     string           `json:"target"`
+	Owner      string           `json:"owner,omitempty"` // owner of the target
+	Provider   string           `json:"provider"`
+	Account    string           `json:"account,omitempty"` // identifies the account at the provider, independent of pools.yaml
+	Identity   captcha.Identity `json:"identity,omitzero"` // the identity without its proxy
+	LifetimeMS int64            `json:"lifetime_ms"`
+	MarginMS   int64            `json:"margin_ms"`
+	Called     bool             `json:"called,omitempty"` // whether the submit had a callback address
+	DelayMS    int64            `json:"callback_delay_ms"`
+	TimeoutMS  int64            `json:"timeout_ms"`
+	Choice     string           `json:"choice,omitempty"`   // how the provider was chosen; see purchase.Choice
+	Unpriced   bool             `json:"unpriced,omitempty"` // stored form only: whether the price is PriceUnknown
 }
 
 // encode returns the stored form of an order's facts. If the argument price is PriceUnknown, the
 // stored form says so.
 func (f Facts) encode(price int64) string {
-	f.Type, f.Enterprise, f.Unpriced = f.Identity.Type, f.Identity.Enterprise, price < 0
-	f.Identity.Type, f.Identity.Enterprise = "", false
+	f.Unpriced = price < 0
 	text, _ := json.Marshal(f) // encoding strings and numbers cannot fail
 	return string(text)
 }
@@ -48,7 +41,6 @@ func decodeFacts(text string, stored int64) (f Facts, price int64, err error) {
 	if price = stored; f.Unpriced {
 		price = PriceUnknown
 	}
-	f.Identity.Type, f.Identity.Enterprise = f.Type, f.Enterprise
-	f.Type, f.Enterprise, f.Unpriced = "", false, false
+	f.Unpriced = false
 	return f, price, err
 }

@@ -32,7 +32,7 @@ func fillStruct(t *testing.T, v reflect.Value) {
 func TestFactsContainTheIdentity(t *testing.T) {
 	var f Facts
 	fillStruct(t, reflect.ValueOf(&f).Elem())
-	f.Type, f.Enterprise, f.Unpriced = "", false, false // fields of the stored form only
+	f.Unpriced = false // field of the stored form only
 	text := f.encode(7)
 	if strings.Contains(text, "Proxy") {
 		t.Errorf("a secret is in the facts: %s", text)

@@ -32,8 +32,7 @@ func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
 
-// add adds a value to the counter that has this name in the stats hash. Unknown names may come from
-// other versions of poold and are ignored.
+// add adds a value to the counter that has this name in the stats hash. The hash also has fields that are no counters.
 func (f *Figures) add(name, value string) {
 	if field, known := counters[name]; known {
 		count, _ := strconv.ParseInt(value, 10, 64)

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,31 +87,6 @@ func TestTheLastHour(t *testing.T) {
 		}
 		if list := hour(t, s, Query{ID: id}); len(list) != 60 || list[0].Figures != misses(140, 1).Figures {
 			t.Errorf("%d minutes from %+v", len(list), list[0])
-		}
-	})
-}
-
-// Counts from an older version of poold belong to no minute. A reset of the figures is not counted.
-func TestHourOmitsOlderCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, id := idle(t, redistest.InBubble(t)), identity("later")
-		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 70)
-		look(t, s, id)
-		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
-			t.Errorf("%+v", list)
-		}
-		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 3, "misses", 3)
-		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
-			t.Errorf("%+v", list)
-		}
-		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 4, "misses", 4)
-		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Figures != (Figures{Requests: 1, Misses: 1}) {
-			t.Errorf("%+v", list)
-		}
-		old := "4 0 0 4 0 0|" + strconv.FormatInt(time.Now().Unix()/60, 10) + " 1 0 0 1 0 0"
-		s.db.Slow.Set(t.Context(), s.keys(id).hour, old, 0)
-		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Fresh != -1 || list[0].Want != -1 {
-			t.Errorf("the fresh tokens of an older version are known: %+v", list)
 		}
 	})
 }

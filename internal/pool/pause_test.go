@@ -44,10 +44,5 @@ func TestPausesKeepTheirCauseAndEnd(t *testing.T) {
 		if got := look(t, s, id); got.Paused || got.Pause != (Pause{}) {
 			t.Errorf("after its end: %+v", got.Pause)
 		}
-		// A pause from an older version of poold has no author and no reason.
-		s.db.Slow.Set(t.Context(), s.keys(id).paused, "1", 0)
-		if got := look(t, s, id); !got.Paused || got.Pause != (Pause{}) {
-			t.Errorf("of an older version: %v %+v", got.Paused, got.Pause)
-		}
 	})
 }

@@ -36,13 +36,6 @@ func (f *fixedFile) Current() *targets.Set {
 	return f.set
 }
 
-// edit replaces the Set while other goroutines may read the file.
-func (f *fixedFile) edit(set *targets.Set) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.set = set
-}
-
 func (f *fixedFile) Status() targets.Status {
 	return targets.Status{LoadedAt: day, OK: true, Problems: f.problems}
 }

@@ -56,10 +56,6 @@
 // that end during the delay join the sender's next batch, so batches become larger as the load rises.
 // The test in contention_test.go measures this.
 //
-// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9. In these items
-// the figure failed also counts the refused records. Store.Day adds the figures of these items to
-// the figures of STATS#{date}.
-//
 // # Cost
 //
 // A record of up to 1 KB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1 for

@@ -19,10 +19,6 @@ const (
 	typePrefix   = "TYPE#"
 	targetPrefix = "TARGET#"
 	dayPrefix    = "T" // first letter of typePrefix and targetPrefix, and of no other sort key of figures
-
-	// shards is the number of partitions that earlier versions used for a day's figures.
-	shards      = 10
-	shardSuffix = "#shard"
 )
 
 // sum is the key of an item with figures.
@@ -56,16 +52,6 @@ func additions(r history.Record) []addition {
 
 func date(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// statsKeys returns the partition keys of a day's figures. They include the shards, to which replicas of an earlier
-// version may still write.
-func statsKeys(day string) []string {
-	keys := []string{statsPrefix + day}
-	for shard := range shards {
-		keys = append(keys, fmt.Sprint(statsPrefix, day, shardSuffix, shard))
-	}
-	return keys
-}
-
 // unbroken escapes the character that separates the parts of a key.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
@@ -97,14 +83,10 @@ func (i item) readCounts(counts []history.Count) {
 	}
 }
 
-// figures reads the figures of a type or of a target. In an item of a shard, the attribute failed
-// also counts the refused records.
+// figures reads the figures of a type or of a target.
 func (i item) figures() (f history.Figures) {
 	i.readCounts(f.Counts())
 	f.Failed -= f.Discarded + f.Lost
-	if strings.Contains(i.text("PK"), shardSuffix) {
-		f.Failed -= f.Refused
-	}
 	return f
 }
 
@@ -151,22 +133,20 @@ func (s *Store) readSums(ctx context.Context, day time.Time, prefix string, othe
 	}
 	expression, names := projection(others...)
 	names["#PK"], names["#SK"] = "PK", "SK"
-	for _, key := range statsKeys(date(day)) {
-		pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
-			TableName: aws.String(s.table), KeyConditionExpression: aws.String("#PK = :pk AND begins_with(#SK, :prefix)"),
-			ProjectionExpression: aws.String(expression), ExpressionAttributeNames: names,
-			ExpressionAttributeValues: item{
-				":pk": &types.AttributeValueMemberS{Value: key}, ":prefix": &types.AttributeValueMemberS{Value: prefix},
-			},
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return err
-			}
-			for _, i := range page.Items {
-				add(i)
-			}
+	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
+		TableName: aws.String(s.table), KeyConditionExpression: aws.String("#PK = :pk AND begins_with(#SK, :prefix)"),
+		ProjectionExpression: aws.String(expression), ExpressionAttributeNames: names,
+		ExpressionAttributeValues: item{
+			":pk": &types.AttributeValueMemberS{Value: statsPrefix + date(day)}, ":prefix": &types.AttributeValueMemberS{Value: prefix},
+		},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, i := range page.Items {
+			add(i)
 		}
 	}
 	return nil

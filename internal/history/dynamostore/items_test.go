@@ -3,17 +3,13 @@
 package dynamostore
 
 import (
-	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"poold/internal/history"
 )
@@ -174,32 +170,6 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 	}
 	if orders != 33 {
 		t.Errorf("%d count, want 33", orders)
-	}
-}
-
-// An earlier version wrote figures to ten shards. In a shard, the figure failed also counts the
-// refused records. Reads add these figures to the current item, even while the earlier version
-// still writes.
-func TestShardsOfAnEarlierVersionCount(t *testing.T) {
-	s, _ := openThrough(t, nil)
-	all := records(yesterday(), 60)
-	mustWrite(t, s, all[:30]...)
-	for n, r := range all[30:] {
-		for _, a := range additions(r) {
-			a.by = maps.Clone(a.by)
-			a.by["failed"] += a.by["refused"]
-			update := a.update(s.table)
-			update.Key["PK"] = &types.AttributeValueMemberS{Value: fmt.Sprintf("STATS#%s#shard%d", a.day, n%10)}
-			if _, err := s.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-				TableName: update.TableName, Key: update.Key, UpdateExpression: update.UpdateExpression,
-				ExpressionAttributeNames: update.ExpressionAttributeNames, ExpressionAttributeValues: update.ExpressionAttributeValues,
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if day, err := s.Day(t.Context(), yesterday()); err != nil || !reflect.DeepEqual(day, dayOf(all)) {
-		t.Errorf("the day: %v\n%v, want\n%v", err, day, dayOf(all))
 	}
 }
 

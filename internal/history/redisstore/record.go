@@ -3,12 +3,10 @@ package redisstore
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 )
 
@@ -25,8 +23,7 @@ func figuresOf(counts []history.Count, owners ...[]string) (args []any) {
 	return args
 }
 
-// add adds n to the figure with this name. It ignores unknown names, which other versions of poold
-// write.
+// add adds n to the figure with this name.
 func add(counts []history.Count, name string, n int64) {
 	for _, c := range counts {
 		if c.Name == name {
@@ -35,29 +32,12 @@ func add(counts []history.Count, name string, n int64) {
 	}
 }
 
-// recordColumns returns the columns of a record in Redis. Older versions of poold accept only this number
-// of columns, so the column of the identity also contains the choice, after a space. Older versions read
-// the identity from the record's ID, so they never use this column. The argument first is the field of this column.
-func recordColumns(r *history.Record, first *string) []history.Column {
-	columns := slices.DeleteFunc(r.Columns()[2:], func(c history.Column) bool { return c.Name == "choice" })
-	columns[0].Field = first
-	return columns
-}
-
 // encodeRecord returns a record as text, without its ID and the time of its end.
-func encodeRecord(r history.Record) string {
-	first := string(r.Identity)
-	if r.Choice != "" {
-		first += " " + r.Choice
-	}
-	return encode(recordColumns(&r, &first))
-}
+func encodeRecord(r history.Record) string { return encode(r.Columns()[2:]) }
 
 func decodeRecord(l line) (history.Record, error) {
-	r, first := history.Record{ID: l.id, Ended: l.at}, ""
-	err := decode(l.text, recordColumns(&r, &first))
-	identity, choice, _ := strings.Cut(first, " ")
-	r.Identity, r.Choice = captcha.ID(identity), choice
+	r := history.Record{ID: l.id, Ended: l.at}
+	err := decode(l.text, r.Columns()[2:])
 	return r, err
 }
 

@@ -82,7 +82,7 @@ func tryRedis(ctx context.Context, wanted targets.Redis, say report) {
 		say("redis", "", errors.New(fault))
 	}
 	if len(found.Faults) == 0 {
-		say("redis", fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing, gives all rights", found.Where, cmp.Or(found.Version, "unknown")), nil)
+		say("redis", fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing", found.Where, cmp.Or(found.Version, "unknown")), nil)
 	}
 }
 

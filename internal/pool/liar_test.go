@@ -1,69 +1,12 @@
 package pool
 
 import (
-	"fmt"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
-
-// One of three sentinels is alone in naming an address where nothing listens, a replica, or a master of
-// another group. Takes succeed, and the other master gets no key.
-func TestMostSentinelsAreBelieved(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	nodes := redistest.SentinelNodes(t)
-	foreign := redistest.Server(t)
-	liar := redistest.NewLiar(t, nodes[0].Addr)
-	// Both clients use the liar, because the other sentinels hang.
-	for _, node := range nodes[2:4] {
-		must(t, node.Process.Signal(syscall.SIGSTOP))
-	}
-	log := new(testkit.Log)
-	s := openLogged(t, Options{
-		Addresses: urlsOf(nodes[2:4]) + ",redis://" + liar.Addr, SentinelMaster: redistest.MasterName, Prefix: "test",
-	}, log.Logger())
-	testkit.Within(t, 20*time.Second, "both clients use the liar", func() bool {
-		_ = s.db.Slow.Ping(t.Context())
-		return liar.Subscribers() == 2
-	})
-	for _, node := range nodes[2:4] {
-		must(t, node.Process.Signal(syscall.SIGCONT))
-	}
-	s.DB.AwaitProbe(t.Context())
-	testkit.Within(t, 20*time.Second, "healthy", func() bool { return s.DB.Health().Reason == "" })
-	id := identity("a")
-	stock(t, s, id, 30, 0, time.Minute)
-	for _, lie := range []string{redistest.FreeAddress(t), nodes[1].Addr, foreign} {
-		liar.Name(lie)
-		for range 10 {
-			testkit.Within(t, 20*time.Second, "Redis is up", func() bool {
-				_, err := s.Take(t.Context(), Request{ID: id})
-				cut := err != nil && strings.HasPrefix(redisdb.Reason(err), "redis closes the connection")
-				if err != nil && !cut { // the kills can end all attempts of a probe
-					t.Errorf("the liar names %s: %v", lie, err)
-				}
-				return !cut
-			})
-			redistest.Do(t, nodes[0].Addr, "CLIENT", "KILL", "TYPE", "normal") // each take asks a sentinel
-		}
-	}
-	if n := look(t, s, id).Fresh; n != 0 {
-		t.Errorf("%d tokens are left", n)
-	}
-	if n := redistest.Do(t, foreign, "DBSIZE"); n != "0" {
-		t.Errorf("the master of another group has %s keys", n)
-	}
-	want := fmt.Sprintf("%s names %s; most of the sentinels name %s", liar.Addr, foreign, nodes[0].Addr)
-	if found := s.DB.Try(t.Context()).Faults; !strings.Contains(strings.Join(found, "\n"), want) {
-		t.Errorf("%q is not in %q", want, found)
-	}
-}
 
 // The only sentinel names an address where nothing listens, or a replica. The status and one line of the
 // log have the reason. When the sentinel names the master again, all tokens are there.

@@ -12,7 +12,7 @@ func (db *DB) Channel() string { return db.Prefix + ":wake" }
 // replicas find the change a little later, by polling.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
-		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // missingRights reports a missing right
+		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err)
 	}
 }
 
@@ -35,9 +35,7 @@ func (db *DB) Listen(ctx context.Context, onMessage func(message string)) {
 			if !ok {
 				return
 			}
-			if message.Payload != "" { // missingRights publishes empty messages
-				onMessage(message.Payload)
-			}
+			onMessage(message.Payload)
 		}
 	}
 }

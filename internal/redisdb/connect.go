@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -36,9 +37,8 @@ func (p *password) credentials(user string) func(context.Context) (string, strin
 // route describes the addresses of Redis.
 type route struct {
 	mode   Mode
-	where  string  // host:port or path of each address, without user and password
-	secure bool    // whether the addresses use TLS
-	voters *voters // the sentinels, if there are several; nil = at most one
+	where  string // host:port or path of each address, without user and password
+	secure bool   // whether the addresses use TLS
 }
 
 // clients returns a function that makes one client for all addresses. The addresses are URLs with
@@ -46,7 +46,7 @@ type route struct {
 // commas. The user and the first password are those of the first address. The result secret is the
 // password of new connections. The function clients does no I/O. Its errors do not quote an address,
 // because an address may contain a password.
-func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, secret *password, err error) {
+func clients(addresses, sentinelMaster string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (connect func() redis.UniversalClient, to route, secret *password, err error) {
 	var hosts []string
 	var first *redis.Options
 	for i, address := range strings.Split(addresses, ",") {
@@ -63,16 +63,13 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 	secret = new(password)
 	secret.Store(&first.Password)
 	first.CredentialsProviderContext = secret.credentials(first.Username)
-	if dial == nil {
-		dial = redis.NewDialer(first)
+	if dial != nil {
+		first.Dialer = dial
 	}
 	to = route{mode: ModeSingle, where: firstThree(hosts), secure: first.TLSConfig != nil}
 	switch {
 	case sentinelMaster != "":
 		to.mode, to.where = ModeSentinel, "sentinels "+to.where
-		if len(hosts) > 1 {
-			to.voters = newVoters(first, hosts, sentinelMaster, dial)
-		}
 	case len(hosts) > 1 && first.DB != 0:
 		return nil, route{}, nil, errors.New("a cluster has database 0 alone: leave the number out of the address")
 	case len(hosts) > 1:
@@ -80,10 +77,6 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 	}
 	return func() redis.UniversalClient {
 		one := *first
-		one.Dialer = newWatchful(dial).Dial
-		if to.voters != nil {
-			one.Dialer = to.voters.Dial
-		}
 		switch to.mode {
 		case ModeSentinel:
 			return sentinelClient(several(&one, hosts).Failover(), sentinelMaster)
@@ -91,27 +84,21 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 			options := several(&one, hosts).Cluster()
 			// With the default interval, a failover could go unnoticed for a minute.
 			options.ClusterStateReloadInterval = time.Second
-			options.NewClient = func(o *redis.Options) *redis.Client { return withDialHook(redis.NewClient(o), 0) }
 			return redis.NewClusterClient(options)
 		default:
-			return withDialHook(redis.NewClient(&one), 0)
+			return redis.NewClient(&one)
 		}
 	}, to, secret, nil
 }
 
 // sentinelClient makes a client for the master behind sentinels. If the sentinel in use hangs, the
 // client asks the other ones within a dial. So each of its two questions to the hanging sentinel has
-// a short time limit and no retry, and the dial may take longer than a call.
+// a short time limit and no retry.
 func sentinelClient(o *redis.FailoverOptions, master string) *redis.Client {
-	o.MasterName, o.MaxRetries, o.ReadTimeout = master, -1, CallTimeout/2
+	o.MasterName, o.MaxRetries, o.ReadTimeout = master, -1, CallTimeout/4
 	client := redis.NewFailoverClient(o)
 	// The options of the sentinels are copies, and those of the master are in use from now on.
 	client.Options().MaxRetries, client.Options().ReadTimeout = maxRetries, CallTimeout
-	return withDialHook(client, 3*CallTimeout)
-}
-
-func withDialHook(client *redis.Client, limit time.Duration) *redis.Client {
-	client.AddHook(dialHook{limit})
 	return client
 }
 

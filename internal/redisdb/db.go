@@ -89,7 +89,7 @@ func (db *DB) AwaitProbe(ctx context.Context) {
 
 // Close closes all clients.
 func (db *DB) Close() error {
-	return errors.Join(db.Hot.Close(), db.Slow.Close(), db.monitor.route.voters.close())
+	return errors.Join(db.Hot.Close(), db.Slow.Close())
 }
 
 // EachMaster calls the function do for each node that accepts writes. In a cluster it calls do for

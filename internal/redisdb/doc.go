@@ -5,14 +5,12 @@
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
 //	hook.go     the time limit of each exchange, and the conversion of errors to ErrDown
-//	dial.go     connections that are dropped when another connection to the same server breaks
-//	voters.go   sentinels that contradict each other about the master
 //	script.go   loading scripts
 //	call.go     running scripts, one or many in an exchange
 //	channel.go  the channel by which replicas wake each other
 //	health.go   the probe: a script that writes a key, twice a second
-//	review.go   the check for dangerous settings and missing rights, every minute
-//	trial.go    a single check of settings, rights and commands, for poold check --live
+//	review.go   the check for dangerous settings, every minute
+//	trial.go    a single check of health and settings, for poold check --live
 //	reason.go   why a call failed, in plain words
 //
 // # Two clients
@@ -24,7 +22,7 @@
 //
 //	PREFIX:probe:{0}  string  written by the probe; in a cluster, there is one such key at each master
 //	PREFIX:wake       the channel. A message is an identity or the key of a claim, or
-//	                  "identity order how" after a callback; an empty message has no meaning
+//	                  "identity order how" after a callback
 //
 // # Errors
 //

@@ -29,7 +29,7 @@ type Health struct {
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
 	Full    bool      // whether the only fault is a full memory, of Redis or of a part; tokens are then still handed out
-	Notices []string  // sentences about dangerous settings and missing rights
+	Notices []string  // sentences about dangerous settings
 }
 
 // Ready reports whether at least some tokens can be handed out.

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	reasonSilent       = "redis does not answer"
-	reasonMemory       = "redis is out of memory"
-	reasonDenied       = "redis denies its user a command, a key or a channel that poold needs"
-	reasonClosed       = "redis closes the connection without an answer"
-	reasonLoading      = "redis is loading its data"
-	reasonVotes        = "the redis cluster is down: it has no quorum, or a part of its slots has no node"
-	reasonContradicted = "the sentinels contradict each other about the master"
-	reasonMoves        = "the redis cluster is moving these keys to another node"
+	reasonSilent  = "redis does not answer"
+	reasonMemory  = "redis is out of memory"
+	reasonDenied  = "redis denies its user a command, a key or a channel that poold needs"
+	reasonClosed  = "redis closes the connection without an answer"
+	reasonLoading = "redis is loading its data"
+	reasonVotes   = "the redis cluster is down: it has no quorum, or a part of its slots has no node"
+	reasonMoves   = "the redis cluster is moving these keys to another node"
 )
 
 // reasons translates errors of Redis into plain words. If a command in a script fails, Redis 6.2
@@ -103,9 +102,6 @@ func isReply(err error) bool {
 }
 
 func meaning(err error) string {
-	if is(err, reasonContradicted) {
-		return reasonContradicted
-	}
 	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
 		return meaningOfSentinels(err)
 	}

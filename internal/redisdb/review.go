@@ -20,14 +20,14 @@ const (
 	oldestServer = "6.2"
 )
 
-// review checks for dangerous settings and missing rights: at the start, after each outage and
+// review checks for dangerous settings: at the start, after each outage and
 // every minute. review logs only the problems that the previous check did not find.
 func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()
 	warned := []string{}
 	for {
-		found := slices.Concat(m.faults(ctx), m.missingRights(ctx), m.route.voters.dispute(ctx))
+		found := m.faults(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -36,7 +36,7 @@ func (m *monitor) review(ctx context.Context) {
 		}
 		for _, fault := range found {
 			if !slices.Contains(warned, fault) {
-				m.log.Warn("redis has a dangerous setting, or denies a right", "err", fault)
+				m.log.Warn("redis has a dangerous setting", "err", fault)
 			}
 		}
 		warned = found
@@ -126,22 +126,4 @@ func isOlder(version, other string) bool {
 	}
 	a, b := numbers(version), numbers(other)
 	return slices.Compare(a[:], b[:]) < 0
-}
-
-// missingRights returns a sentence if the user may not use the channel. Without the channel, replicas
-// find changes only by polling, so a landing may reach a pending caller half a second later.
-func (m *monitor) missingRights(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	trial := m.Slow.Subscribe(ctx, m.Channel())
-	_, err := trial.Receive(ctx)
-	_ = trial.Close()
-	if err == nil {
-		err = m.Slow.Publish(ctx, m.Channel(), "").Err() // Listen ignores an empty message
-	}
-	if err == nil || !is(Down(err), reasonDenied) {
-		return nil
-	}
-	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.Channel() +
-		": replicas hear of landings, pauses and windows up to seconds later; grant the rights that docs/configuration.md lists"}
 }

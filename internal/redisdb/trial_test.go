@@ -1,7 +1,6 @@
 package redisdb
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +13,8 @@ func try(t *testing.T, addresses string) Trial {
 	return opened(t, Options{Addresses: addresses, Prefix: "captcha"}).Try(t.Context())
 }
 
-// Try finds each missing right and each dangerous setting, and leaves no key behind.
-func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
+// Try finds a denied probe and each dangerous setting.
+func TestTryFindsFaultsAndDangerousSettings(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--appendonly", "yes", "--dir", t.TempDir())
 	ask := func(words string) string {
@@ -26,13 +25,9 @@ func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
 		}
 		return redistest.Do(t, addr, args...)
 	}
-	var granted []string // rights in the docs
 	words := "ACL SETUSER "
 	for _, word := range redistest.Rights(t) {
 		words += " " + strings.Replace(strings.Replace(word, "~test-*", "~captcha:*", 1), "&test-*", "&captcha:*", 1)
-		if command, is := strings.CutPrefix(word, "+"); is {
-			granted = append(granted, command)
-		}
 	}
 	ask(words)
 	login := "redis://poold:" + redistest.Password + "@" + addr
@@ -40,27 +35,10 @@ func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
 	if found.Where != addr || !strings.Contains(found.Version, ".") || len(found.Faults) > 0 {
 		t.Errorf("all is well: %+v", found)
 	}
-	if left := ask("KEYS captcha:*"); left != "[]" {
-		t.Errorf("the trial left %s", left)
-	}
-	var tried []string
-	for _, trial := range trials {
-		tried = append(tried, strings.Fields(trial)[0])
-	}
-	for _, command := range granted {
-		if slices.Contains([]string{"hello", "publish", "subscribe", "cluster|slots", "command"}, command) != !slices.Contains(tried, command) {
-			t.Errorf("README grants %s, and it is tried: %v", command, slices.Contains(tried, command))
-		}
-	}
-	if len(tried)+5 != len(granted) {
-		t.Errorf("README grants %d commands, %d are tried", len(granted), len(tried))
-	}
 
 	for _, c := range []struct{ fault, mended, want string }{
-		{"ACL SETUSER poold -getex -zadd -info", "ACL SETUSER poold +getex +zadd +info", "the commands getex, info, zadd. docs/configuration.md, Redis"},
-		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~captcha:*", "denies its user, on keys that begin with captcha:, the commands del, eval"},
-		{"ACL SETUSER poold -evalsha", "ACL SETUSER poold +evalsha", "the commands evalsha."},
-		{"ACL SETUSER poold resetchannels", "ACL SETUSER poold &captcha:*", "denies its user SUBSCRIBE or PUBLISH"},
+		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~captcha:*", "denies its user a command, a key or a channel"},
+		{"ACL SETUSER poold -evalsha -eval", "ACL SETUSER poold +evalsha +eval", "denies its user a command, a key or a channel"},
 		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "set appendonly yes"},
 		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "set noeviction"},
 	} {

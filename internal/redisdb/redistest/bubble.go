@@ -40,7 +40,10 @@ type Answer func(command string, args []string) (reply string)
 func InBubble(t testing.TB) *Bubble {
 	t.Helper()
 	time.Sleep(time.Until(afterStart))
-	return Embedded(t)
+	b := Embedded(t)
+	// A pool of go-redis that failed to dial sleeps for a second before it finds that it is closed.
+	t.Cleanup(func() { time.Sleep(2 * time.Second) })
+	return b
 }
 
 // Embedded starts an embedded server, which stops when the test ends. Clients reach the server only

@@ -54,13 +54,6 @@ func (l *Liar) Name(master string) {
 	}
 }
 
-// Subscribers returns the number of connections that have subscribed to a channel.
-func (l *Liar) Subscribers() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.subscribers)
-}
-
 // serve replies to the commands of a connection.
 func (l *Liar) serve(conn net.Conn) {
 	for reader := bufio.NewReader(conn); ; {

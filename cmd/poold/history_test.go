@@ -19,20 +19,16 @@ import (
 
 // someRecords is a response with a solved order and a failed order. The code of the failure is a
 // text from the provider.
-const someRecords = `{"records":[
- {"id":"O1.0123","target":"login","owner":"qa","type":"turnstile","sitekey":"k","pageurl":"https://example.com/","provider":"service","task":"t1","status":"solved","how":"solved","code":"",
-  "placed_at":"2026-01-02T03:04:05.000Z","submitted_at":"2026-01-02T03:04:05.100Z","solved_at":"2026-01-02T03:04:20.000Z","ended_at":"2026-01-02T03:04:23.350Z","elapsed_ms":18250,"polls":3,"by":"poll","price":0.00299,"choice":"explore"},
- {"id":"O2.0123","target":"/solve","type":"image","provider":"service","task":"","status":"error","how":"refused","code":"ERROR_\u001b[2J","ended_at":"2026-01-02T03:04:06.000Z"}],
- "next":"CUR"}`
+const someRecords = "id,target,owner,type,sitekey,pageurl,provider,task,status,how,code,placed_at,submitted_at,solved_at,ended_at,elapsed_ms,polls,by,price,choice\r\n" +
+	"O1.0123,login,qa,turnstile,k,https://example.com/,service,t1,solved,solved,,2026-01-02T03:04:05.000Z,,,2026-01-02T03:04:23.350Z,18250,3,poll,0.00299,explore\r\n" +
+	"O2.0123,/solve,,image,,,service,,error,refused,ERROR_\x1b[2J,,,,2026-01-02T03:04:06.000Z,0,0,,,\r\n"
 
 func TestHistoryCommand(t *testing.T) {
-	const active = `{"records":[{"id":"O1.0123","target":"login","type":"turnstile","status":"polling","state":"bought","placed_at":"2026-01-02T03:04:05.000Z","elapsed_ms":1234,"provider":"service","task":"t1","price":0}]}`
-	const day = `{"date":"2026-01-02","types":[{"type":"turnstile","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}],
- "targets":[{"target":"login","owner":"qa@example.com","orders":1,"refused":1}]}`
-	const usage = `{"by":"owner","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","target":"","owner":"qa\u001b","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25,"handed_out":5,"expired":null}]}`
-	const keyUsage = `{"by":"key","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","key":"nightly","handed_out":5,"accepted":3,"rejected":2,"bought":1,"spent":0.25},{"key":"ci\u001b","rejected":1}]}`
-	const entries = `{"entries":[{"id":"A","at":"2026-01-02T03:04:06.000Z","key":"nightly","action":"accepted","target":"login","token_id":"O1.sig"},
- {"id":"B","at":"2026-01-02T03:04:05.000Z","key":"nightly","action":"bought","target":"/solve","token_id":"O2.sig.0.image","source":"solve","image":"sha256:ab, 25 bytes\u001b","price":0.00299}],"next":"CUR"}`
+	const none = "id,target\r\n"
+	const active = "id,target,owner,status,state,elapsed_ms\r\nO1.0123,login,qa,polling,bought,1234\r\n"
+	const usage = "date,target,owner,orders,spent,handed_out\r\n,,qa\x1b,7,0.25,\r\n"
+	const keyUsage = "date,key,handed_out\r\n2026-01-02,'-,5\r\n2026-01-02,a'b,6\r\n"
+	const entries = "id,at,key,action,image\r\nO2,2026-01-02T03:04:05.000Z,nightly,bought,\"sha256:ab, 25 bytes\"\r\n"
 	today := time.Now().UTC().Format(time.DateOnly)
 	weekAgo := time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)
 	for _, c := range []struct {
@@ -45,66 +41,44 @@ func TestHistoryCommand(t *testing.T) {
 		never   string
 	}{
 		{"site 6Le", 200, someRecords, 0, "/history/site/6Le", []string{
-			"ENDED                     TARGET  TYPE       HOW      CODE           SECONDS  POLLS  BY    PROVIDER  TASK  PRICE    ORDER\n",
-			"2026-01-02T03:04:23.350Z  login   turnstile  solved   -              18.2     3      poll  service   t1    0.00299  O1.0123\n",
-			"2026-01-02T03:04:06.000Z  /solve  image      refused  ERROR_\\x1b[2J  0.0      0      -     service   -     -        O2.0123\n",
+			"ID       TARGET  TYPE       PROVIDER  TASK  HOW      CODE           PLACED AT                 ENDED AT                  ELAPSED MS  POLLS  BY    PRICE\n",
+			"O1.0123  login   turnstile  service   t1    solved   -              2026-01-02T03:04:05.000Z  2026-01-02T03:04:23.350Z  18250       3      poll  0.00299\n",
+			"O2.0123  /solve  image      service   -     refused  ERROR_\\x1b[2J  -                         2026-01-02T03:04:06.000Z  0           0      -     -\n",
 			"there are more: add --cursor CUR\n",
 		}, "\x1b"},
-		{"site a/b?c%#é --limit 5 --from 2026-01-02 --to 2026-01-02T15:04:05+02:00 --cursor CUR", 200, `{"records":[]}`, 0,
-			"/history/site/a%2Fb%3Fc%25%23%C3%A9?cursor=CUR&from=2026-01-02&limit=5&to=2026-01-02T15%3A04%3A05%2B02%3A00", []string{"there are no records\n"}, "ENDED"},
-		{"site -- -k", 200, `{"records":[]}`, 0, "/history/site/-k", []string{"there are no records\n"}, ""},
-		{"--json site 6Le", 200, someRecords, 0, "/history/site/6Le", []string{someRecords}, "ENDED"},
-		{"tasks --status error", 200, someRecords, 0, "/history/tasks?status=error", []string{"ENDED", "add --cursor CUR"}, ""},
-		{"tasks --status error --target login", 200, someRecords, 0, "/history/tasks?status=error&target=login", []string{"ENDED"}, ""},
-		{"tasks --status polling", 200, active, 0, "/history/tasks?status=polling", []string{"STATE"}, "HOW"},
-		{"tasks --status polling", 200, `{"records":[]}`, 0, "/history/tasks?status=polling", []string{"there are no records\n"}, ""},
+		{"site a/b?c%#é --limit 5 --from 2026-01-02 --to 2026-01-02T15:04:05+02:00 --cursor CUR", 200, none, 0,
+			"/history/site/a%2Fb%3Fc%25%23%C3%A9?cursor=CUR&from=2026-01-02&limit=5&to=2026-01-02T15%3A04%3A05%2B02%3A00", []string{"nothing is recorded\n"}, "ID"},
+		{"site -- -k", 200, none, 0, "/history/site/-k", []string{"nothing is recorded\n"}, "more"},
+		{"--json site 6Le", 200, `{"records":[]}`, 0, "/history/site/6Le", []string{`{"records":[]}`}, "ID"},
+		{"tasks --status error --target login", 200, someRecords, 0, "/history/tasks?status=error&target=login", []string{"ENDED AT", "add --cursor CUR"}, ""},
 		{"active", 200, active, 0, "/history/active", []string{
-			"PLACED                    TARGET  TYPE       STATE   SECONDS  PROVIDER  TASK  PRICE  ORDER\n",
-			"2026-01-02T03:04:05.000Z  login   turnstile  bought  1.2      service   t1    -      O1.0123\n",
+			"ID       TARGET  STATE   ELAPSED MS\n",
+			"O1.0123  login   bought  1234\n",
 		}, "more"},
-		{"active", 200, `{"records":[]}`, 0, "/history/active", []string{"no orders are in flight\n"}, ""},
-		{"day 2026-01-02", 200, day, 0, "/history/day/2026-01-02", []string{
-			"TARGET  OWNER           ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT\n",
-			"login   qa@example.com  1       0       0          0       1        0     -             -\n\n",
-			"TYPE       OWNER  ORDERS  SOLVED",
-			"turnstile  -      7       3       1          1       1        1     18.2          0.25\n",
-		}, ""},
-		{"day", 200, `{"date":"2026-01-03","types":null,"targets":[]}`, 0, "/history/day/" + today, []string{"no known order ended on 2026-01-03 (UTC)\n"}, "TARGET"},
-		{"solve O1.0123", 200, strings.TrimSuffix(strings.SplitN(someRecords, "[\n ", 2)[1], ",\n {"+strings.SplitN(someRecords, ",\n {", 2)[1]), 0, "/history/solve/O1.0123", []string{
-			"order      O1.0123\n", "sitekey    k\n", "choice     explore\n", "code       -\n", "ended      2026-01-02T03:04:23.350Z\n", "seconds    18.2\n", "price      0.00299\n",
+		{"day 2026-01-02", 200, none, 0, "/history/day/2026-01-02", []string{"nothing is recorded\n"}, ""},
+		{"day", 200, none, 0, "/history/day/" + today, []string{"nothing is recorded\n"}, ""},
+		{"solve O1.0123", 200, strings.Split(someRecords, "O2")[0], 0, "/history/solve/O1.0123", []string{
+			"id            O1.0123\n", "sitekey       k\n", "choice        explore\n", "code          -\n", "price         0.00299\n",
 		}, ""},
 		{"usage --by owner --since 7d --per-day", 200, usage, 0, "/history/usage?by=owner&from=" + weekAgo + "&per=day", []string{
-			"DATE        TARGET  OWNER   ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT  HANDED OUT  EXPIRED\n",
-			"2026-01-02  -       qa\\x1b  7       3       1          1       1        1     18.2          0.25   5           -\n",
+			"DATE  TARGET  OWNER   ORDERS  SPENT  HANDED OUT\n",
+			"-     -       qa\\x1b  7       0.25   -\n",
 		}, "\x1b"},
-		{"usage --by target --since 1d --to 2026-01-03 --per-day=false", 200, `{"first":"2026-01-01","last":"2026-01-02","lines":[]}`, 0, "/history/usage?by=target&from=" + today + "&to=2026-01-03", []string{
-			"no known order ended from 2026-01-01 to 2026-01-02 (UTC)\n"}, "TARGET"},
+		{"usage --by target --since 1d --to 2026-01-03 --per-day=false", 200, none, 0, "/history/usage?by=target&from=" + today + "&to=2026-01-03", nil, ""},
 		{"usage --by keys", 400, `{"code":"bad_request","detail":"by must be owner, target or key"}`, 1, "/history/usage?by=keys", []string{"bad_request: by must be owner, target or key"}, ""},
-		{"usage --by key --per-day", 200, keyUsage, 0, "/history/usage?by=key&per=day", []string{
-			"DATE        KEY      HANDED OUT  ACCEPTED  REJECTED  BOUGHT  SPENT\n",
-			"2026-01-02  nightly  5           3         2         1       0.25\n",
-			"-           ci\\x1b   0           0         1         0       -\n",
-		}, "\x1b"},
-		{"usage --by key", 200, `{"by":"key","first":"2026-01-01","last":"2026-01-02","lines":[]}`, 0, "/history/usage?by=key", []string{
-			"no key took or reported a token from 2026-01-01 to 2026-01-02 (UTC)\n"}, "DATE"},
-		{"usage --by key", 200, `[]`, 1, "/history/usage?by=key", []string{"reading the daemon's answer"}, ""},
-		{"key nightly --limit 2 --from 2026-01-01", 200, entries, 0, "/history/key/nightly?from=2026-01-01&limit=2", []string{
-			"AT                        ACTION    TARGET  SOURCE  PRICE    TOKEN           IMAGE\n",
-			"2026-01-02T03:04:06.000Z  accepted  login   -       -        O1.sig          -\n",
-			"2026-01-02T03:04:05.000Z  bought    /solve  solve   0.00299  O2.sig.0.image  sha256:ab, 25 bytes\\x1b\n",
-			"there are more: add --cursor CUR\n",
-		}, "\x1b"},
+		// The apostrophe before the name "-" protects spreadsheets from formulas.
+		{"usage --by key --per-day", 200, keyUsage, 0, "/history/usage?by=key&per=day", []string{"2026-01-02  -    5\n", "2026-01-02  a'b  6\n"}, ""},
+		{"key nightly --limit 2 --from 2026-01-01", 200, entries, 0, "/history/key/nightly?from=2026-01-01&limit=2", []string{"bought  sha256:ab, 25 bytes\n", "there are more: add --cursor CUR\n"}, ""},
 		{"key a/b?c", 400, `{"code":"bad_request","detail":"a key's name is"}`, 1, "/history/key/a%2Fb%3Fc", []string{"bad_request: a key's name is"}, ""},
-		{"key -", 200, `{"entries":[]}`, 0, "/history/key/-", []string{"there are no entries of this key\n"}, "AT"},
-		{"key --json nightly", 200, entries, 0, "/history/key/nightly", []string{entries}, "ACTION"},
+		{"key -", 200, none, 0, "/history/key/-", nil, ""},
 		{"key nightly", 404, `{"code":"no_audit","detail":"no audit is kept"}`, 1, "/history/key/nightly", []string{"no_audit: no audit is kept"}, ""},
 		{"key", 200, "", 2, "", []string{"poold history key: needs the name of a key\n"}, ""},
 		{"key nightly --per-day", 200, "", 2, "", []string{"key has no --per-day"}, ""},
-		{"usage --json --by owner --from 2026-01-01", 200, usage, 0, "/history/usage?by=owner&from=2026-01-01", []string{usage}, "ORDERS"},
 		{"active", 503, `{"code":"store_down","detail":"redis does not answer"}`, 1, "/history/active", []string{"store_down: redis does not answer"}, ""},
 		{"site k --limit x", 400, `{"code":"bad_request","detail":"limit must be"}`, 1, "/history/site/k?limit=x", []string{"bad_request: limit must be"}, ""},
-		{"active", 200, `<html>`, 1, "/history/active", []string{"reading the daemon's answer"}, ""},
-		{"tasks --status error", 200, `<html>`, 1, "/history/tasks?status=error", []string{"reading the daemon's answer"}, ""},
+		{"active", 200, "<html>", 1, "/history/active", []string{"reading the daemon's answer: it is no CSV"}, ""},
+		{"active", 200, "id,target\r\nO1\r\n", 1, "/history/active", []string{"reading the daemon's answer: record on line 2"}, ""},
+		{"active", 200, "", 1, "/history/active", []string{"reading the daemon's answer: it is no CSV"}, ""},
 		{"", 200, "", 2, "", []string{"tasks, usage; `poold history --help` explains them\n"}, ""},
 		{"money", 200, "", 2, "", []string{"needs one of the words active, day"}, ""},
 		{"usage", 200, "", 2, "", []string{"poold history usage: needs --by owner, target or key\n"}, ""},
@@ -131,8 +105,18 @@ func TestHistoryCommand(t *testing.T) {
 		var sent string
 		daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			sent = r.RequestURI
-			if r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer key1" || r.Header.Get("Accept") != "application/json" {
+			accept := "text/csv"
+			if strings.Contains(c.args, "--json") {
+				accept = "application/json"
+			}
+			if r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer key1" || r.Header.Get("Accept") != accept {
 				t.Errorf("%s: %s with %v", c.args, r.Method, r.Header)
+			}
+			if c.answer != "<html>" {
+				w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+			}
+			if strings.Contains(c.answer, "\nO2") {
+				w.Header().Set("Link", `<?cursor=CUR&limit=1>; rel="next"`)
 			}
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.answer)

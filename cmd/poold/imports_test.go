@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"scripts/licenses":                     {},
 	"scripts/page":                         {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
 	"internal/backend":                     {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/targets"},
-	"internal/cli":                         {"internal/captcha", "internal/httpapi", "internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},
+	"internal/cli":                         {"internal/captcha", "internal/httpapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},
 	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/redisdb",
 		"internal/provider", "internal/status", "internal/targets", "internal/targets/reload"},
 	"internal/listener": {},

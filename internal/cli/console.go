@@ -133,8 +133,6 @@ func Amount(x float64) string {
 	return fmt.Sprintf("%.*f", int(digits), x)
 }
 
-func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
-
 // price formats a price. The result is the amount with the currency, "-" for the amount 0, or
 // "unknown".
 func price(currency targets.Currency, of status.Money) string {
@@ -145,16 +143,6 @@ func price(currency targets.Currency, of status.Money) string {
 		return "-"
 	}
 	return Printable(currency.With(fmt.Sprintf("%.6g", float64(of))))
-}
-
-// sum formats the sum of the known prices. If some orders have an unknown price, their number
-// follows the sum.
-func sum(currency targets.Currency, of status.Money, unpriced int64) string {
-	text := price(currency, of)
-	if unpriced > 0 && of.Known() {
-		text += fmt.Sprintf(" + %d unknown", unpriced)
-	}
-	return text
 }
 
 func tokens(n int) string {

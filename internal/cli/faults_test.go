@@ -65,6 +65,10 @@ func TestCommandsFailIfTheyCannotPrint(t *testing.T) {
 				changes++
 			}
 			switch path := r.URL.Path; {
+			case r.Header.Get("Accept") == "text/csv":
+				page := answer(http.StatusOK, body("id\n1\n"))
+				page.Header.Set("Content-Type", "text/csv")
+				return page, nil
 			case r.Method != http.MethodGet && !strings.HasSuffix(path, "/token") && path != "/solve" && !strings.HasSuffix(path, "/probe"):
 				return answer(http.StatusNoContent, http.NoBody), nil
 			}

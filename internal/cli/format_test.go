@@ -21,19 +21,6 @@ func TestPriceHasTheCurrency(t *testing.T) {
 	}
 }
 
-// The text of a sum includes the number of orders with an unknown price.
-func TestSumCountsUnknownPrices(t *testing.T) {
-	for _, c := range []struct {
-		spent    status.Money
-		unpriced int64
-		want     string
-	}{{0.00299, 0, "0.00299 USD"}, {0.00299, 13, "0.00299 USD + 13 unknown"}, {status.UnknownMoney(), 13, "unknown"}, {0, 0, "-"}} {
-		if got := sum("USD", c.spent, c.unpriced); got != c.want {
-			t.Errorf("%s, want %s", got, c.want)
-		}
-	}
-}
-
 // Money is formatted without a currency. Small amounts have more digits.
 func TestAmountHasTwoSignificantDigits(t *testing.T) {
 	for x, want := range map[float64]string{

@@ -25,7 +25,7 @@ type historyView struct {
 	query               []string // names of the flags that become query parameters
 	needs               string   // the required flag and its values; "" = no flag is required
 	path                func(words []string) string
-	show                func(answer []byte) (string, error)
+	single              bool // the answer is one record
 }
 
 func historyViews() []historyView {
@@ -37,11 +37,11 @@ func historyViews() []historyView {
 	return []historyView{
 		{
 			use: "site SITEKEY", short: "list the orders of a site key, newest first", example: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --limit 2",
-			args: Words(0, "a site key"), query: paged, path: named("/site/"), show: formatWith(recordsTable),
+			args: Words(0, "a site key"), query: paged, path: named("/site/"),
 		},
 		{
 			use: "day [DATE]", short: "show the figures of a day, by default today (UTC)", example: "2026-01-02",
-			args: Words(1), show: formatWith(dayTable),
+			args: Words(1),
 			path: func(words []string) string {
 				return "/day/" + url.PathEscape(append(words, time.Now().UTC().Format(time.DateOnly))[0])
 			},
@@ -49,23 +49,23 @@ func historyViews() []historyView {
 		{
 			use: "tasks --status STATUS", short: "list orders by the status of their tasks", example: "--status error --target staging-login",
 			args: Words(0), query: append([]string{"status", "target"}, paged...), needs: "status solved, error or polling",
-			path: only("/tasks"), show: taskTable,
+			path: only("/tasks"),
 		},
 		{
-			use: "active", short: "list the orders in flight", args: Words(0), query: paged, path: only("/active"), show: formatWith(activeTable),
+			use: "active", short: "list the orders in flight", args: Words(0), query: paged, path: only("/active"),
 		},
 		{
 			use: "solve ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "73105422",
-			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), show: formatWith(solveTable),
+			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), single: true,
 		},
 		{
 			use: "usage --by owner|target|key", short: "show the spend by owner, target or key", example: "--by owner --since 7d --csv",
 			args: Words(0), query: []string{"by", "from", "to", "since", "per-day"}, needs: "by owner, target or key",
-			path: only("/usage"), show: usageTable,
+			path: only("/usage"),
 		},
 		{
 			use: "key NAME", short: "list the tokens that a key took, and its reports (scope admin)", example: "nightly-tests --limit 2",
-			args: Words(0, "the name of a key"), query: paged, path: named("/key/"), show: formatWith(entriesTable),
+			args: Words(0, "the name of a key"), query: paged, path: named("/key/"),
 		},
 	}
 }
@@ -99,9 +99,9 @@ func (v historyView) command(c *Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		accept := "application/json"
-		if *asCSV {
-			accept = "text/csv"
+		accept := "text/csv"
+		if *asJSON {
+			accept = "application/json"
 		}
 		header, body, err := daemon.exchange(ctx, apiRequest{
 			method: http.MethodGet, path: "/history" + v.path(words) + parameters, header: http.Header{"Accept": {accept}}, limit: historyTime,
@@ -109,20 +109,19 @@ func (v historyView) command(c *Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *asCSV {
-			if err := c.noteNextPage(header); err != nil {
+		text, more := string(body), nextPage(header)
+		switch {
+		case *asCSV:
+			if _, err := io.WriteString(c.Stderr, more); err != nil {
 				return err
 			}
+		case !*asJSON:
+			if text, err = historyTable(header, body, v.single); err != nil {
+				return err
+			}
+			text += more
 		}
-		if *asCSV || *asJSON {
-			return c.printRaw(string(body))
-		}
-		text, err := v.show(body)
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(c.Stdout, text)
-		return err
+		return c.printRaw(text)
 	})
 	return command
 }
@@ -194,22 +193,13 @@ func (v historyView) parameters(flags *pflag.FlagSet, given url.Values) (string,
 	return "?" + given.Encode(), nil
 }
 
-// noteNextPage prints the cursor of the next page to stderr, because CSV output has no place for a
-// cursor.
-func (c *Console) noteNextPage(header http.Header) error {
+// nextPage returns a line with the flag for the next page, or "" after the last page. With CSV, the
+// line goes to stderr, because CSV has no place for a cursor.
+func nextPage(header http.Header) string {
 	link, _, _ := strings.Cut(strings.TrimPrefix(header.Get("Link"), "<?"), ">")
 	query, err := url.ParseQuery(link)
 	if err != nil || !query.Has("cursor") {
-		return nil //nolint:nilerr // such a Link header comes from a proxy, not from poold
+		return "" // a Link header without a cursor comes from a proxy
 	}
-	_, err = io.WriteString(c.Stderr, nextPageLine(query.Get("cursor")))
-	return err
-}
-
-// nextPageLine returns a line with the flag for the next page, or "" after the last page.
-func nextPageLine(cursor string) string {
-	if cursor == "" {
-		return ""
-	}
-	return "there are more: add --cursor " + escapeWord(cursor) + "\n"
+	return "there are more: add --cursor " + escapeWord(query.Get("cursor")) + "\n"
 }

@@ -130,6 +130,11 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("its lease: %v, %v", lost, err)
 	}
 	land(t, s, id, "paid", 0, time.Minute)
+	must(t, s.db.Slow.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	place(t, s, id, "later")
+	if got := look(t, s, id); got.Fresh != 38 || got.Orders != 1 {
+		t.Errorf("with memory again: %+v", got)
+	}
 	balanced(t, look(t, s, id))
 }
 

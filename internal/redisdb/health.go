@@ -28,7 +28,7 @@ type Health struct {
 	Up      bool      // whether at least a part of Redis works
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
-	Full    bool      // whether the only fault is a full memory, of Redis or of a part; tokens are then still handed out
+	Full    bool      // whether the only fault is a full memory; tokens are then still handed out
 	Notices []string  // sentences about dangerous settings
 }
 
@@ -39,9 +39,9 @@ func (h Health) Ready() bool { return h.Up || h.Full }
 type condition struct {
 	err     error     // fault of Redis or of a part of Redis; nil = all of Redis works
 	since   time.Time // when this replica noticed the fault; zero = no fault
-	partial bool      // whether some masters of a cluster have no fault although err is not nil
+	partial bool      // whether some masters of a cluster are not away although others are
 	full    bool      // whether each fault is a full memory; false = no fault
-	away    []string  // masters with another fault than a full memory; nil = none has one, or all have
+	away    []string  // masters of a cluster with another fault than a full memory, if partial
 }
 
 func (c *condition) up() bool { return c.err == nil || c.partial }
@@ -74,7 +74,7 @@ func (db *DB) Away(ctx context.Context, tag string) error {
 	if now.err == nil || now.full {
 		return nil
 	}
-	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
+	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.partial {
 		// MasterForKey does no I/O, because the client has the slots in memory.
 		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
 		if known := err == nil; !known || !slices.Contains(now.away, master.Options().Addr) {
@@ -160,12 +160,12 @@ func (m *monitor) turn(was, now *condition) {
 		case m.recovered <- struct{}{}:
 		default:
 		}
-	case now.partial && now.full:
-		m.log.Error("part of redis is out of memory: its targets hand out their ready tokens and buy nothing", "err", now.err)
+	case now.full:
+		m.log.Error("redis is full: ready tokens are handed out, and nothing is bought", "err", now.err)
 	case now.partial:
 		m.log.Error("part of redis is down: its targets hand out and buy nothing", "err", now.err)
 	default:
-		m.log.Error("redis is down: nothing is bought, and tokens are handed out only if its memory is full", "err", now.err)
+		m.log.Error("redis is down: nothing is handed out or bought", "err", now.err)
 	}
 }
 
@@ -179,7 +179,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 		if !m.met {
 			reason = withTLSHint(reason, m.route.secure)
 		}
-		now.err = &downError{reason: reason, where: m.route.where, cause: known.cause}
+		now.err = &downError{reason: reason, where: cmp.Or(known.where, m.route.where), cause: known.cause}
 	}
 	return now
 }
@@ -221,12 +221,12 @@ func summarise(faults map[string]error, total int) *condition {
 	if len(faults) == 0 {
 		return &condition{}
 	}
-	var away, full []string
+	var away []string
 	var err, memory error
 	for _, master := range slices.Sorted(maps.Keys(faults)) {
 		fault := faults[master]
 		if is(fault, reasonMemory) {
-			full, memory = append(full, master), fault
+			memory = &downError{reason: reasonMemory, where: master, cause: fault}
 			continue
 		}
 		away = append(away, master)
@@ -235,11 +235,13 @@ func summarise(faults map[string]error, total int) *condition {
 			err = fault
 		}
 	}
-	now := &condition{err: cmp.Or(err, memory), partial: len(faults) < total, full: len(away) == 0}
-	if len(away) < total && len(full) < total {
-		now.err, now.away = partialFault(now.err, away, full, total), away
+	switch len(away) {
+	case 0:
+		return &condition{err: memory, full: true}
+	case total:
+		return &condition{err: err}
 	}
-	return now
+	return &condition{err: partialFault(err, away, total), partial: true, away: away}
 }
 
 func (m *monitor) tryWrite(ctx context.Context, key string) error {

@@ -100,8 +100,8 @@ func TestAwaitProbe(t *testing.T) {
 	})
 }
 
-// The condition of a cluster says which masters serve, and which ones are only out of memory. The fault
-// of a master that is away is its reason, and a reply of Redis is preferred to a fault of the network.
+// The condition of a cluster says which masters cannot be used. A reply of Redis is preferred to a fault
+// of the network, and any fault to a full memory.
 func TestConditionsOfACluster(t *testing.T) {
 	memory, silent, replica := Down(redisAnswer("OOM command not allowed")), Down(io.ErrNoProgress), Down(redisAnswer("READONLY You can't write"))
 	for _, c := range []struct {
@@ -111,14 +111,11 @@ func TestConditionsOfACluster(t *testing.T) {
 		reason   string
 	}{
 		{nil, true, false, "", ""},
-		{map[string]error{"a": memory}, true, true, "", "redis is out of memory on 1 of the 3 masters of the cluster (a)"},
-		{map[string]error{"a": memory, "b": memory, "c": memory}, false, true, "", "redis is out of memory"},
+		{map[string]error{"a": memory}, false, true, "", "redis is out of memory (a)"},
 		{map[string]error{"a": silent}, true, false, "a", "1 of the 3 masters of the redis cluster cannot be used (a): redis does not answer"},
 		{map[string]error{"a": silent, "b": silent, "c": replica}, false, false, "", "redis is read-only: this is a replica"},
-		{map[string]error{"a": memory, "b": silent}, true, false, "b",
-			"1 of the 3 masters of the redis cluster cannot be used (b): redis does not answer; redis is out of memory on 1 of the 3 masters of the cluster (a)"},
-		{map[string]error{"a": silent, "b": replica, "c": memory}, false, false, "a b",
-			"2 of the 3 masters of the redis cluster cannot be used (a, b): redis is read-only: this is a replica; redis is out of memory on 1 of the 3 masters of the cluster (c)"},
+		{map[string]error{"a": silent, "b": replica, "c": memory}, true, false, "a b",
+			"2 of the 3 masters of the redis cluster cannot be used (a, b): redis is read-only: this is a replica"},
 	} {
 		now := summarise(c.faults, 3)
 		if away := strings.Join(now.away, " "); now.up() != c.up || now.full != c.full || away != c.away {

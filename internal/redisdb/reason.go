@@ -194,17 +194,11 @@ func withTLSHint(reason string, secure bool) string {
 	return reason
 }
 
-// partialFault returns the ErrDown of a cluster whose masters differ. The masters away cannot be used
-// because of err, the masters full are only out of memory, and total is the number of all masters.
-func partialFault(err error, away, full []string, total int) error {
-	var parts []string
-	if len(away) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err)))
-	}
-	if len(full) > 0 {
-		parts = append(parts, fmt.Sprintf("%s on %d of the %d masters of the cluster (%s)", reasonMemory, len(full), total, firstThree(full)))
-	}
-	return &downError{reason: strings.Join(parts, "; "), partial: true, cause: err}
+// partialFault returns the ErrDown of a cluster of which only the masters away cannot be used, because
+// of err. The argument total is the number of all masters.
+func partialFault(err error, away []string, total int) error {
+	return &downError{partial: true, cause: err,
+		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err))}
 }
 
 // firstThree joins the first three addresses and adds the number of the others.

@@ -99,9 +99,6 @@ func outages(providers []purchase.Status, at time.Time) (alarms, notices []strin
 // alarms lists the reasons why the store cannot be used; never nil.
 func (r Redis) alarms(health redisdb.Health, at time.Time) []string {
 	switch {
-	case health.Full && health.Up:
-		return []string{banner(health.Since, at, r.Reason, "the targets of this part hand out their ready tokens, and nothing is bought for them",
-			"raise maxmemory there, or free memory")}
 	case health.Full:
 		return []string{banner(health.Since, at, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")}
 	case !r.OK:

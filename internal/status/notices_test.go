@@ -30,7 +30,6 @@ func TestAlarmsOfTheStore(t *testing.T) {
 		{Redis{Reason: "redis is gone"}, redisdb.Health{Since: day.Add(-time.Minute)}, "Since 03:03 UTC redis is gone: no token is handed out"},
 		{Redis{Reason: "redis is gone"}, redisdb.Health{Since: day.Add(-4 * time.Hour)}, "Since 2026-01-01 23:04 UTC redis is gone: "},
 		{Redis{Reason: "redis is full"}, redisdb.Health{Full: true}, "Redis is full: ready tokens are handed out, and nothing is bought; raise maxmemory"},
-		{Redis{OK: true, Reason: "a node is full"}, redisdb.Health{Up: true, Full: true}, "A node is full: the targets of this part hand out their ready tokens, and nothing is bought for them"},
 		{Redis{OK: true, Reason: "a node is away"}, redisdb.Health{Since: day}, "Since 03:04 UTC a node is away: the targets of this part hand out and buy nothing"},
 	} {
 		got := strings.Join(c.redis.alarms(c.health, day), "|")

@@ -165,7 +165,6 @@ func (c *canaries) ask(how, method, path, body, key string) (status int, text st
 	if how == "a browser's" {
 		request.Header.Set("Accept", "text/html")
 		request.SetBasicAuth("", key)
-		request.AddCookie(&http.Cookie{Name: "poold_session", Value: key})
 	}
 	response, err := http.DefaultTransport.RoundTrip(request) // follows no redirects
 	if err != nil {

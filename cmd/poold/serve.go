@@ -18,7 +18,6 @@ import (
 	"poold/internal/compat"
 	"poold/internal/events"
 	"poold/internal/httpapi"
-	"poold/internal/httpapi/session"
 	"poold/internal/listener"
 	"poold/internal/ondemand"
 	"poold/internal/outcomes"
@@ -204,7 +203,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Sessions: session.New(d.store.DB),
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks,
 		History: d.history.reader(), Audit: audit, Auditor: auditor,
 		Status: d.status, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
 	})

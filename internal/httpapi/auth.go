@@ -24,7 +24,6 @@ type gate struct {
 	current   atomic.Pointer[kernel.Access] // derived from the Set in use
 	deriving  sync.Mutex                    // guards the derivation of an Access
 	wrongKeys *kernel.WrongKeys
-	sessions  Sessions // nil = no session can begin
 }
 
 // access returns the callers and targets of the current Set. access derives an Access once for each
@@ -129,9 +128,6 @@ func (g *gate) authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request)
 		return c, nil
 	}
 	if secret == "" {
-		if c := g.sessionOf(a, rt, r); c != nil {
-			return c, nil
-		}
 		return nil, kernel.NewProblem(kernel.CodeUnauthorized, "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
 	}
 	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "the configuration file has no such key: compare the key with server.keys in the file")
@@ -152,7 +148,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 		return nil
 	}
 	if _, basic := credential(r); basic {
-		// A browser adds Basic credentials and cookies automatically, even to requests that pages of other sites cause.
+		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
 		return refuseForeignPages(r)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"poold/internal/history"
 	"poold/internal/httpapi/browsertest"
 	"poold/internal/pool"
-	"poold/internal/testkit"
 )
 
 // browserTabs tests the events, the spend by owner and its CSV file, a search without a match, and
@@ -42,29 +41,16 @@ func browserTabs(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("the subtotals", `document.querySelector('.group').textContent.startsWith('qa@example.com3 targets')`)
 }
 
-// browserLogin tests that a browser logs in by the form, follows the stream by its cookie, and logs
-// out.
+// browserLogin tests that a browser sends the key as the password of HTTP Basic, polls the status and pauses a target.
 func browserLogin(t *testing.T, browser *browsertest.Browser) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	page, closing, err := browser.Open()
 	noError(t, err)
 	t.Cleanup(closing)
-	shows := func(what, expression string) {
-		t.Helper()
-		testkit.Within(t, browserPatience, what, func() bool { // an evaluation fails while the page changes
-			is, err := browsertest.Eval[bool](page, "Boolean("+expression+")")
-			return err == nil && is
-		})
-	}
-	run := func(statement string) {
-		t.Helper()
-		_, err := browsertest.Eval[bool](page, "(setTimeout(() => "+statement+"), true)")
-		noError(t, err)
-	}
-	noError(t, page.Visit("http://"+d.addr+"/status", ""))
-	shows("the form", `document.getElementById('key')`)
-	run(`{ document.getElementById('key').value = '` + keyAll + `'; document.querySelector('form').submit(); }`)
-	shows("the page", `document.getElementById('mode')?.textContent === 'Live' && document.querySelector('.who').textContent.startsWith('all')`)
-	run(`document.querySelector('.who').submit()`)
-	shows("the form again", `document.getElementById('key')`)
+	noError(t, page.Visit("http://any:"+keyAll+"@"+d.addr+"/status", ""))
+	noError(t, page.Visit("http://"+d.addr+"/status", "")) // without the key, which the browser remembers
+	noError(t, page.WaitUntil(browserPatience, `document.getElementById('mode')?.textContent === 'Live' && document.querySelector('.who').textContent.startsWith('all')`))
+	_, err = browsertest.Eval[bool](page, `fetch('/pool/checkout/pause', {method: 'POST'}).then((answer) => answer.ok)`)
+	noError(t, err)
+	d.ask(t, "GET", "/pool/checkout", bearer(keyAll)).check(t, "after the pause", 200, `"state":"paused"`)
 }

@@ -21,7 +21,6 @@ import (
 	"poold/internal/compat"
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/openapi/openapitest"
-	"poold/internal/httpapi/session"
 	"poold/internal/listener"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -170,7 +169,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit,
-		Sessions: session.New(d.stock.DB), Status: collector, Events: d.events, Outcomes: someOutcomes{},
+		Status: collector, Events: d.events, Outcomes: someOutcomes{},
 	})
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup

@@ -35,42 +35,17 @@ func refuseStrangers(r *http.Request) error {
 	return refuseForeignPages(r)
 }
 
-// refuseForeignPages refuses prefetch requests and requests that a page of another site caused.
-// Browsers mark such requests. Other programs do not mark their requests.
+// refuseForeignPages refuses requests that a page of another site caused. Browsers mark such requests by
+// Sec-Fetch-Site or Origin. With plain HTTP, an image in a foreign page causes only a Referer.
 func refuseForeignPages(r *http.Request) error {
-	const why = "a web page of another site must not send this request"
-	for _, origin := range r.Header["Origin"] {
-		if !sameHost(origin, r.Host) { // the origin "null" is also foreign
-			return kernel.NewProblem(kernel.CodeForbidden, why)
-		}
-	}
-	for _, site := range r.Header["Sec-Fetch-Site"] {
-		if site != "same-origin" && site != "none" { // the value none means a typed address or a bookmark
-			return kernel.NewProblem(kernel.CodeForbidden, why)
-		}
-	}
-	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
-		for _, purpose := range r.Header[name] {
-			if strings.Contains(strings.ToLower(purpose), "prefetch") {
-				return kernel.NewProblem(kernel.CodeForbidden, "this request is a prefetch; poold answers only what its user asked for")
-			}
-		}
-	}
-	// Browsers that do not send Sec-Fetch-Site at least send a Referer, for example with a request for
-	// an image.
-	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
-		return kernel.NewProblem(kernel.CodeForbidden, why)
+	asked := *r
+	asked.Method = http.MethodPost // CrossOriginProtection lets each GET pass, but GET can hand out a token
+	from, err := url.Parse(r.Referer())
+	foreign := err != nil || from.Host != "" && !strings.EqualFold(from.Host, r.Host)
+	if new(http.CrossOriginProtection).Check(&asked) != nil || foreign && r.Header.Get("Sec-Fetch-Site") == "" {
+		return kernel.NewProblem(kernel.CodeForbidden, "a web page of another site must not send this request")
 	}
 	return nil
-}
-
-// sameHost reports whether a URL has the given host and port.
-func sameHost(address, host string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return false
-	}
-	return strings.EqualFold(u.Host, host)
 }
 
 // loopbackSocket reports whether the local address of the connection is a loopback address. For an

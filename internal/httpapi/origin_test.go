@@ -40,15 +40,9 @@ func hostileRequests() []hostile {
 		{"img src from another port, of an old browser", "GET", take, []string{"Referer: http://127.0.0.1:1/page"}, 403},
 		{"fetch from a name that ends like ours", "POST", take, []string{"Origin: http://evil.example#OWN"}, 403},
 		{"fetch with our address as user", "POST", take, []string{"Origin: http://OWN@evil.example"}, 403},
-		{"extension page", "POST", take, []string{"Origin: chrome-extension://OWN"}, 403},
-		{"two origins", "POST", take, []string{"Origin: http://OWN", "Origin: https://evil.example"}, 403},
-		{"two sites", "GET", take, []string{"Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"}, 403},
 		{"a word that is not known yet", "GET", take, []string{"Sec-Fetch-Site: neighbour-site"}, 403},
 		{"preflight", "OPTIONS", take, []string{"Origin: https://evil.example", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization"}, 405},
 		{"private network preflight", "OPTIONS", "/-/reload", []string{"Origin: https://evil.example", "Access-Control-Request-Private-Network: true"}, 405},
-		{"prefetch", "GET", take, []string{"Sec-Purpose: prefetch", "Sec-Fetch-Site: none"}, 403},
-		{"prerender", "GET", take, []string{"Sec-Purpose: prefetch;prerender", "Sec-Fetch-Site: none"}, 403},
-		{"prefetch of an old browser", "GET", take, []string{"Purpose: prefetch"}, 403},
 	}
 }
 

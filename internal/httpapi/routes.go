@@ -30,7 +30,6 @@ type areas struct {
 	history   historyapi.Routes
 	events    eventRoutes
 	probes    probes
-	logins    logins
 }
 
 // These are the methods of most routes. The router echo does not derive HEAD from GET. A HEAD
@@ -52,10 +51,8 @@ func (a *areas) table() []kernel.Route {
 		{Methods: posting, Path: "/pool/:target/pause", Scope: targets.ScopeAdmin, Body: true, Handle: a.admin.pause},
 		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Handle: a.admin.resume},
 		{Methods: reading, Path: "/", Handle: a.pages.Front},
-		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Form: true, Handle: a.pages.Overview},
+		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Handle: a.pages.Overview},
 		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Handle: a.pages.Document},
-		{Methods: posting, Path: "/login", Body: true, Handle: a.logins.begin},
-		{Methods: posting, Path: "/logout", Body: true, Handle: a.logins.end},
 		{Methods: reading, Path: "/status.css", Handle: page.Asset("status.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/status.js", Handle: page.Asset("status.js", "text/javascript; charset=utf-8")},
 		{Methods: reading, Path: "/tabs.js", Handle: page.Asset("tabs.js", "text/javascript; charset=utf-8")},

@@ -77,9 +77,6 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 		p.Target = c.Target.Name
 	}
 	c.Code, p.Request = p.Code, c.ID
-	if p.Code == kernel.CodeUnauthorized && c.Route.Form && kernel.Prefers(r.Header["Accept"], "text/html") && s.pages.Login(&c.W, http.StatusUnauthorized, "") == nil {
-		return
-	}
 	if p.Code == kernel.CodeUnauthorized {
 		challenge(c.W.Header(), !c.Route.Changes)
 	}

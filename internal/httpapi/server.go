@@ -55,7 +55,6 @@ type Deps struct {
 	Solver    Solver
 	Guests    delivery.GuestList
 	Tasks     compatapi.ClientTasks
-	Sessions  Sessions         // nil = browsers cannot log in
 	History   historyapi.Store // nil = no history is kept
 	Audit     historyapi.Audit // nil = no audit is kept
 	Auditor   delivery.Auditor // nil = no audit is kept
@@ -83,7 +82,7 @@ type Server struct {
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log), sessions: d.Sessions}, pages: page.New(d.Status), refill: d.Refill,
+		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, pages: page.New(d.Status), refill: d.Refill,
 		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
@@ -99,7 +98,6 @@ func New(d Deps) *Server {
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
 		pages:     s.pages,
-		logins:    logins{gate: s.gate, pages: s.pages},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Status: d.Status},

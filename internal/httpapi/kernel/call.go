@@ -33,9 +33,7 @@ type Route struct {
 	Body    bool // the handler reads the body; otherwise a request must have no body
 	// If Whole is true, keys that are limited to some targets are refused, because the route covers
 	// all targets.
-	Whole bool
-	// If Form is true, a browser without a valid key gets the login form.
-	Form   bool
+	Whole  bool
 	Handle Handler
 }
 

@@ -22,7 +22,6 @@ import (
 type Routes struct {
 	status *status.Collector
 	page   *template.Template
-	login  *template.Template
 }
 
 // currentSnapshot gets the current snapshot and restarts the time limit of the response, because a
@@ -53,7 +52,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	if c.Caller.Globs != nil {
 		document = document.Part(c.Caller.MayUse)
 	}
-	return p.writePage(w, document, c.Caller, r.Header.Get("Authorization") == "")
+	return p.writePage(w, document, c.Caller)
 }
 
 // Document is GET /status.json: the status as JSON.
@@ -105,11 +104,10 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img
 type pageData struct {
 	*status.Document
 
-	Key     string          // name of the caller's key; "" = the configuration file has no keys
-	Session bool            // the caller logged in by the form
-	Scopes  []targets.Scope // scopes of the caller
-	Keyed   bool            // the configuration file has keys
-	Whole   bool            // the caller may use all targets
+	Key    string          // name of the caller's key; "" = the configuration file has no keys
+	Scopes []targets.Scope // scopes of the caller
+	Keyed  bool            // the configuration file has keys
+	Whole  bool            // the caller may use all targets
 }
 
 // New returns the routes of the page. New panics if the template does not parse.
@@ -134,8 +132,7 @@ func New(from *status.Collector) *Routes {
 
 		"problemsFirst": status.ProblemsFirst,
 	}).ParseFS(web, "web/status.html"))
-	login := template.Must(template.ParseFS(web, "web/login.html"))
-	return &Routes{from, parsed, login}
+	return &Routes{from, parsed}
 }
 
 // share returns the percentage of a target's bar that n tokens fill. The full bar stands for the
@@ -192,8 +189,8 @@ func moment(stamp string) string {
 }
 
 // writePage renders the status page. Like the document, the page contains neither tokens nor keys.
-func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *kernel.Caller, session bool) error {
-	data := pageData{Document: document, Key: c.Name, Session: session && c != kernel.Anyone, Scopes: c.Scopes, Keyed: c != kernel.Anyone, Whole: c.Globs == nil}
+func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *kernel.Caller) error {
+	data := pageData{Document: document, Key: c.Name, Scopes: c.Scopes, Keyed: c != kernel.Anyone, Whole: c.Globs == nil}
 	if c == kernel.Anyone {
 		data.Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
 	}
@@ -210,21 +207,8 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 // protect sets the headers of a page that other sites must neither embed nor learn about.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer the login form would have the Origin null
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
-}
-
-// Login responds with the login form. The argument problem is a text that says why the last login
-// failed; "" = no login has failed.
-func (p *Routes) Login(w http.ResponseWriter, code int, problem string) error {
-	var page bytes.Buffer
-	if err := p.login.Execute(&page, problem); err != nil {
-		return fmt.Errorf("rendering the login form: %w", err)
-	}
-	protect(w.Header())
-	w.Header()["Vary"] = kernel.VaryAccept
-	kernel.RespondStatus(w, code, "text/html; charset=utf-8", page.Bytes())
-	return nil
 }
 
 // Asset returns a handler that serves a file of the folder web. The file contains no data of the

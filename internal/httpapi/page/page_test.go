@@ -53,7 +53,7 @@ func TestPageFailsAsAWhole(t *testing.T) {
 	p := &Routes{page: template.Must(template.New("").Parse("half of it {{.Missing}}"))}
 	w := httptest.NewRecorder()
 	var cause texttemplate.ExecError
-	if err := p.writePage(w, &status.Document{}, kernel.Anyone, false); !errors.As(err, &cause) || w.Body.Len() > 0 || len(w.Header()) > 0 {
+	if err := p.writePage(w, &status.Document{}, kernel.Anyone); !errors.As(err, &cause) || w.Body.Len() > 0 || len(w.Header()) > 0 {
 		t.Errorf("%v, %v, %q", err, w.Header(), w.Body)
 	}
 }

@@ -97,7 +97,7 @@ func (a *attacker) each(n int, attack func(i int, connection net.Conn) error) er
 
 // bodyPaths are the paths of all kinds of routes that read a body.
 var bodyPaths = []string{
-	"/solve", "/pool/login/token", "/pool/login/token/x/report", "/login", "/in.php", "/createTask", "/callback/s/o/x",
+	"/solve", "/pool/login/token", "/pool/login/token/x/report", "/in.php", "/createTask", "/callback/s/o/x",
 	"/-/reload", "/readyz", "/unknown",
 }
 
@@ -164,11 +164,11 @@ func (a *attacker) shapes() error {
 	const second = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	const chunks, chunked = "5\r\nkey=a\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n"
 	post := func(header, body string) string {
-		return "POST /logout HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n" + body + second
+		return "POST /in.php HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n" + body + second
 	}
 	want := map[string]string{
-		post("Content-Length: 5\r\n"+chunked, chunks):                                               "303",
-		post(chunked+"Content-Length: 5\r\n", chunks):                                               "303",
+		post("Content-Length: 5\r\n"+chunked, chunks):                                               "200",
+		post(chunked+"Content-Length: 5\r\n", chunks):                                               "200",
 		post("Content-Length: 5\r\nContent-Length: 6\r\n", "key=a"):                                 "400",
 		post("Content-Length: 5, 6\r\n", "key=a"):                                                   "400",
 		post("Content-Length: +5\r\n", "key=a"):                                                     "400",

@@ -102,7 +102,6 @@ func (c *canaries) requests(prepare bool) map[string]request {
 		"POST /solve":                           {body: guest},
 		"POST /solve/{id}/report":               {id: solve, body: outcome},
 		"POST /pool/{target}/pause":             {body: `{"for":"1s","reason":"a test"}`},
-		"POST /login":                           {body: "key=" + key},
 		"/history/tasks":                        {query: "?status=solved"},
 		"/history/usage":                        {query: "?by=key"},
 		"/history/solve/{id}":                   {id: order},

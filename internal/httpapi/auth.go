@@ -70,19 +70,10 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret == "" {
 		return err // the request has no key
 	}
-	if limited := g.noteWrong(r, c, secret); limited != nil {
-		return limited
-	}
-	return err
-}
-
-// noteWrong counts and logs a wrong key. It returns an error if too many wrong keys came from the
-// same address.
-func (g *gate) noteWrong(r *http.Request, c *kernel.Call, key string) error {
-	if wait := g.wrongKeys.Refuse(r, c, key); wait > 0 {
+	if wait := g.wrongKeys.Refuse(r, c, secret); wait > 0 {
 		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
 	}
-	return nil
+	return err
 }
 
 // reauthenticate authenticates the caller again if the file was reloaded since the caller's

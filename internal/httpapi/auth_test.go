@@ -95,6 +95,23 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
 }
 
+// TestPageAsksForAKeyWithItsScope: a browser asks for a key, and the page opens with it also while
+// Redis is away. A key without the scope gets an error that names the scope.
+func TestPageAsksForAKeyWithItsScope(t *testing.T) {
+	const html, tokensOnly = "Accept: text/html", "canary-key-tokens-only"
+	d := start(t, sampleSet(append(allKeys(), targets.Key{Name: "tokens", SHA256: sha256.Sum256([]byte(tokensOnly)), Scopes: []targets.Scope{targets.ScopeToken}})...), nil, nil)
+	for _, headers := range [][]string{{html}, {html, basic("wrong")}} {
+		a := d.ask(t, "GET", "/status", headers...)
+		checkProblem(t, "no right key", a, 401, kernel.CodeUnauthorized, "")
+		if got := a.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, `Basic realm="poold"`) {
+			t.Errorf("the challenge: %q", got)
+		}
+	}
+	d.ask(t, "GET", "/status", html, basic(tokensOnly)).check(t, "a key without the scope", 403, "this key lacks the scope status")
+	d.stock.redis.SetDown(true)
+	d.ask(t, "GET", "/status", html, basic(keyStatus)).check(t, "Redis is away", 200, `<p class="who" title="status ">looker</p>`)
+}
+
 func TestEmptyKeyHasNoOwner(t *testing.T) {
 	keys := allKeys()
 	keys[0].SHA256 = sha256.Sum256(nil)

@@ -6,7 +6,6 @@ import (
 
 	"poold/internal/events"
 	"poold/internal/history"
-	"poold/internal/httpapi/browsertest"
 	"poold/internal/pool"
 )
 
@@ -39,18 +38,4 @@ func browserTabs(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("no match", `document.getElementById('none').textContent === 'No target matches “no-such”.'`)
 	v.run(`search.value = '', search.dispatchEvent(new Event('input')), grouped.click()`)
 	v.waitFor("the subtotals", `document.querySelector('.group').textContent.startsWith('qa@example.com3 targets')`)
-}
-
-// browserLogin tests that a browser sends the key as the password of HTTP Basic, polls the status and pauses a target.
-func browserLogin(t *testing.T, browser *browsertest.Browser) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
-	page, closing, err := browser.Open()
-	noError(t, err)
-	t.Cleanup(closing)
-	noError(t, page.Visit("http://any:"+keyAll+"@"+d.addr+"/status", ""))
-	noError(t, page.Visit("http://"+d.addr+"/status", "")) // without the key, which the browser remembers
-	noError(t, page.WaitUntil(browserPatience, `document.getElementById('mode')?.textContent === 'Live' && document.querySelector('.who').textContent.startsWith('all')`))
-	_, err = browsertest.Eval[bool](page, `fetch('/pool/checkout/pause', {method: 'POST'}).then((answer) => answer.ok)`)
-	noError(t, err)
-	d.ask(t, "GET", "/pool/checkout", bearer(keyAll)).check(t, "after the pause", 200, `"state":"paused"`)
 }

@@ -26,7 +26,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
 	for name, want := range map[string]string{
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		"Cache-Control":           "no-store", "Vary": "Accept", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY",
 	} {
 		equal(t, name, a.header.Get(name), want)

@@ -70,7 +70,6 @@ type Deps struct {
 type Server struct {
 	gate      *gate
 	refill    delivery.Notes
-	pages     *page.Routes
 	status    *status.Collector
 	metrics   *Metrics
 	log       *slog.Logger
@@ -82,7 +81,7 @@ type Server struct {
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, pages: page.New(d.Status), refill: d.Refill,
+		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, refill: d.Refill,
 		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
@@ -97,7 +96,7 @@ func New(d Deps) *Server {
 			Sender: out, Tasks: d.Tasks, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Pictures: pictures, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
-		pages:     s.pages,
+		pages:     page.New(d.Status),
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Status: d.Status},

@@ -99,7 +99,7 @@ var web embed.FS
 
 // pagePolicy is the Content-Security-Policy of the page: the page may load only files from this daemon.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 type pageData struct {
 	*status.Document
@@ -207,7 +207,7 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 // protect sets the headers of a page that other sites must neither embed nor learn about.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Referrer-Policy", "same-origin") // so that poold recognises the requests of its own page
 	h.Set("X-Frame-Options", "DENY")
 }
 

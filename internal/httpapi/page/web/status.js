@@ -112,10 +112,11 @@ function takeStatus(document) {
 let lastAnswer = 0; // time of the last answer, by performance.now
 let mode = 'connecting'; // connecting | live | away | refused
 
-// poll gets the status. The page polls every 2 s, but not while its tab is hidden.
+// poll gets the status. The page polls every 2 s, but not while its tab is hidden, and not after a
+// refusal: the browser would ask for a password each time.
 let polling = false;
 async function poll() {
-  if (polling || document.hidden) return;
+  if (polling || document.hidden || mode === 'refused') return;
   polling = true;
   try {
     const answer = await fetch('/status.json?minutes=0', { signal: AbortSignal.timeout(8000) });

@@ -15,13 +15,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/daemontest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
 // notReady holds the orders in flight: each poll says that the task is not solved yet.
-var notReady = simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"}
+var notReady = simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Code, Code: "CAPCHA_NOT_READY"}
 
 // state is what GET /pool/TARGET says.
 type state struct {

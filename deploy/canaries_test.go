@@ -20,7 +20,7 @@ import (
 
 	"poold/internal/daemontest"
 	"poold/internal/postgres/postgrestest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -77,20 +77,20 @@ func TestSecretsAreNotShown(t *testing.T) {
 	database := postgrestest.Start(t)
 	address := database.Database(t)
 	redis, process := redistest.Process(t, "--requirepass", secrets["REDIS_PASSWORD"])
-	service := daemontest.Provider(t, simulated.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
+	service := daemontest.Provider(t, simulatedtest.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
 	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address, t.TempDir())
 	c := startWithSecrets(t, config)
 	c.status(`"name":"refused","state":"down"`, `"fresh":15`)
 	c.everyRoute(true)
 
-	setFaults(t, service, simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_USER_KEY"})
+	setFaults(t, service, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"})
 	c.flushAndSolve()
 	c.status("main refuses the key (ERROR_WRONG_USER_KEY)")
 	c.check("--live")
-	for _, kind := range []simulated.Kind{simulated.Drop, simulated.HTML, simulated.Redirect, simulated.Types, simulated.Hang} {
+	for _, kind := range []simulatedtest.Kind{simulatedtest.Drop, simulatedtest.HTML, simulatedtest.Redirect, simulatedtest.Types, simulatedtest.Hang} {
 		setFaults(t, service)
 		c.ask("right", "POST", "/providers/main/probe", "", secrets["CALLER_KEY"])
-		setFaults(t, service, simulated.Fault{Kind: kind, Share: 0.7})
+		setFaults(t, service, simulatedtest.Fault{Kind: kind, Share: 0.7})
 		c.flushAndSolve()
 	}
 	setFaults(t, service)

@@ -14,7 +14,7 @@ import (
 
 	"poold/internal/daemontest"
 	"poold/internal/postgres/postgrestest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -78,13 +78,13 @@ targets:
 // service runs the simulated service as a process that solves each task after lead.
 func service(t testing.TB, lead time.Duration) string {
 	t.Helper()
-	return daemontest.Provider(t, simulated.Options{Median: lead, LedgerHTTP: true})
+	return daemontest.Provider(t, simulatedtest.Options{Median: lead, LedgerHTTP: true})
 }
 
 // setFaults replaces the faults of a simulated service.
-func setFaults(t testing.TB, url string, faults ...simulated.Fault) {
+func setFaults(t testing.TB, url string, faults ...simulatedtest.Fault) {
 	t.Helper()
-	body, err := json.Marshal(append([]simulated.Fault{}, faults...))
+	body, err := json.Marshal(append([]simulatedtest.Fault{}, faults...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func setFaults(t testing.TB, url string, faults ...simulated.Fault) {
 }
 
 // ledger returns the books of a simulated service.
-func ledger(t testing.TB, provider string) (books simulated.Ledger) {
+func ledger(t testing.TB, provider string) (books simulatedtest.Ledger) {
 	t.Helper()
 	response, err := http.Get(provider + "/ledger")
 	if err != nil {
@@ -181,7 +181,7 @@ func storeFaults(t *testing.T) *watched {
 	w.fault("a site rejects tokens", []string{"PooldTokensRejected"}, `poold_reports_total{outcome="rejected",target="login"} 6`, tokensOf+"2")
 
 	w.calm()
-	setFaults(t, url, simulated.Fault{On: simulated.Poll, Kind: simulated.Drop, Times: 4})
+	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Drop, Times: 4})
 	w.take("login")
 	w.fault("no poll of an order is answered", []string{"PooldOrdersLost"}, `poold_orders_lost_total{target="login"} >0`)
 	setFaults(t, url)
@@ -223,7 +223,7 @@ func serviceFaults(t *testing.T) *watched {
 	up := `poold_provider_up{provider="main"} `
 
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
-	setFaults(t, url, simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_USER_KEY"})
+	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"})
 	w.take("login")
 	w.fault("the service refuses the key", []string{"PooldProviderDown", "PooldTargetStarved"}, up+"0", `poold_target_state{state="starved",target="login"} 1`)
 
@@ -231,12 +231,12 @@ func serviceFaults(t *testing.T) *watched {
 	w.call(http.StatusOK, "POST", "/providers/main/probe", "")
 	w.calm(tokensOf+"2", up+"1")
 	// Another account at the same service, with less money.
-	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulated.Options{Median: time.Second, Balance: 3.5}), 1))
+	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulatedtest.Options{Median: time.Second, Balance: 3.5}), 1))
 	w.fault("the money runs out", []string{"PooldBalanceLow"}, `poold_provider_balance{provider="main"} 3.5`)
 	w.Write(config)
 
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
-	setFaults(t, url, simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_GOOGLEKEY"})
+	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_GOOGLEKEY"})
 	w.take("login")
 	w.fault("the service refuses the sitekey", []string{"PooldTargetRefused"}, `poold_target_state{state="refused",target="login"} 1`)
 

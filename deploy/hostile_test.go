@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"poold/internal/daemontest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -35,7 +35,7 @@ targets:
 // nothing of the attackers.
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
-	service := daemontest.Provider(t, simulated.Options{Median: 300 * time.Millisecond})
+	service := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond})
 	p := daemontest.Start(t, daemontest.Options{Config: fmt.Sprintf(hostileConfig, redistest.Server(t), service), Key: key})
 	full := regexp.MustCompile(`poold_pool_tokens\{target="login"\} 200`)
 	testkit.Within(t, 40*time.Second, "a full pool", func() bool {

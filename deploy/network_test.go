@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
 
@@ -138,7 +138,7 @@ func (n *network) provider(t *testing.T) *provider {
 		t.Fatal(err)
 	}
 	p := &provider{url: "http://" + listener.Addr().String()}
-	service := simulated.New(simulated.Options{Median: 200 * time.Millisecond})
+	service := simulatedtest.New(simulatedtest.Options{Median: 200 * time.Millisecond})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		p.last.Store(r.URL.RawQuery + string(body))

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"poold/internal/daemontest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -29,7 +29,7 @@ import (
 // A client that repeats requests after a 503 sees no failure. No token is lost or handed out twice.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	provider := daemontest.Provider(t, simulated.Options{Median: 300 * time.Millisecond, Ledger: true, LedgerHTTP: true})
+	provider := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond, LedgerHTTP: true})
 	config := fmt.Sprintf("redis: {url: 'redis://%s'}\nserver: {keys: [{name: ci, key: rolling-key-012345, scopes: [token, status]}]}\n"+
 		"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 1000, first_poll: 500ms, poll_interval: 500ms}]\n"+
 		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 400}\n",

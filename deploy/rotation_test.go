@@ -19,7 +19,7 @@ import (
 
 	"poold/internal/daemontest"
 	"poold/internal/postgres/postgrestest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -39,7 +39,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	acl("on", ">first-password", "~*", "&*", "+@all")
 
-	provider := daemontest.Provider(t, simulated.Options{Median: 300 * time.Millisecond})
+	provider := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond})
 	secrets, first, second := t.TempDir(), redistest.Certificates(t), redistest.Certificates(t)
 	file := func(name string) string { return filepath.Join(secrets, name) }
 	write := func(name, text string) { daemontest.ReplaceFile(t, file(name), text+"\n") }
@@ -175,7 +175,7 @@ func TestDatabasePasswordRotation(t *testing.T) {
 		Config: fmt.Sprintf("history: {backend: postgres, url: 'postgres://poold:${file:%s}@127.0.0.1:%d/%s'}\n"+
 			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, first_poll: 200ms, poll_interval: 500ms}]\n"+
 			"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 1}\n",
-			password, server.Port, name, daemontest.Provider(t, simulated.Options{Median: 100 * time.Millisecond})),
+			password, server.Port, name, daemontest.Provider(t, simulatedtest.Options{Median: 100 * time.Millisecond})),
 	})
 	recorded := func(at int) func() bool {
 		return func() bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/daemontest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -115,7 +115,7 @@ func sizingConfig(redis, url string, depth int) string {
 func memoryRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
-	m, url := newMeter(t, address), daemontest.Provider(t, simulated.Options{Median: 200 * time.Millisecond, LedgerHTTP: true})
+	m, url := newMeter(t, address), daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond, LedgerHTTP: true})
 	w := watch(t, daemontest.Options{Config: sizingConfig(address, url, n)})
 	w.wait("login", n, 0)
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == n && m.memory("ended") == 0 })
@@ -185,7 +185,7 @@ func commandRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
 	m := newMeter(t, address)
-	w := watch(t, daemontest.Options{Config: sizingConfig(address, daemontest.Provider(t, simulated.Options{Median: 200 * time.Millisecond}), n)})
+	w := watch(t, daemontest.Options{Config: sizingConfig(address, daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond}), n)})
 	w.wait("login", n, 0)
 	w.call(http.StatusNoContent, "POST", "/pool/login/pause", `{}`)
 	// count returns the work for each of n calls. It leaves out the work that poold does without calls.

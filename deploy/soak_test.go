@@ -22,7 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"poold/internal/daemontest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -126,7 +126,7 @@ func newSoak(t *testing.T) *soak {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.network.Stop)
-	o := simulated.Options{Median: 500 * time.Millisecond, Sigma: 0.3, Max: 2 * time.Second, Ledger: true, LedgerHTTP: true, FailShare: 0.02}
+	o := simulatedtest.Options{Median: 500 * time.Millisecond, Sigma: 0.3, Max: 2 * time.Second, LedgerHTTP: true, FailShare: 0.02}
 	s.main, s.spare = daemontest.Provider(t, o), daemontest.Provider(t, o)
 	s.config = fmt.Sprintf(soakConfig, s.network.Listen, s.main, s.spare)
 	s.stable, s.guest = s.start(""), s.start("")
@@ -152,16 +152,16 @@ func (s *soak) failInTurn(ctx context.Context) {
 	}
 	for {
 		for _, fail := range []func(){
-			s.fault(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_NO_SLOT_AVAILABLE"}),
+			s.fault(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_NO_SLOT_AVAILABLE"}),
 			s.cut(func() { pause(time.Second) }),
 			s.reload(extra),
-			s.fault(simulated.Fault{On: simulated.Poll, Kind: simulated.Drop}, simulated.Fault{On: simulated.Submit, Kind: simulated.Drop, Accepted: true, Share: 0.3}),
+			s.fault(simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Drop}, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Drop, Accepted: true, Share: 0.3}),
 			s.cut(s.restart),
 			s.replace,
-			s.fault(simulated.Fault{On: simulated.Poll, Kind: simulated.Slow, Share: 0.5}),
+			s.fault(simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Slow, Share: 0.5}),
 			s.reload(""),
 			s.cut(s.failOver),
-			s.fault(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_USER_KEY"}),
+			s.fault(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"}),
 		} {
 			fail()
 			pause(1500 * time.Millisecond)
@@ -173,7 +173,7 @@ func (s *soak) failInTurn(ctx context.Context) {
 	}
 }
 
-func (s *soak) fault(faults ...simulated.Fault) func() {
+func (s *soak) fault(faults ...simulatedtest.Fault) func() {
 	return func() { setFaults(s, s.main, faults...) }
 }
 

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
 
 // slow returns the options of a provider whose tasks take some seconds.
-func slow() simulated.Options {
+func slow() simulatedtest.Options {
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 6*time.Second
 	return o

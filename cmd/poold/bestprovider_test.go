@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/status"
 	"poold/internal/testkit"
@@ -24,7 +24,7 @@ import (
 func TestReplicasLeaveAProviderThatTurnsBad(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	options := simulated.Options{Median: 200 * time.Millisecond, Sigma: 0.2, LedgerHTTP: true, Ledger: true}
+	options := simulatedtest.Options{Median: 200 * time.Millisecond, Sigma: 0.2, LedgerHTTP: true}
 	cheap, dear := startProvider(t, options), startProvider(t, options)
 	config := filepath.Join(t.TempDir(), "pools.yaml")
 	const entry = "  - {name: %s, api: legacy, profile: 2captcha, url: '%s', key: 0123456789abcdef0123456789abcdef, first_poll: 100ms, poll_interval: 50ms, timeout: 8s, price_per_1000: %g}\n"

@@ -15,7 +15,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -170,8 +170,8 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 				t.Errorf("%d letters are left", len(left))
 			}
 			books := ledger(t, w.provider)
-			if books.Totals.Submitted != depth || books.Totals.ByAction[simulated.Poll] != 0 {
-				t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth, books.Totals.ByAction[simulated.Poll])
+			if books.Totals.Submitted != depth || books.Totals.ByAction[simulatedtest.Poll] != 0 {
+				t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth, books.Totals.ByAction[simulatedtest.Poll])
 			}
 			for _, sale := range books.Sales {
 				if sale.Pinged != 1 {

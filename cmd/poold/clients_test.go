@@ -16,7 +16,7 @@ import (
 
 	api2captcha "github.com/2captcha/2captcha-go"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -46,8 +46,8 @@ targets:
 func startForClients(t *testing.T, prefix string) (p *process, service, redis string) {
 	t.Helper()
 	redis = redistest.Server(t)
-	service = startProvider(t, simulated.Options{
-		Key: "provider-key", Median: 100 * time.Millisecond, Seed: 5, Ledger: true, LedgerHTTP: true,
+	service = startProvider(t, simulatedtest.Options{
+		Key: "provider-key", Median: 100 * time.Millisecond, Seed: 5, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")
 	writeFile(t, config, strings.Replace(fmt.Sprintf(clientsConfig, redis, service), "prefix: clients", "prefix: "+prefix, 1))
@@ -248,8 +248,8 @@ func TestPooldBuysFromPoold(t *testing.T) {
 		tokens = 100
 	}
 	redis := redistest.Server(t)
-	service := startProvider(t, simulated.Options{
-		Key: "provider-key", Median: 200 * time.Millisecond, Sigma: 0.3, Max: time.Second, Seed: 9, Ledger: true, LedgerHTTP: true,
+	service := startProvider(t, simulatedtest.Options{
+		Key: "provider-key", Median: 200 * time.Millisecond, Sigma: 0.3, Max: time.Second, Seed: 9, LedgerHTTP: true,
 	})
 	const life = 30 * time.Second
 	const file = `
@@ -297,11 +297,11 @@ targets:
 
 // checkAges compares the hand-outs with the ledger of the service. It fails if a token had expired
 // or, with the tasks protocol, if a token seems younger than it is.
-func checkAges(t *testing.T, api string, books simulated.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
+func checkAges(t *testing.T, api string, books simulatedtest.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
 	t.Helper()
 	due := map[string]time.Time{}
 	for _, sale := range books.Sales {
-		due[sale.TokenSHA256] = sale.DueAt
+		due[sale.TokenSHA256] = sale.Due
 	}
 	for token, h := range handed {
 		sum := sha256.Sum256([]byte(token))

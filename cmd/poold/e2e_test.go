@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -90,9 +90,9 @@ var identities = map[string]captcha.ID{
 // solving service runs in another process.
 func TestEndToEnd(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
-	service := startProvider(t, simulated.Options{
+	service := startProvider(t, simulatedtest.Options{
 		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3, Min: 50 * time.Millisecond, Max: time.Second,
-		Threads: 60, FailShare: 0.03, Seed: 7, Ledger: true, LedgerHTTP: true,
+		Threads: 60, FailShare: 0.03, Seed: 7, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")
 	text := fmt.Sprintf(e2eConfig, service)
@@ -225,14 +225,14 @@ func takeMany(t *testing.T, p *process, n, callers int) []string {
 
 func checkIdentity(t *testing.T, target string, h handout) {
 	t.Helper()
-	id, ok := simulated.IdentityOf(h.Token)
+	id, ok := simulatedtest.IdentityOf(h.Token)
 	if !ok || id != identities[target] || h.Target != target || h.Provider != "service" {
 		t.Errorf("a token for %s was solved for %s at %s", target, id, h.Provider)
 	}
 }
 
 // bought returns the number of sold tasks of an identity, without the tasks that failed.
-func bought(books simulated.Ledger, id captcha.ID) int {
+func bought(books simulatedtest.Ledger, id captcha.ID) int {
 	n := 0
 	for _, sale := range books.Sales {
 		if sale.ID == id && !sale.Failed {

@@ -10,7 +10,7 @@ import (
 
 	"poold/internal/events"
 	"poold/internal/httpapi"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
 
@@ -30,7 +30,7 @@ func (p *process) kinds() (kinds []events.Kind) {
 func TestEventsOfTwoReplicas(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	service := simulated.New(quick())
+	service := simulatedtest.New(quick())
 	listening := httptest.NewServer(service)
 	t.Cleanup(func() { service.Close(); listening.Close() })
 	w := newWorld(t, quick(), terms{service: listening.URL, depth: 2})
@@ -44,7 +44,7 @@ func TestEventsOfTwoReplicas(t *testing.T) {
 		return func(p *process) bool { return slices.Contains(p.kinds(), kind) }
 	}
 
-	service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
+	service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "IP_BANNED"})
 	one.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent) // so that the replicas buy tokens
 	both("the fault", has(events.ProviderDown))
 	both("both to know of the fault", func(p *process) bool { return p.providerState() == "down" })

@@ -13,7 +13,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/postgres/postgrestest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -31,7 +31,7 @@ type everyFault struct {
 	*testing.T
 
 	w        *world
-	service  *simulated.Service
+	service  *simulatedtest.Service
 	server   *postgrestest.Server
 	database string // address
 	redis    *redis.Client
@@ -58,7 +58,7 @@ func newEveryFault(t *testing.T) *everyFault {
 	o := quick()
 	o.FailShare, o.PingShare = 0.1, 0.7
 	door := newCallbackDoor(t)
-	s.service = simulated.New(o) // runs in this process, so that its faults can choose calls
+	s.service = simulatedtest.New(o) // runs in this process, so that its faults can choose calls
 	listening := httptest.NewServer(s.service)
 	t.Cleanup(func() { s.service.Close(); listening.Close() })
 	address := redistest.Server(t)
@@ -144,12 +144,12 @@ func (s *everyFault) wait(d time.Duration) {
 
 // submits returns the number of submissions that the service has received so far, including refused
 // ones.
-func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulated.Submit] }
+func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulatedtest.Submit] }
 
 // refuseSubmits makes the service refuse each submission with a code that no profile knows.
 func (s *everyFault) refuseSubmits() {
 	const lasts = 12 * time.Second
-	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
+	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
 	before := s.submits()
 	s.wait(lasts)
 	// An identity may have three refused submits, and the account 20, before poold limits the
@@ -277,9 +277,9 @@ func (s *everyFault) historyKey(id captcha.Identity) string {
 
 // refuseSitekey makes the service refuse one target's site key for some time.
 func (s *everyFault) refuseSitekey() {
-	s.service.SetFaults(simulated.Fault{
-		On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY",
-		When: func(c simulated.Call) bool { return c.Identity.Sitekey == refusableKey },
+	s.service.SetFaults(simulatedtest.Fault{
+		On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY",
+		When: func(c simulatedtest.Call) bool { return c.Identity.Sitekey == refusableKey },
 	})
 	testkit.Within(s, 20*time.Second, "the target to be refused", func() bool {
 		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that the target wants tokens
@@ -309,7 +309,7 @@ func (s *everyFault) refuseSitekey() {
 // tasks that the service solves.
 func (s *everyFault) refuseAccount() {
 	testkit.Within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
-	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
+	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "IP_BANNED"})
 	for i, p := range s.replicas {
 		testkit.Within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i), func() bool { return p.providerState() == "down" })
 	}
@@ -334,7 +334,7 @@ func (p *process) providerState() string {
 
 // refusePolls makes the service refuse the account's polls, but not its submits.
 func (s *everyFault) refusePolls() {
-	s.service.SetFaults(simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "IP_BANNED"})
+	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Code, Code: "IP_BANNED"})
 	s.wait(4 * time.Second)
 	s.service.SetFaults()
 	if s.replicas[0].providerState() == "down" {

@@ -21,7 +21,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/daemontest"
 	"poold/internal/httpapi/openapi/openapitest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -95,7 +95,7 @@ func TestMain(m *testing.M) {
 func playProvider(options string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := simulated.ListenAndServe(ctx, "127.0.0.1:0", options, os.Stdout); err != nil {
+	if err := simulatedtest.ListenAndServe(ctx, "127.0.0.1:0", options, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -103,7 +103,7 @@ func playProvider(options string) int {
 }
 
 // startProvider runs the solving service as another process and returns its URL.
-func startProvider(t testing.TB, o simulated.Options) string {
+func startProvider(t testing.TB, o simulatedtest.Options) string {
 	t.Helper()
 	options, err := json.Marshal(o)
 	if err != nil {
@@ -114,9 +114,9 @@ func startProvider(t testing.TB, o simulated.Options) string {
 	return daemontest.StartService(t, command)
 }
 
-func ledger(t testing.TB, provider string) simulated.Ledger {
+func ledger(t testing.TB, provider string) simulatedtest.Ledger {
 	t.Helper()
-	var books simulated.Ledger
+	var books simulatedtest.Ledger
 	getJSON(t, provider+"/ledger", "", &books)
 	return books
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"poold/internal/httpapi/historyapi"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
 
@@ -222,6 +222,6 @@ func TestHistoryOfARunningDaemon(t *testing.T) {
 		}
 	}
 	if totals := ledger(t, w.provider).Totals; totals.Submitted != 5 {
-		t.Errorf("reading bought something: %+v", simulated.Totals(totals))
+		t.Errorf("reading bought something: %+v", simulatedtest.Totals(totals))
 	}
 }

@@ -69,6 +69,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/openapi/openapitest": {"internal/httpapi/openapi"},
 	"internal/httpapi/page":                {"internal/httpapi/kernel", "internal/refill", "internal/refill/policy", "internal/status", "internal/targets"},
 	"internal/httpapi/browsertest":         {},
+	"internal/provider/simulatedtest":      {"internal/captcha", "internal/provider/simulated", "internal/provider/wire"},
 	"internal/testkit":                     {},
 	"scripts/branches":                     {},
 	"scripts/licenses":                     {},
@@ -87,8 +88,8 @@ var mayImport = map[string][]string{
 		"internal/refill", "internal/replicas", "internal/simulate", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
 	"bench/baselines":     {},
 	"deploy":              {},
-	"internal/daemontest": {"internal/httpapi/openapi/openapitest", "internal/provider/simulated", "internal/testkit"},
-	"scripts/provider":    {"internal/provider/simulated"},
+	"internal/daemontest": {"internal/httpapi/openapi/openapitest", "internal/provider/simulatedtest", "internal/testkit"},
+	"scripts/provider":    {"internal/provider/simulatedtest"},
 }
 
 // livesIn lists the packages that may import an external library.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 )
 
@@ -18,10 +18,9 @@ import (
 func TestCheckLive(t *testing.T) {
 	t.Parallel()
 	const key = "0123456789abcdef0123456789abcdef"
-	var services []*simulated.Service
-	service := func(o simulated.Options) string {
-		o.Ledger = true
-		s := simulated.New(o)
+	var services []*simulatedtest.Service
+	service := func(o simulatedtest.Options) string {
+		s := simulatedtest.New(o)
 		server := httptest.NewServer(s)
 		t.Cleanup(func() { server.Close(); s.Close() })
 		services = append(services, s)
@@ -52,7 +51,7 @@ func TestCheckLive(t *testing.T) {
 	provider := func(profile, url string) string {
 		return fmt.Sprintf("  - {name: acme, profile: %s, url: '%s', key: %s}", profile, url, key)
 	}
-	sound := provider("2captcha", service(simulated.Options{Flavour: simulated.TwoCaptcha, Key: key}))
+	sound := provider("2captcha", service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: key}))
 	for _, c := range []struct {
 		name, redis, provider string
 		code                  int
@@ -60,12 +59,12 @@ func TestCheckLive(t *testing.T) {
 	}{
 		{"all is well", "redis://" + kept, sound, 0, "ok     redis: " + kept + ", version "},
 		{"all is well", "redis://" + kept, sound, 0, "ok     provider acme: accepts the key; balance "},
-		{"threads", "redis://" + kept, provider("captchaai", service(simulated.Options{Flavour: simulated.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
+		{"threads", "redis://" + kept, provider("captchaai", service(simulatedtest.Options{Flavour: simulatedtest.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
 		{"embedded", "embedded", sound, 0, "ok     redis: embedded, keeps nothing over a restart\n"},
 		{"simulated", "embedded", "  - {name: acme, api: simulated}", 0, "ok     provider acme: simulated, no site accepts its tokens\n"},
 		{"no AOF", "redis://" + forgets, sound, 1, "error  redis: Redis keeps no append-only file"},
 		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1, "error  redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok     provider acme"},
-		{"a wrong key", "embedded", provider("2captcha", service(simulated.Options{Flavour: simulated.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
+		{"a wrong key", "embedded", provider("2captcha", service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
 			"error  provider acme: reading the balance: account fault ERROR_KEY_DOES_NOT_EXIST"},
 		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1, "error  provider acme: reading the balance: "},
 		{"no money", "embedded", provider("2captcha", says("0")), 1, "error  provider acme: accepts the key; balance 0: nothing can be bought\n"},

@@ -62,7 +62,7 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusConflict)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"x/report", `{"outcome":"accepted"}`, http.StatusNotFound)
 	testkit.Within(t, 20*time.Second, "the report to arrive", func() bool {
-		return sales(ledger(t, w.provider))[hash(h.Token)].Report == "bad"
+		return sales(ledger(t, w.provider))[hash(h.Token)].Reported == "bad"
 	})
 
 	two.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent)

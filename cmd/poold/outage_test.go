@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -25,15 +25,15 @@ func TestARudeProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	const rude = "1x00000000000000000000BB"
-	isRude := func(c simulated.Call) bool { return c.Identity.Sitekey == rude }
-	for _, fault := range []simulated.Fault{
-		{Kind: simulated.HTML}, {Kind: simulated.Huge}, {Kind: simulated.Slow}, {Kind: simulated.Status},
-		{Kind: simulated.Redirect}, {Kind: simulated.Types}, {Kind: simulated.OtherTask, Accepted: true}, {Kind: simulated.Hang},
+	isRude := func(c simulatedtest.Call) bool { return c.Identity.Sitekey == rude }
+	for _, fault := range []simulatedtest.Fault{
+		{Kind: simulatedtest.HTML}, {Kind: simulatedtest.Huge}, {Kind: simulatedtest.Slow}, {Kind: simulatedtest.Status},
+		{Kind: simulatedtest.Redirect}, {Kind: simulatedtest.Types}, {Kind: simulatedtest.OtherTask, Accepted: true}, {Kind: simulatedtest.Hang},
 	} {
 		t.Run(string(fault.Kind), func(t *testing.T) {
 			t.Parallel()
 			o := quick()
-			service := simulated.New(o)
+			service := simulatedtest.New(o)
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ targets:
 				return calm() && r.Fresh >= r.Depth && r.InFlight == 0
 			})
 			goroutines := p.metrics()["go_goroutines"]
-			fault.On, fault.When = simulated.Submit, isRude
+			fault.On, fault.When = simulatedtest.Submit, isRude
 			service.SetFaults(fault)
 			before := service.Totals()
 			for range 3 {
@@ -91,7 +91,7 @@ targets:
 			after := service.Totals()
 			// A response that poold cannot interpret leaves an order with an unknown outcome. At
 			// most 3 such orders exist at a time, because the depth is 3. Each ends after 3 s.
-			if n := after.ByAction[simulated.Submit] - before.ByAction[simulated.Submit]; n > taken+20 {
+			if n := after.ByAction[simulatedtest.Submit] - before.ByAction[simulatedtest.Submit]; n > taken+20 {
 				t.Errorf("%d submits in 12 s for %d tokens of the other target", n, taken)
 			}
 			service.SetFaults()

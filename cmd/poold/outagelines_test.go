@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"poold/internal/events"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestOutagesInWords(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	service := simulated.New(slow()) // runs in this process, so that its faults can be chosen
+	service := simulatedtest.New(slow()) // runs in this process, so that its faults can be chosen
 	listening := httptest.NewServer(service)
 	t.Cleanup(func() { service.Close(); listening.Close() })
 	redis, network := cuttable(t)
@@ -83,12 +83,12 @@ func TestOutagesInWords(t *testing.T) {
 		{"an empty balance", "ERROR_ZERO_BALANCE", `reports an empty balance \(CODE.*\): nothing is bought; top up the balance at [^ ]+, then run .poold probe service.`},
 		{"a ban", "IP_BANNED", `has banned this machine for a while \(CODE.*\): nothing is bought; wait until the ban ends, .*`},
 	} {
-		service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: c.code})
+		service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: c.code})
 		says(c.what, `Since [0-9:]+ UTC provider service `+strings.ReplaceAll(c.line, "CODE", c.code))
 		recovers(c.what)
 	}
 
-	service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_SITEKEY"})
+	service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_SITEKEY"})
 	says("refused targets", `[23] targets are refused by the provider \(.*ERROR_SITEKEY.*\): each places one order at growing intervals; compare their sitekeys and pages with the sites`)
 	service.SetFaults()
 	each(http.MethodPost, "/resume")

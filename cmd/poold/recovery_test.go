@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -40,14 +40,14 @@ type terms struct {
 }
 
 // quick returns the options of a provider with short lead times and a ledger.
-func quick() simulated.Options {
-	return simulated.Options{
+func quick() simulatedtest.Options {
+	return simulatedtest.Options{
 		Median: 600 * time.Millisecond, Sigma: 0.4, Min: 200 * time.Millisecond, Max: 1500 * time.Millisecond,
-		Seed: 21, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
+		Seed: 21, LedgerHTTP: true, Flavour: simulatedtest.TwoCaptcha,
 	}
 }
 
-func newWorld(t testing.TB, o simulated.Options, with terms) *world {
+func newWorld(t testing.TB, o simulatedtest.Options, with terms) *world {
 	t.Helper()
 	if with.service == "" {
 		with.service = startProvider(t, o)
@@ -81,8 +81,8 @@ func (w *world) start(t testing.TB, env ...string) *process {
 }
 
 // sales returns the provider's sales, as a map whose keys are the hashes of the tokens.
-func sales(books simulated.Ledger) map[string]simulated.Sale {
-	byToken := map[string]simulated.Sale{}
+func sales(books simulatedtest.Ledger) map[string]simulatedtest.Sale {
+	byToken := map[string]simulatedtest.Sale{}
 	for _, sale := range books.Sales {
 		if !sale.Failed {
 			byToken[sale.TokenSHA256] = sale
@@ -281,7 +281,7 @@ func TestLostSubmitAnswers(t *testing.T) {
 		t.Run(fmt.Sprintf("callbacks %v", callbacks), func(t *testing.T) {
 			t.Parallel()
 			o := quick()
-			o.Faults = []simulated.Fault{{On: simulated.Submit, Share: 0.2, Kind: simulated.Drop, Accepted: true}}
+			o.Faults = []simulatedtest.Fault{{On: simulatedtest.Submit, Share: 0.2, Kind: simulatedtest.Drop, Accepted: true}}
 			with := terms{depth: depth}
 			var door *callbackDoor
 			if callbacks {

@@ -57,8 +57,8 @@ func (s *simulatedProvider) run(ctx context.Context) error {
 		service := simulated.New(simulated.Options{
 			Key:    s.key.Reveal(),
 			Median: simulatedMedian, Sigma: simulated.DefaultSigma, Min: simulatedLeast, Max: simulatedMost,
-			FailShare: simulatedFailures, Flavour: simulated.TwoCaptcha, Log: s.log,
+			FailShare: simulatedFailures, Flavour: simulated.TwoCaptcha,
 		})
-		return service.Serve(ctx, listener)
+		return simulated.Serve(ctx, listener, service, s.log)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"poold/internal/check"
 	"poold/internal/cli"
 	"poold/internal/history/dynamotest"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 )
 
 const target = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
@@ -70,7 +70,7 @@ func TestDiffReportsAWrongAddress(t *testing.T) {
 // without secrets. It still tries the other services.
 func TestLiveTriesAllServices(t *testing.T) {
 	dynamotest.NoCredentials(t)
-	service := simulated.New(simulated.Options{Threads: 3, Faults: []simulated.Fault{{On: simulated.Threads, Kind: simulated.Status, Status: 500}}})
+	service := simulatedtest.New(simulatedtest.Options{Threads: 3, Faults: []simulatedtest.Fault{{On: simulatedtest.Threads, Kind: simulatedtest.Status, Status: 500}}})
 	defer service.Close()
 	server := httptest.NewServer(service)
 	defer server.Close()

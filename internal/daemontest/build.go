@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 )
 
 // builds is the folder of the built programs. It exists until all tests have ended.
@@ -58,7 +58,7 @@ func Binary(t testing.TB) string {
 
 // Provider runs the simulated service as a process until the test ends, and returns its URL. With
 // Options.LedgerHTTP, GET /ledger returns its books, and /faults sets its faults.
-func Provider(t testing.TB, o simulated.Options) string {
+func Provider(t testing.TB, o simulatedtest.Options) string {
 	t.Helper()
 	path, err := provider()
 	if err != nil {

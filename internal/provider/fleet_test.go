@@ -19,7 +19,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
 	"poold/internal/provider"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/purchase"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
@@ -30,14 +30,14 @@ import (
 // real. In place of the network, there is a function call.
 type fleet struct {
 	t       *testing.T
-	service *simulated.Service
+	service *simulatedtest.Service
 	redis   *redistest.Bubble
 	api     string
 	profile string
 	all     []*replica
 
 	mu      sync.Mutex
-	empty   simulated.Action // the action whose calls get an empty answer; "" = none
+	empty   simulatedtest.Action // the action whose calls get an empty answer; "" = none
 	submits map[string][]time.Time
 	calls   []call
 }
@@ -67,14 +67,14 @@ func (nobody) DeadLetter(string)                {}
 func (nobody) Report(string, string)            {}
 
 // newFleet starts n replicas with the given targets.
-func newFleet(t *testing.T, n int, api, profile string, options simulated.Options, list ...targets.Target) *fleet {
+func newFleet(t *testing.T, n int, api, profile string, options simulatedtest.Options, list ...targets.Target) *fleet {
 	t.Helper()
-	options.Key, options.Ledger, options.Seed = "key", true, 1
+	options.Key, options.Seed = "key", 1
 	if options.Median == 0 {
 		options.Median, options.Min = 8*time.Second, 8*time.Second
 	}
 	f := &fleet{t: t, api: api, profile: profile, redis: redistest.InBubble(t), submits: map[string][]time.Time{}}
-	f.service = simulated.New(options)
+	f.service = simulatedtest.New(options)
 	t.Cleanup(f.service.Close)
 	for range n {
 		f.start(list...)
@@ -159,16 +159,16 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
 		trace.WroteHeaders()
 	}
-	action := map[string]simulated.Action{
-		"/in.php": simulated.Submit, "/createTask": simulated.Submit, "/getTaskResult": simulated.Poll,
+	action := map[string]simulatedtest.Action{
+		"/in.php": simulatedtest.Submit, "/createTask": simulatedtest.Submit, "/getTaskResult": simulatedtest.Poll,
 	}[r.URL.Path]
 	text := string(body)
 	if r.URL.Path == "/res.php" && strings.Contains(text, "action=get&") {
-		action = simulated.Poll
+		action = simulatedtest.Poll
 	}
 	f.mu.Lock()
 	f.calls = append(f.calls, call{string(action), time.Now()})
-	if action == simulated.Submit {
+	if action == simulatedtest.Submit {
 		for _, site := range []string{"site-a", "site-b", "site-c"} {
 			if strings.Contains(text, site) {
 				f.submits[site] = append(f.submits[site], time.Now())
@@ -194,7 +194,7 @@ func (f *fleet) submitTimes(site string) []time.Time {
 }
 
 // count returns the number of calls of an action since the given time.
-func (f *fleet) count(action simulated.Action, since time.Time) (n int) {
+func (f *fleet) count(action simulatedtest.Action, since time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.calls {

@@ -12,7 +12,7 @@ import (
 
 	"poold/internal/permits"
 	"poold/internal/provider"
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/targets"
 )
 
@@ -25,7 +25,7 @@ const maxPerMinute = 12
 func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{busyCode, "ERROR_OF_TOMORROW", "https://example.com/help"} {
-		checkBound(t, provider.APILegacy, "captchaai", code, simulated.Fault{Kind: simulated.Code, Code: code}, 1, false)
+		checkBound(t, provider.APILegacy, "captchaai", code, simulatedtest.Fault{Kind: simulatedtest.Code, Code: code}, 1, false)
 	}
 	for _, s := range []struct{ api, profile string }{
 		{provider.APILegacy, "captchaai"}, {provider.APITasks, "2captcha"},
@@ -35,10 +35,10 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 				if testing.Short() && (adaptive != (n == 3) || adaptive != (s.api == provider.APITasks)) {
 					continue
 				}
-				for name, fault := range map[string]simulated.Fault{
-					"a refusal": {Kind: simulated.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"}, "unknown code": {Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"},
-					"parameters": {Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulated.Code, Code: "IP_BANNED"},
-					"html": {Kind: simulated.HTML}, "empty": {}, "4xx": {Kind: simulated.Status, Status: http.StatusNotFound}, "5xx": {Kind: simulated.Status, Status: http.StatusBadGateway},
+				for name, fault := range map[string]simulatedtest.Fault{
+					"a refusal": {Kind: simulatedtest.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"}, "unknown code": {Kind: simulatedtest.Code, Code: "ERROR_VISIBLE_RECAPTCHA"},
+					"parameters": {Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulatedtest.Code, Code: "IP_BANNED"},
+					"html": {Kind: simulatedtest.HTML}, "empty": {}, "4xx": {Kind: simulatedtest.Status, Status: http.StatusNotFound}, "5xx": {Kind: simulatedtest.Status, Status: http.StatusBadGateway},
 				} {
 					checkBound(t, s.api, s.profile, name, fault, n, adaptive)
 				}
@@ -49,14 +49,14 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 
 // checkBound tests one fault, first at submits and then at polls. A fault without a kind is an
 // empty answer.
-func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, replicas int, adaptive bool) {
-	for _, on := range []simulated.Action{simulated.Submit, simulated.Poll} {
+func checkBound(t *testing.T, api, profile, name string, fault simulatedtest.Fault, replicas int, adaptive bool) {
+	for _, on := range []simulatedtest.Action{simulatedtest.Submit, simulatedtest.Poll} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				login := siteTarget("site-a", 5)
-				options := simulated.Options{}
+				options := simulatedtest.Options{}
 				if fault.On = on; fault.Kind != "" {
-					options.Faults = []simulated.Fault{fault}
+					options.Faults = []simulatedtest.Fault{fault}
 				}
 				if adaptive {
 					login.Refill, login.Min, login.HitRate, login.MaxWaste = targets.RefillAdaptive, 2, 0.98, 3
@@ -70,7 +70,7 @@ func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, 
 					r.manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
 				}
 				f.advance(80 * time.Second)
-				if fault.Code == busyCode && on == simulated.Submit {
+				if fault.Code == busyCode && on == simulatedtest.Submit {
 					return // the target gets no slot, because the provider is busy
 				}
 				made := f.submitTimes("site-a")
@@ -102,8 +102,8 @@ const busyCode = "ERROR_NO_SLOT_AVAILABLE"
 func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
-		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
-		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulated.Options{Faults: []simulated.Fault{refuse}}, login)
+		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
+		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, login)
 		defer f.close()
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
@@ -160,10 +160,10 @@ func TestARefusedTargetRecovers(t *testing.T) {
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := siteTarget("site-a", 2), siteTarget("site-b", 2)
-		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulated.Options{}, a, b)
+		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulatedtest.Options{}, a, b)
 		defer f.close()
 		f.advance(30 * time.Second)
-		f.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_ZERO_BALANCE"})
+		f.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_ZERO_BALANCE"})
 		f.advance(2 * time.Minute) // the tokens expire, so the target wants orders
 		began := time.Now()
 		first := f.provider(f.all[0])
@@ -175,7 +175,7 @@ func TestReplicasShareAFault(t *testing.T) {
 			}
 		}
 		f.advance(5 * time.Minute)
-		if n := f.count(simulated.Submit, began); n < 4 || n > 6 {
+		if n := f.count(simulatedtest.Submit, began); n < 4 || n > 6 {
 			t.Errorf("%d submits of three replicas in 5 minutes, want one a minute", n)
 		}
 		f.stop(f.all[0])
@@ -206,27 +206,27 @@ func TestReplicasShareAFault(t *testing.T) {
 func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		on   []simulated.Action
+		on   []simulatedtest.Action
 		code string
 	}{
-		{"submits, no money", []simulated.Action{simulated.Submit}, "ERROR_ZERO_BALANCE"},
-		{"submits, ban", []simulated.Action{simulated.Submit}, "IP_BANNED"},
-		{"polls", []simulated.Action{simulated.Poll}, "IP_BANNED"},
-		{"both", []simulated.Action{simulated.Submit, simulated.Poll}, "IP_BANNED"},
+		{"submits, no money", []simulatedtest.Action{simulatedtest.Submit}, "ERROR_ZERO_BALANCE"},
+		{"submits, ban", []simulatedtest.Action{simulatedtest.Submit}, "IP_BANNED"},
+		{"polls", []simulatedtest.Action{simulatedtest.Poll}, "IP_BANNED"},
+		{"both", []simulatedtest.Action{simulatedtest.Submit, simulatedtest.Poll}, "IP_BANNED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := siteTarget("site-a", 8), siteTarget("site-b", 1)
-				f := newFleet(t, 1, provider.APILegacy, "2captcha", simulated.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
+				f := newFleet(t, 1, provider.APILegacy, "2captcha", simulatedtest.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
 				defer f.close()
 				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted
 				if bought != 8 {
 					t.Fatalf("%d orders are under way", bought)
 				}
-				var faults []simulated.Fault
+				var faults []simulatedtest.Fault
 				for _, on := range c.on {
-					faults = append(faults, simulated.Fault{On: on, Kind: simulated.Code, Code: c.code})
+					faults = append(faults, simulatedtest.Fault{On: on, Kind: simulatedtest.Code, Code: c.code})
 				}
 				f.service.SetFaults(faults...)
 				began := time.Now()
@@ -242,8 +242,8 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if books.Bought < int64(bought) || books.Solved+books.Failed+books.Lost < int64(bought) {
 					t.Errorf("the books: %+v", books)
 				}
-				polls := f.count(simulated.Poll, began)
-				if c.on[0] == simulated.Submit && len(c.on) == 1 {
+				polls := f.count(simulatedtest.Poll, began)
+				if c.on[0] == simulatedtest.Submit && len(c.on) == 1 {
 					if collected != bought || books.Lost != 0 || books.Failed != 0 {
 						t.Errorf("%d of %d solved tasks were collected: %+v", collected, bought, books)
 					}
@@ -269,13 +269,13 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
-		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_OF_TOMORROW"}
-		f := newFleet(t, 3, provider.APITasks, "generic", simulated.Options{Faults: []simulated.Fault{refuse}}, a, b, c)
+		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"}
+		f := newFleet(t, 3, provider.APITasks, "generic", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, a, b, c)
 		defer f.close()
 		f.advance(time.Minute)
 		began := time.Now()
 		f.advance(3 * time.Minute)
-		if n := f.count(simulated.Submit, began); n < 24 || n > 37 {
+		if n := f.count(simulatedtest.Submit, began); n < 24 || n > 37 {
 			t.Errorf("%d submits in 3 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {

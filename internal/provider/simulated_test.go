@@ -13,6 +13,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 )
 
 // The client buys every kind of token from the simulated service in both protocols.
@@ -21,21 +22,21 @@ func TestAgainstAWholeService(t *testing.T) {
 		api, profile string
 		flavour      simulated.Flavour
 	}{
-		{APILegacy, captchaAI, simulated.CaptchaAI},
-		{APILegacy, twoCaptcha, simulated.TwoCaptcha},
-		{APILegacy, generic, simulated.TwoCaptcha},
-		{APITasks, captchaAI, simulated.CaptchaAI},
-		{APITasks, twoCaptcha, simulated.TwoCaptcha},
-		{APITasks, generic, simulated.CaptchaAI},
+		{APILegacy, captchaAI, simulatedtest.CaptchaAI},
+		{APILegacy, twoCaptcha, simulatedtest.TwoCaptcha},
+		{APILegacy, generic, simulatedtest.TwoCaptcha},
+		{APITasks, captchaAI, simulatedtest.CaptchaAI},
+		{APITasks, twoCaptcha, simulatedtest.TwoCaptcha},
+		{APITasks, generic, simulatedtest.CaptchaAI},
 	} {
 		t.Run(row.api+"/"+row.profile, func(t *testing.T) {
 			t.Parallel()
-			o := simulated.Options{
-				Key: canary, Flavour: row.flavour, Median: time.Hour, Threads: 100, Ledger: true, UserAgent: "a browser",
+			o := simulatedtest.Options{
+				Key: canary, Flavour: row.flavour, Median: time.Hour, Threads: 100, UserAgent: "a browser",
 			}
-			busy := simulated.New(o)
+			busy := simulatedtest.New(o)
 			o.Median = time.Millisecond
-			service := simulated.New(o)
+			service := simulatedtest.New(o)
 			cfg := Config{API: row.api, Profile: row.profile, Balance: true}
 			waiting, _ := newServedClient(t, cfg, busy.ServeHTTP)
 			c, j := newServedClient(t, cfg, service.ServeHTTP)
@@ -61,7 +62,7 @@ func TestAgainstAWholeService(t *testing.T) {
 			}
 		})
 	}
-	service := simulated.New(simulated.Options{Key: "another"})
+	service := simulatedtest.New(simulatedtest.Options{Key: "another"})
 	c, _ := newServedClient(t, Config{}, http.HandlerFunc(service.ServeHTTP))
 	if e := faultOf(t, submitOne(t, c)); e.Class != Account {
 		t.Errorf("a wrong key: %v", e)
@@ -70,7 +71,7 @@ func TestAgainstAWholeService(t *testing.T) {
 
 // buyEveryKind buys each kind of token from a slow service and from a service that solves at
 // once.
-func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) {
+func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Service) {
 	t.Helper()
 	ctx := t.Context()
 	for i, id := range everyKind() {
@@ -102,7 +103,7 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) 
 			!captcha.HasNamed(id.Type) && solution.Token != sale.Token {
 			t.Errorf("%s: got %s, sold %s", id.Type, solution.Token, sale.Token)
 		}
-		if whose, ok := simulated.IdentityOf(solution.Token); !ok || whose != id.ID() {
+		if whose, ok := simulatedtest.IdentityOf(solution.Token); !ok || whose != id.ID() {
 			t.Errorf("%s: got the token of %s, %v: %s", id.Type, whose, ok, solution.Token)
 		}
 	}

@@ -60,12 +60,12 @@ func (p *providerEntry) rules() {
 	switch {
 	case p.hasInvalid("api"):
 	case p.simulated():
-		for _, name := range []string{"profile", "url", "key", "balance"} {
+		for _, name := range []string{"profile", "url", "key", "balance", "callback_url"} {
 			if p.hasKey(name) {
 				p.firstEntry(name).warn("is not used with api: simulated")
 			}
 		}
-		p.URL, p.Key, p.Profile, p.Balance = "", "", "generic", false
+		p.URL, p.Key, p.Profile, p.Balance, p.CallbackURL = "", "", "generic", false, ""
 	default:
 		p.requireKeys("url", "key")
 		if p.PollInterval > 0 && p.PollInterval < time.Second {

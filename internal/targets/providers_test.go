@@ -26,6 +26,7 @@ func TestParseChoosesUsableProviders(t *testing.T) {
 		{"real beats listed", file("", listed+real("k")), "acme", APILegacy, "providers.own: is not used, because a real provider has a key"},
 		{"listed where no real is left", file("", real("")+listed), "own", APISimulated, "providers.own: tokens are simulated"},
 		{"listed alone with Redis", file(redis, listed), "own", APISimulated, "providers.own.key: is not used with api: simulated"},
+		{"listed with callbacks", file("", strings.Replace(listed, "key: ignored", "callback_url: 'https://poold.example.com'", 1)), "own", APISimulated, "providers.own.callback_url: is not used with api: simulated"},
 		{"built in", file("", real("")), "simulated", APISimulated, "no site accepts its tokens"},
 		{"built in for an empty list", file("", ""), "simulated", APISimulated, "no site accepts its tokens"},
 		{"built in without a list", strings.Replace(file("", ""), "providers:\n", "", 1), "simulated", APISimulated, "no site accepts its tokens"},

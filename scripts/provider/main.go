@@ -15,15 +15,15 @@ import (
 	"os/signal"
 	"syscall"
 
-	"poold/internal/provider/simulated"
+	"poold/internal/provider/simulatedtest"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`host:port` to listen on; port 0 chooses a free port")
-	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulated.Options")
+	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulatedtest.Options")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := simulated.ListenAndServe(ctx, *listen, *options, os.Stdout)
+	err := simulatedtest.ListenAndServe(ctx, *listen, *options, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "provider:", err)

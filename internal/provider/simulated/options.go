@@ -1,16 +1,12 @@
 package simulated
 
-import (
-	"log/slog"
-	"time"
-)
+import "time"
 
 // Flavour is the real service that a Service imitates.
 type Flavour string
 
 // The flavours. They differ in the code for "no free thread", in threadsinfo, in the JSON type of a
-// reCAPTCHA's task id and in the field for the user agent. They also differ in the pingbacks of the
-// legacy protocol and in the solutions of a GeeTest.
+// reCAPTCHA's task id, in the field for the user agent and in the solutions of a GeeTest.
 const (
 	CaptchaAI  Flavour = "captchaai" // the default
 	TwoCaptcha Flavour = "2captcha"
@@ -25,9 +21,8 @@ const (
 )
 
 const (
-	tokenBytes  = 600             // length of a token
-	keep        = 5 * time.Minute // time from a task's due time to its deletion
-	manyThreads = 100_000         // number of threads that threadsinfo reports if there is no limit
+	tokenBytes  = 600     // length of a token
+	manyThreads = 100_000 // number of threads that threadsinfo reports if there is no limit
 )
 
 // Options configures a Service. The zero value describes a service that accepts any key, has no limit
@@ -46,21 +41,12 @@ type Options struct {
 	Threads   int     // maximum number of tasks in flight; 0 = no limit, for which threadsinfo reports 100,000
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
-	// Seed is the seed of all random choices: lead times, failures, tokens, ids, and the calls on
-	// which faults act. If Seed is 0, each Service draws a random seed, so that it does not know
-	// task ids from an earlier process.
+	// Seed is the seed of all random choices: lead times, failures, tokens and ids. If Seed is 0,
+	// each Service draws a random seed, so that it does not know task ids from an earlier process.
 	Seed uint64
 
-	UserAgent string // user agent in a solution whose order has none; "" = none
-
-	Ledger     bool // keep all sales for Sold; each sale takes memory
-	LedgerHTTP bool // serve /faults, and /ledger without keys, proxies and token texts
-
-	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
-	PingRepeat int     // number of extra deliveries of each pingback
-
-	Faults []Fault      // the faults in force at the start; SetFaults replaces them
-	Log    *slog.Logger // log for undelivered pingbacks; nil = no log
+	UserAgent string        // user agent in a solution whose order has none; "" = none
+	Keep      time.Duration // how long a task is known after its due time; 0 = 5 min
 }
 
 func (o Options) withDefaults() Options {
@@ -73,16 +59,16 @@ func (o Options) withDefaults() Options {
 	if o.Balance == 0 {
 		o.Balance = defaultBalance
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	if o.Keep == 0 {
+		o.Keep = 5 * time.Minute
 	}
 	return o
 }
 
 // userAgent returns the user agent for the solution of a task, or "" if Options has none.
-func (o *Options) userAgent(t *task) string {
-	if o.UserAgent != "" && t.identity.UserAgent != "" {
-		return t.identity.UserAgent
+func (o *Options) userAgent(t Task) string {
+	if o.UserAgent != "" && t.Identity.UserAgent != "" {
+		return t.Identity.UserAgent
 	}
 	return o.UserAgent
 }

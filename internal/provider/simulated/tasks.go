@@ -2,80 +2,67 @@ package simulated
 
 import (
 	"cmp"
-	"net/http"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
 )
 
-// tasksRefuse returns the answer with an error code of the tasks protocol.
-func tasksRefuse(code string) answer { return answerOf(wire.JSON(tasksError(code))) }
+// refusal begins the explanation of each error code.
+const refusal = "the simulated service refuses: "
 
-// tasksFail returns the answer with an error code from books. books uses the codes of the
-// legacy protocol.
-func tasksFail(code string) answer { return tasksRefuse(wire.TasksCode(code)) }
-
-func tasksError(code string) wire.TasksAnswer {
-	return wire.TasksError(code, "the simulated service refuses: "+code)
+// tasksFail returns the answer with an error code of the legacy protocol, which books uses.
+func tasksFail(code string) wire.TasksAnswer {
+	code = wire.TasksCode(code)
+	return wire.TasksError(code, refusal+code)
 }
 
-// parseTasks parses a call of the tasks protocol.
-func (s *Service) parseTasks(r *http.Request) *query {
-	sent, whole := readRequest(r)
+// tasksCall executes a call of the tasks protocol.
+func (s *Service) tasksCall(sent wire.Request, incomplete string, at time.Time) wire.Reply {
 	c := wire.ReadTasks(sent)
-	if !whole {
-		c.Bad, c.Order.Bad = wire.CodeBadParams, wire.CodeBadParams
-	}
-	q := &query{refuse: tasksRefuse}
-	q.Action = c.Action
-	if c.Action == Submit {
-		o := order{
-			identity: c.Order.Identity, bad: cmp.Or(s.keyError(c.Key), c.Order.Bad),
-			ping: pingback{url: c.Order.Pingback, form: pingJSON},
-		}
-		q.accept = func(n int64) answer { return answerOf(wire.JSON(wire.TasksAnswer{TaskID: n})) }
-		s.setSubmission(q, o, tasksFail)
-		return q
-	}
-	q.Task = c.ID
-	q.run = func(at time.Time) answer {
-		if code := cmp.Or(c.Bad, s.keyError(c.Key)); code != "" {
+	return wire.JSON(s.tasksAnswer(c, incomplete, at))
+}
+
+func (s *Service) tasksAnswer(c wire.TasksCall, incomplete string, at time.Time) wire.TasksAnswer {
+	if c.Action == wire.Submit {
+		t, code := s.books.sell(c.Order.Identity, false, cmp.Or(s.keyError(c.Key), incomplete, c.Order.Bad), at)
+		if code != "" {
 			return tasksFail(code)
 		}
-		return s.runTasks(c, at)
+		return wire.TasksAnswer{TaskID: t.Number}
 	}
-	return q
-}
-
-// runTasks executes a call that is not a submission.
-func (s *Service) runTasks(c wire.TasksCall, at time.Time) answer {
+	if code := cmp.Or(incomplete, c.Bad, s.keyError(c.Key)); code != "" {
+		return tasksFail(code)
+	}
 	switch c.Action {
-	case Poll:
+	case wire.Poll:
 		n, _ := wire.TaskNumber(c.ID)
-		return answerOf(wire.JSON(tasksResult(s.books.poll(n, at), s.opts)))
-	case Balance:
-		return answerOf(wire.JSON(wire.TasksAnswer{Balance: &s.opts.Balance}))
+		t, code := s.books.poll(n, at)
+		if code != "" {
+			return tasksFail(code)
+		}
+		return s.Result(t)
+	case wire.Balance:
+		return wire.TasksAnswer{Balance: &s.opts.Balance}
 	}
 	if code := s.books.report(c.ID, c.Verdict, at); code != "" {
 		return tasksFail(code)
 	}
-	return answerOf(wire.JSON(wire.TasksAnswer{Status: "success"}))
+	return wire.TasksAnswer{Status: "success"}
 }
 
-// tasksResult converts an outcome to the response to a poll. A pingback has the same content.
-func tasksResult(o outcome, opts *Options) wire.TasksAnswer {
-	if o.code != "" {
-		return tasksError(wire.TasksCode(o.code))
+// Result returns the response of getTaskResult for a task after its due time.
+func (s *Service) Result(t Task) wire.TasksAnswer {
+	if t.Failed {
+		return tasksFail(wire.CodeUnsolvable)
 	}
-	t := &o.task
 	var values map[string]string
-	if captcha.HasNamed(t.identity.Type) {
-		values = t.namedValues(opts)
+	if captcha.HasNamed(t.Identity.Type) {
+		values = t.namedValues(s.opts)
 	}
 	return wire.TasksAnswer{
-		Status: "ready", Solution: wire.Solved(t.identity.Type, o.token, values, opts.userAgent(t)),
+		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), values, s.opts.userAgent(t)),
 		Cost: price, IP: "127.0.0.1",
-		CreateTime: t.at.Unix(), EndTime: t.due.Unix(), SolveCount: 1,
+		CreateTime: t.At.Unix(), EndTime: t.Due.Unix(), SolveCount: 1,
 	}
 }

@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"math/rand/v2"
 	"strconv"
@@ -15,25 +14,25 @@ const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token computes the text of a task's solution. The same task always gives the same
+// Token computes the text of a task's solution. The same task always gives the same
 // text, so the service need not store the text.
-func (t *task) token(opts *Options) string {
-	switch t.identity.Type {
+func (s *Service) Token(t Task) string {
+	switch t.Identity.Type {
 	case captcha.Image:
 		// This text depends only on the picture.
-		return strings.Join([]string{tokenMark, string(t.identity.Type), "0", string(t.id), "zwei wörter"}, ".")
+		return strings.Join([]string{tokenMark, string(t.Identity.Type), "0", string(t.ID), "zwei wörter"}, ".")
 	case captcha.GeeTest, captcha.GeeTestV4:
-		return t.valuesText(opts)
+		return t.valuesText(s.opts)
 	}
 	return t.markedText()
 }
 
 // markedText returns a text of tokenBytes bytes with the number and the identity of the task.
-func (t *task) markedText() string {
+func (t *Task) markedText() string {
 	var b strings.Builder
 	b.Grow(tokenBytes)
 	for _, part := range []string{
-		tokenMark, string(t.identity.Type), strconv.FormatInt(t.number, 10), string(t.id),
+		tokenMark, string(t.Identity.Type), strconv.FormatInt(t.Number, 10), string(t.ID),
 	} {
 		b.WriteString(part)
 		b.WriteByte('.')
@@ -53,21 +52,21 @@ func (t *task) markedText() string {
 // namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the
 // values is the marked text. In 2captcha's legacy protocol, the names for version 3 have the prefix
 // "geetest_".
-func (t *task) namedValues(opts *Options) map[string]string {
+func (t *Task) namedValues(opts *Options) map[string]string {
 	prefix := ""
 	if t.legacy && opts.Flavour == TwoCaptcha {
 		prefix = "geetest_"
 	}
-	switch t.identity.Type {
+	switch t.Identity.Type {
 	case captcha.GeeTest:
 		mark := t.markedText()
 		return map[string]string{
-			prefix + "challenge": t.identity.Challenge + "k7", prefix + "validate": mark, prefix + "seccode": mark + "|jordan",
+			prefix + "challenge": t.Identity.Challenge + "k7", prefix + "validate": mark, prefix + "seccode": mark + "|jordan",
 		}
 	case captcha.GeeTestV4:
 		return map[string]string{
-			"captcha_id": t.identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": t.markedText(),
-			"gen_time": strconv.FormatInt(t.due.Unix(), 10), "captcha_output": "b3V0cHV0+/==",
+			"captcha_id": t.Identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": t.markedText(),
+			"gen_time": strconv.FormatInt(t.Due.Unix(), 10), "captcha_output": "b3V0cHV0+/==",
 		}
 	}
 	return nil
@@ -75,41 +74,24 @@ func (t *task) namedValues(opts *Options) map[string]string {
 
 // valuesText returns the named values as one text. In captchaai's legacy protocol this is a list of
 // name:value pairs; in all other cases it is a JSON object.
-func (t *task) valuesText(opts *Options) string {
+func (t *Task) valuesText(opts *Options) string {
 	values := t.namedValues(opts)
 	if !t.legacy || opts.Flavour == TwoCaptcha {
 		text, _ := json.Marshal(values) // marshalling a map of strings cannot fail
 		return string(text)
 	}
 	list := make([]string, 0, len(values))
-	for _, name := range captcha.ValueNames(t.identity.Type) {
+	for _, name := range captcha.ValueNames(t.Identity.Type) {
 		list = append(list, name+":"+values[name])
 	}
 	return strings.Join(list, ",")
 }
 
-// IdentityOf returns the identity for which a token was solved. It returns false if no Service made
-// the token.
-func IdentityOf(token string) (captcha.ID, bool) {
-	_, marked, _ := strings.Cut(token, tokenMark+".")
-	parts := strings.SplitN(marked, ".", 4)
-	if len(parts) != 4 {
-		return "", false
-	}
-	if raw, err := hex.DecodeString(parts[2]); err != nil || len(raw) != 16 {
-		return "", false
-	}
-	return captcha.ID(parts[2]), true
-}
-
-// Each purpose has its own stream of random numbers. An additional fault, for instance, therefore
-// does not change the lead times.
+// Each purpose has its own stream of random numbers.
 const (
 	lotStream uint64 = iota + 1
 	fillerStream
 	orderStream
-	pingStream
-	faultStream // first of the streams for faults, one per fault
 )
 
 // randomOf returns the random numbers for a seed and a stream.

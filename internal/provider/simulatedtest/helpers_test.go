@@ -1,4 +1,4 @@
-package simulated
+package simulatedtest
 
 import (
 	"encoding/json"
@@ -34,7 +34,7 @@ func optionsWith(change func(*Options)) Options {
 }
 
 // handle calls the handler without a network.
-func handle(t *testing.T, s *Service, method, target, kind, body string) *httptest.ResponseRecorder {
+func handle(t *testing.T, s http.Handler, method, target, kind, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	if kind != "" {
@@ -46,7 +46,7 @@ func handle(t *testing.T, s *Service, method, target, kind, body string) *httpte
 }
 
 // ask makes a call, requires the status 200, and returns the body.
-func ask(t *testing.T, s *Service, method, target, kind, body string) string {
+func ask(t *testing.T, s http.Handler, method, target, kind, body string) string {
 	t.Helper()
 	w := handle(t, s, method, target, kind, body)
 	if w.Code != http.StatusOK {
@@ -56,7 +56,7 @@ func ask(t *testing.T, s *Service, method, target, kind, body string) string {
 }
 
 // get calls a legacy path with a query.
-func get(t *testing.T, s *Service, pathAndQuery string) string {
+func get(t *testing.T, s http.Handler, pathAndQuery string) string {
 	t.Helper()
 	return ask(t, s, http.MethodGet, pathAndQuery, "", "")
 }

@@ -1,4 +1,4 @@
-package simulated
+package simulatedtest
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/simulated"
 	"poold/internal/provider/wire"
 )
 
@@ -46,7 +47,7 @@ func TestRefusedSubmits(t *testing.T) {
 // This test runs through the life of a task in the legacy protocol.
 func TestLegacyLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(optionsWith(func(o *Options) { o.Ledger = true }))
+		s := New(constantOptions)
 		id := buy(t, s)
 		time.Sleep(10*time.Second - time.Millisecond)
 		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
@@ -64,15 +65,8 @@ func TestLegacyLife(t *testing.T) {
 
 		want(t, "report", get(t, s, "/res.php?key=k&action=reportbad&id="+id), "OK_REPORT_RECORDED")
 		want(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
-		want(t, "report in the ledger", s.Sold()[0].Report, "bad")
+		want(t, "report in the ledger", s.Sold()[0].Reported, "bad")
 
-		// Until five minutes after its due time, a task can be polled. After that the task stays only
-		// in the ledger.
-		time.Sleep(5*time.Minute - time.Nanosecond)
-		want(t, "old", poll(t, s, id), "OK|"+sale.Token)
-		time.Sleep(time.Nanosecond)
-		want(t, "too old", poll(t, s, id), "ERROR_WRONG_CAPTCHA_ID")
-		want(t, "sales", len(s.Sold()), 1)
 	})
 }
 
@@ -108,9 +102,9 @@ func TestLegacyResultActions(t *testing.T) {
 // The flavours differ in the JSON type of a reCAPTCHA's task id and in the field name of the user
 // agent.
 func TestLegacyFlavours(t *testing.T) {
-	for flavour, field := range map[Flavour]string{CaptchaAI: "user_agent", TwoCaptcha: "useragent"} {
+	for flavour, field := range map[simulated.Flavour]string{CaptchaAI: "user_agent", TwoCaptcha: "useragent"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.Flavour, o.UserAgent, o.Ledger = flavour, "Browser/1", true }))
+			s := New(optionsWith(func(o *Options) { o.Flavour, o.UserAgent = flavour, "Browser/1" }))
 			_, numeric := decode(t, get(t, s, recaptchaQuery("json", "1")))["request"].(float64)
 			want(t, "reCAPTCHA's id is a number", numeric, flavour == CaptchaAI)
 			v := decode(t, get(t, s, recaptchaQuery("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
@@ -134,7 +128,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	}
 	want(t, "counted as other", s.Totals().ByAction[Other], 5)
 	want(t, "too long a body", ask(t, s, http.MethodPost, recaptchaQuery(), "application/x-www-form-urlencoded",
-		"x="+strings.Repeat("x", maxBody)), "ERROR_BAD_PARAMETERS")
+		"x="+strings.Repeat("x", 4<<20)), "ERROR_BAD_PARAMETERS")
 }
 
 func TestTasksLife(t *testing.T) {
@@ -143,7 +137,7 @@ func TestTasksLife(t *testing.T) {
 		"TurnstileTaskProxyless":   "token",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.Ledger, o.UserAgent = true, "Browser/1" }))
+			s := New(optionsWith(func(o *Options) { o.UserAgent = "Browser/1" }))
 			begin := time.Now()
 			body := `{"clientKey":"k","taskId":` + orderTask(t, s, createBody(`"type":"`+kind+`"`)) + `}`
 			time.Sleep(constantOptions.Median - 1)
@@ -196,7 +190,7 @@ func TestTasksReports(t *testing.T) {
 		{"/reportIncorrectTokenCaptcha", of("Turnstile"), "bad", picture},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.Key, o.Ledger = "k", true }))
+			s := New(optionsWith(func(o *Options) { o.Key = "k" }))
 			report := func(key, id string) any {
 				v := post(t, s, c.path, `{"clientKey":"`+key+`","taskId":`+id+`}`)
 				if v["errorId"] == 0.0 {
@@ -208,10 +202,10 @@ func TestTasksReports(t *testing.T) {
 			want(t, "early", report("k", id), any(wire.CodeNotRecorded))
 			time.Sleep(constantOptions.Median)
 			want(t, "another's key", report("x", id), any(wire.CodeUnknownKey))
-			want(t, "not yet in the ledger", s.Sold()[0].Report, "")
+			want(t, "not yet in the ledger", s.Sold()[0].Reported, "")
 			want(t, "first", report("k", id), any("success"))
 			want(t, "as text", report("k", `"`+id+`"`), any(wire.CodeDuplicate))
-			want(t, "ledger", s.Sold()[0].Report, c.word)
+			want(t, "ledger", s.Sold()[0].Reported, c.word)
 			want(t, "unknown", report("k", "12"), any(wire.CodeNoTask))
 			want(t, "no id", report("k", "null"), any(wire.CodeNoTask))
 			want(t, "counted", s.Totals().ByAction[Report], 6)
@@ -219,7 +213,7 @@ func TestTasksReports(t *testing.T) {
 				id = orderTask(t, s, c.other)
 				time.Sleep(constantOptions.Median)
 				want(t, "another kind", report("k", id), any(wire.CodeNoTask))
-				want(t, "not recorded", s.Sold()[1].Report, "")
+				want(t, "not recorded", s.Sold()[1].Reported, "")
 			}
 			s.SetFaults(Fault{On: Report, Kind: Code, Code: "ERROR_X", When: func(call Call) bool { return call.Task == id }})
 			want(t, "a fault", report("k", id), any("ERROR_X"))
@@ -229,8 +223,8 @@ func TestTasksReports(t *testing.T) {
 
 // The values of a GeeTest have the form that the service and the protocol use.
 func TestGeeTestValues(t *testing.T) {
-	quick := Options{Sigma: 0.1, Ledger: true, UserAgent: "U"}
-	for flavour, row := range map[Flavour]struct{ plain, json string }{
+	quick := Options{Sigma: 0.1, UserAgent: "U"}
+	for flavour, row := range map[simulated.Flavour]struct{ plain, json string }{
 		CaptchaAI:  {"OK|challenge:ck7,validate:SIMULATED.geetest.", `{"status":1,"request":"challenge:ck7,validate:SIMULATED.`},
 		TwoCaptcha: {`OK|{"geetest_challenge":"ck7",`, `{"status":1,"request":{"geetest_challenge":"ck7",`},
 	} {

@@ -1,4 +1,4 @@
-package simulated
+package simulatedtest
 
 import (
 	"bytes"
@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
+	"net/http/httptest"
+	"strconv"
 	"time"
 
 	"poold/internal/captcha"
@@ -72,10 +73,9 @@ const (
 	typesBody = `{"status":{"code":"1"},"request":[{"id":null}],"errorId":"none","taskId":[true],"solution":7}`
 )
 
-// armedFault is a fault in force together with its counters.
+// armedFault is a fault in force together with its state, which the mutex of the Service guards.
 type armedFault struct {
 	Fault
-	mu   sync.Mutex // guards the fields below
 	dice *rand.Rand
 	acts int // number of calls that the fault has made fail
 }
@@ -85,18 +85,16 @@ type armedFault struct {
 func (s *Service) SetFaults(faults ...Fault) {
 	armed := make([]*armedFault, len(faults))
 	for i, one := range faults {
-		armed[i] = &armedFault{Fault: one, dice: randomOf(s.seed, faultStream+uint64(i))}
+		armed[i] = &armedFault{Fault: one, dice: rand.New(rand.NewPCG(s.opts.Seed, uint64(i)))}
 	}
-	s.faults.Store(&armed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = armed
 }
 
 // serveFaults handles PUT /faults. The body is a JSON list of Fault, which replaces the faults in
 // force. An invalid list changes nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPut {
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
 	var faults []Fault
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -109,64 +107,58 @@ func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 }
 
 // fault returns the fault that acts on a call, or nil if the call does not fail.
-func (s *Service) fault(c Call) *armedFault {
-	for _, one := range *s.faults.Load() {
-		if one.hits(c) {
-			return one
+func (s *Service) fault(q *query) *armedFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		if (f.On != "" && f.On != q.Action) || (f.When != nil && !f.When(q.Call)) ||
+			f.Times > 0 && f.acts == f.Times || f.Share > 0 && f.dice.Float64() >= f.Share {
+			continue
 		}
+		f.acts++
+		return f
 	}
 	return nil
 }
 
-func (f *armedFault) hits(c Call) bool {
-	if (f.On != "" && f.On != c.Action) || (f.When != nil && !f.When(c)) {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.Times > 0 && f.acts == f.Times || f.Share > 0 && f.dice.Float64() >= f.Share {
-		return false
-	}
-	f.acts++
-	return true
-}
-
-// failCall executes the fault that acts on a call.
-func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
-	var a answer
+// failCall executes the fault that acts on a call. The argument run returns the true answer.
+func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault, run func() *httptest.ResponseRecorder) {
+	var a *httptest.ResponseRecorder
 	if fault.Accepted || fault.Kind == Slow || fault.Kind == OtherTask {
-		a = q.run(time.Now())
-	} else if q.Action == Submit {
-		s.books.countRefused()
+		a = run()
 	}
+	reply, status := wire.Reply{Type: wire.PlainText}, http.StatusOK
 	switch fault.Kind {
 	case Slow:
 		s.dribble(w, r, a)
+		return
 	case Hang:
 		s.sleep(r, nil)
 		panic(http.ErrAbortHandler)
 	case Huge:
-		flood(w)
+		reply = wire.Reply{Type: wire.JSONText, Body: fmt.Appendf(nil, `{"status":1,"request":"%s"}`, bytes.Repeat([]byte("A"), hugeBody))}
 	case OtherTask:
-		if q.sold != 0 { // a refused submission still gets its true response
-			a = q.accept(q.sold - 1)
-		}
-		a.write(w)
+		sold, other := strconv.FormatInt(q.sold, 10), strconv.FormatInt(q.sold-1, 10) // a refused submission still gets its true response
+		reply = wire.Reply{Type: a.Header().Get("Content-Type"), Body: bytes.Replace(a.Body.Bytes(), []byte(sold), []byte(other), 1)}
 	case Code:
-		q.refuse(fault.Code).write(w)
+		reply = q.refuse(fault.Code)
 	case HTML:
-		answer{kind: "text/html; charset=utf-8", body: []byte(htmlBody)}.write(w)
+		reply = wire.Reply{Type: "text/html; charset=utf-8", Body: []byte(htmlBody)}
 	case Types:
-		answer{kind: wire.JSONText, body: []byte(typesBody)}.write(w)
+		reply = wire.Reply{Type: wire.JSONText, Body: []byte(typesBody)}
 	case Status:
-		statusAnswer(cmp.Or(fault.Status, http.StatusInternalServerError)).write(w)
+		status = cmp.Or(fault.Status, http.StatusInternalServerError)
+		reply.Body = []byte(http.StatusText(status))
 	case Redirect:
+		status = http.StatusTemporaryRedirect
 		w.Header().Set("Location", "/redirected")
-		statusAnswer(http.StatusTemporaryRedirect).write(w)
 	default: // Drop
 		// net/http documents that this panic closes the connection and logs nothing.
 		panic(http.ErrAbortHandler)
 	}
+	w.Header().Set("Content-Type", reply.Type)
+	w.WriteHeader(status)
+	_, _ = w.Write(reply.Body)
 }
 
 // sleep waits until the channel delivers a value. It returns false if the caller
@@ -182,12 +174,12 @@ func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 }
 
 // dribble sends an answer at one byte per second.
-func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
+func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a *httptest.ResponseRecorder) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{}) // no deadline, because the server's write timeout would end this fault too early
-	a.sendHead(w)
-	for i := range a.body {
-		if _, err := w.Write(a.body[i : i+1]); err != nil {
+	w.Header().Set("Content-Type", a.Header().Get("Content-Type"))
+	for _, b := range a.Body.Bytes() {
+		if _, err := w.Write([]byte{b}); err != nil {
 			return
 		}
 		_ = control.Flush()
@@ -195,19 +187,4 @@ func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-}
-
-// flood sends a response that begins correctly and is far too long.
-func flood(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", wire.JSONText)
-	chunk := bytes.Repeat([]byte("A"), 64<<10)
-	if _, err := fmt.Fprint(w, `{"status":1,"request":"`); err != nil {
-		return
-	}
-	for range hugeBody / len(chunk) {
-		if _, err := w.Write(chunk); err != nil {
-			return
-		}
-	}
-	_, _ = fmt.Fprint(w, `"}`)
 }

@@ -1,0 +1,86 @@
+package simulatedtest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"poold/internal/provider/simulated"
+)
+
+// Totals contains counters over the whole life of a Service.
+type Totals struct {
+	Submitted    int            `json:"submitted"` // accepted submissions; equals Solved + Failed + InFlight
+	Refused      int            `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
+	Solved       int            `json:"solved"`
+	Failed       int            `json:"failed"`
+	Collected    int            `json:"collected"` // tasks whose token was sent in response to a poll
+	Repeated     int            `json:"repeated"`  // further responses with the token of an already collected task
+	InFlight     int            `json:"in_flight"`
+	PeakInFlight int            `json:"peak_in_flight"`
+	ByAction     map[Action]int `json:"by_action"` // all calls except /ledger and /faults
+}
+
+// Sale is one accepted task. After a poll the task counts as collected, even if a Fault with the
+// field Accepted destroyed the response. A real service does not know whether its response was
+// lost. The JSON form of the identity omits the proxy.
+type Sale struct {
+	bought
+	Task        string
+	Pinged      int    // number of pingbacks with a 2xx response
+	Token       string `json:"-"` // the solution as one text; "" for a failed task
+	TokenSHA256 string
+}
+
+type bought = simulated.Task
+
+// Ledger is the document of GET /ledger.
+type Ledger struct {
+	Totals Totals `json:"totals"`
+	Sales  []Sale `json:"sales"`
+}
+
+// Totals returns the counters of the service.
+func (s *Service) Totals() Totals { return s.ledger().Totals }
+
+// Sold lists all sales in the order of their submissions.
+func (s *Service) Sold() []Sale { return s.ledger().Sales }
+
+// ledger returns the totals and the sales at the same moment.
+func (s *Service) ledger() Ledger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tasks, now := s.core.Tasks(), time.Now()
+	l := Ledger{Totals: Totals{ByAction: maps.Clone(s.calls), Submitted: len(tasks), Refused: s.calls[Submit] - len(tasks)}, Sales: make([]Sale, len(tasks))}
+	changes := map[time.Time]int{} // of the number of tasks in flight; a thread is free at its due time
+	for i, t := range tasks {
+		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), Pinged: s.pinged[t.Number]}
+		if !t.Failed {
+			sale.Token = s.core.Token(t)
+			sum := sha256.Sum256([]byte(sale.Token))
+			sale.TokenSHA256 = hex.EncodeToString(sum[:])
+		}
+		l.Sales[i] = sale
+		switch {
+		case now.Before(t.Due):
+			l.Totals.InFlight++
+		case t.Failed:
+			l.Totals.Failed++
+		default:
+			l.Totals.Solved++
+		}
+		l.Totals.Collected += min(1, t.Collected)
+		l.Totals.Repeated += max(0, t.Collected-1)
+		changes[t.At]++
+		changes[t.Due]--
+	}
+	inFlight := 0
+	for _, at := range slices.SortedFunc(maps.Keys(changes), time.Time.Compare) {
+		inFlight += changes[at]
+		l.Totals.PeakInFlight = max(l.Totals.PeakInFlight, inFlight)
+	}
+	return l
+}

@@ -1,0 +1,205 @@
+// Package simulatedtest is the solving service of package simulated with faults, pingbacks and
+// books, for tests. It keeps every sale.
+//
+// With Options.LedgerHTTP the service has two more paths, for tests in another process: GET /ledger
+// returns the Ledger, and PUT /faults replaces the faults.
+package simulatedtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider/simulated"
+	"poold/internal/provider/wire"
+)
+
+// The flavours of package simulated.
+const (
+	CaptchaAI  = simulated.CaptchaAI
+	TwoCaptcha = simulated.TwoCaptcha
+)
+
+// Options has the fields of simulated.Options and those of the additions. Its JSON form configures
+// a Service in another process, without Fault.When.
+type Options struct {
+	Flavour          simulated.Flavour
+	Key              string
+	Median, Min, Max time.Duration
+	Sigma            float64
+	Balance          float64
+	Threads          int
+	FailShare        float64
+	Seed             uint64
+	UserAgent        string
+
+	LedgerHTTP bool    // serve /ledger, without keys, proxies and token texts, and /faults
+	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
+	Faults     []Fault // the faults in force at the start; SetFaults replaces them
+}
+
+// Service is a simulated service. All its methods are safe for concurrent use.
+type Service struct {
+	core *simulated.Service
+	opts Options
+
+	ending  context.Context // context that Close cancels
+	end     context.CancelFunc
+	mu      sync.Mutex // guards everything below, and prevents that a pingback starts after Close
+	running sync.WaitGroup
+	calls   map[Action]int
+	pinged  map[int64]int // delivered pingbacks by task
+	faults  []*armedFault // faults in force
+}
+
+// New returns a service. It starts no goroutine.
+func New(o Options) *Service {
+	o.Seed = cmp.Or(o.Seed, rand.Uint64())
+	s := &Service{opts: o, calls: map[Action]int{}, pinged: map[int64]int{}}
+	s.core = simulated.New(simulated.Options{
+		Flavour: o.Flavour, Key: o.Key, Median: o.Median, Min: o.Min, Max: o.Max, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
+		FailShare: o.FailShare, Seed: o.Seed, UserAgent: o.UserAgent, Keep: 10_000 * time.Hour,
+	})
+	s.ending, s.end = context.WithCancel(context.Background())
+	s.SetFaults(o.Faults...)
+	return s
+}
+
+// Close cancels the undelivered pingbacks and the calls that a fault delays. It waits for the
+// service's goroutines.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.end()
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// Serve serves calls on the listener until ctx ends, and then closes the Service.
+func (s *Service) Serve(ctx context.Context, l net.Listener) error {
+	defer s.Close()
+	defer context.AfterFunc(ctx, s.end)()
+	return simulated.Serve(ctx, l, s, slog.Default())
+}
+
+// ListenAndServe makes a Service with the Options in a JSON text, listens on host:port, prints the
+// address as a line, and serves until ctx ends.
+func ListenAndServe(ctx context.Context, listen, options string, out io.Writer) error {
+	var o Options
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return fmt.Errorf("the options of the simulated provider: %w", err)
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(out, listener.Addr())
+	return New(o).Serve(ctx, listener)
+}
+
+// ServeHTTP handles one call.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.opts.LedgerHTTP && r.URL.Path == "/ledger" {
+		_ = json.NewEncoder(w).Encode(s.ledger()) // an error means only that the client has disconnected
+		return
+	}
+	if s.opts.LedgerHTTP && r.URL.Path == "/faults" {
+		s.serveFaults(w, r)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c := s.parse(r, body)
+	run := func() *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		s.core.ServeHTTP(answer, r)
+		if c.Action == Submit {
+			c.sold, _ = strconv.ParseInt(soldTask.FindString(answer.Body.String()), 10, 64)
+			s.ping(c)
+		}
+		return answer
+	}
+	if f := s.fault(c); f != nil {
+		s.failCall(w, r, c, f, run)
+		return
+	}
+	send(w, run())
+}
+
+// soldTask finds the id in the answer to an accepted submission.
+var soldTask = regexp.MustCompile(`\d{10}`)
+
+func send(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
+	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// query is a call that was parsed but not executed yet.
+type query struct {
+	Call
+	pingback pingback
+	refuse   func(code string) wire.Reply // returns the answer with an error code
+	sold     int64                        // number of the task that this call sold; 0 = none
+}
+
+// parse parses a call of either protocol and counts it.
+func (s *Service) parse(r *http.Request, body []byte) *query {
+	sent := wire.Request{
+		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
+	}
+	q := &query{Call: Call{Action: Other}, refuse: func(code string) wire.Reply { return wire.Form{}.Fail(code, "") }}
+	var order wire.Order
+	switch legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"; {
+	case legacy && (r.Method == http.MethodPost || r.Method == http.MethodGet):
+		c := wire.ReadLegacy(sent)
+		q.refuse = func(code string) wire.Reply { return c.Form.Fail(code, "") }
+		if order = c.Order; c.Action == Submit || c.Bad == "" {
+			q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
+		}
+		q.pingback.form = "query"
+		if s.opts.Flavour == TwoCaptcha {
+			q.pingback.form = "form"
+		}
+	case wire.IsTasksPath(r.URL.Path) && r.Method == http.MethodPost:
+		c := wire.ReadTasks(sent)
+		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.TasksError(code, code)) }
+		q.Action, q.Task, order, q.pingback.form = c.Action, c.ID, c.Order, "json"
+	}
+	if q.Action == Submit {
+		q.Identity, q.pingback.url = order.Identity, order.Pingback
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[q.Action]++
+	return q
+}
+
+// IdentityOf returns the identity for which a token was solved. It returns false if no Service made
+// the token.
+func IdentityOf(token string) (captcha.ID, bool) {
+	_, marked, _ := strings.Cut(token, "SIMULATED.")
+	parts := strings.SplitN(marked, ".", 4)
+	if len(parts) != 4 {
+		return "", false
+	}
+	if raw, err := hex.DecodeString(parts[2]); err != nil || len(raw) != 16 {
+		return "", false
+	}
+	return captcha.ID(parts[2]), true
+}

@@ -61,9 +61,6 @@ func shipped(t testing.TB, args ...string) *exec.Cmd {
 func alone(path string, args []string) *exec.Cmd {
 	command := exec.Command(path, args...)
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
-	if folder, ok := os.LookupEnv("GOCOVERDIR"); ok { // scripts/branches
-		command.Env = append(command.Env, "GOCOVERDIR="+folder)
-	}
 	return command
 }
 

@@ -71,7 +71,6 @@ var mayImport = map[string][]string{
 	"internal/httpapi/browsertest":         {},
 	"internal/provider/simulatedtest":      {"internal/captcha", "internal/provider/simulated", "internal/provider/wire"},
 	"internal/testkit":                     {},
-	"scripts/branches":                     {},
 	"scripts/licenses":                     {},
 	"scripts/page":                         {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
 	"internal/backend":                     {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/targets"},

@@ -5,11 +5,6 @@
 // a serious or critical problem on one of the pages.
 //
 //	go run ./scripts/page docs/img [axe.min.js]
-//
-// With the word "fluid" and a duration as arguments, the command tests for this duration whether
-// the page of 500 targets stays responsive while it polls. The machine must otherwise be idle:
-//
-//	go run ./scripts/page fluid 10m
 package main
 
 import (
@@ -34,20 +29,8 @@ import (
 
 func main() {
 	if len(os.Args) != 2 && len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER [axe.min.js], or fluid DURATION")
+		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER [axe.min.js]")
 		os.Exit(2)
-	}
-	if os.Args[1] == "fluid" {
-		lasts, err := time.ParseDuration(os.Args[len(os.Args)-1])
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page fluid DURATION")
-			os.Exit(2)
-		}
-		if err := fluid(context.Background(), lasts); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
 	}
 	axe := ""
 	if len(os.Args) == 3 {

@@ -66,11 +66,11 @@ func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d 
 			}
 			closing()
 		})
-		if key := authorization; key != "" && !strings.Contains(key, " ") { // the browser keeps a password of an address
-			noError(t, page.Visit("http://anyone:"+key+"@"+d.addr+"/status", ""))
-			authorization = ""
+		address := "http://" + d.addr + "/status"
+		if key := authorization; key != "" && !strings.Contains(key, " ") {
+			address, authorization = "http://anyone:"+key+"@"+d.addr+"/status", ""
 		}
-		noError(t, page.Visit("http://"+d.addr+"/status", authorization))
+		noError(t, page.Visit(address, authorization))
 		v.waitFor("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
 		return v
 	}

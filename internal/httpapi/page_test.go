@@ -57,7 +57,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 	d.Stopping()
 	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "a bad file", 200, "The configuration file was not applied", "not ready")
 	for path, want := range map[string][2]string{
-		"/status.css": {"text/css; charset=utf-8", "prefers-color-scheme: dark"}, "/status.js": {"text/javascript; charset=utf-8", "fetch('/status.json?minutes=0'"},
+		"/status.css": {"text/css; charset=utf-8", "prefers-color-scheme: dark"}, "/status.js": {"text/javascript; charset=utf-8", "'/status.json?minutes=0'"},
 		"/uplot.css": {"text/css; charset=utf-8", ".uplot"}, "/uplot.js": {"text/javascript; charset=utf-8", "uPlot (v1.6.32)"},
 		"/status.svg": {"image/svg+xml", "<path"}, "/status.svg?n=3": {"image/svg+xml", ">3</text>"}, "/status.svg?n=100&alarm=1": {"image/svg+xml", ">99</text>"},
 		"/status.svg?alarm=1": {"image/svg+xml", ">!</text>"}, "/status.svg?n=<script>": {"image/svg+xml", "<path"},

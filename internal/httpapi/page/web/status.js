@@ -112,6 +112,9 @@ function takeStatus(document) {
 let lastAnswer = 0; // time of the last answer, by performance.now
 let mode = 'connecting'; // connecting | live | away | refused
 
+// All addresses begin with location.origin: fetch refuses a relative address if the page was opened
+// with a password in its address.
+
 // poll gets the status. The page polls every 2 s, but not while its tab is hidden, and not after a
 // refusal: the browser would ask for a password each time.
 let polling = false;
@@ -119,7 +122,7 @@ async function poll() {
   if (polling || document.hidden || mode === 'refused') return;
   polling = true;
   try {
-    const answer = await fetch('/status.json?minutes=0', { signal: AbortSignal.timeout(8000) });
+    const answer = await fetch(location.origin + '/status.json?minutes=0', { signal: AbortSignal.timeout(8000) });
     if (answer.ok) {
       takeStatus(await answer.json());
       lastAnswer = performance.now();
@@ -760,7 +763,7 @@ async function send(method, path, body) {
     request.headers = { 'Content-Type': 'application/json' };
     request.body = JSON.stringify(body);
   }
-  const answer = await fetch(path, request);
+  const answer = await fetch(location.origin + path, request);
   if (answer.ok) return '';
   return problemOf(answer, await answer.json().catch(() => ({})));
 }
@@ -772,7 +775,7 @@ const problemOf = (answer, problem) => [problem.title, problem.detail, ...(probl
 // failure as problem.
 async function load(path) {
   try {
-    const answer = await fetch(path, { signal: AbortSignal.timeout(15000) });
+    const answer = await fetch(location.origin + path, { signal: AbortSignal.timeout(15000) });
     const body = await answer.json();
     return answer.ok ? { body } : { problem: problemOf(answer, body) };
   } catch {

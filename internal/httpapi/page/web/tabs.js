@@ -85,7 +85,7 @@ for (const node of [spendBy, spendDays, spendPer]) node.addEventListener('input'
 // the size of the file.
 byID('spend-csv').addEventListener('click', async () => {
   try {
-    const answer = await fetch(spendPath(), { headers: { Accept: 'text/csv' }, signal: AbortSignal.timeout(30000) });
+    const answer = await fetch(location.origin + spendPath(), { headers: { Accept: 'text/csv' }, signal: AbortSignal.timeout(30000) });
     if (!answer.ok) return loadMoney(); // loadMoney shows the reason
     const url = URL.createObjectURL(await answer.blob());
     h('a', { href: url, download: 'poold-spend-by-' + spendBy.value + '.csv' }).click();

@@ -52,6 +52,35 @@ func (p *process) post(path string) int {
 	return response.StatusCode
 }
 
+// notices returns the notices of the status.
+func (p *process) notices() string {
+	p.t.Helper()
+	var status struct{ Notices []string }
+	getJSON(p.t, p.url+"/status.json", p.key, &status)
+	return strings.Join(status.Notices, "\n")
+}
+
+// A provider is renamed before a restart, but its account stays the same. The tokens of all its
+// orders in flight are collected, and nothing is bought again.
+func TestARenamedProvider(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
+	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s"})
+	w.killUnderWay(t)
+	w.edit(t, "name: service", "name: renamed")
+	p := w.start(t)
+	w.atRest(t, p, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != 6 {
+		t.Errorf("%d tasks were bought for a depth of 6", n)
+	}
+	if n := w.drain(t, p, map[string]bool{}); n < 6 {
+		t.Errorf("%d tokens in stock", n)
+	}
+	if said := p.notices(); strings.Contains(said, "cannot be collected") {
+		t.Errorf("the status says: %s", said)
+	}
+}
+
 // A provider is renamed before a restart. Callbacks for its older tasks contain the old name and
 // are accepted, because the same secret signs them.
 func TestCallbacksOfARenamedProvider(t *testing.T) {
@@ -69,6 +98,42 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 	}
 	if m := p.metrics(); m[`poold_callbacks_total{outcome="settled"}`] != 6 || m[`poold_callbacks_total{outcome="forged"}`] != 0 {
 		t.Errorf("callbacks: %v settled, %v forged", m[`poold_callbacks_total{outcome="settled"}`], m[`poold_callbacks_total{outcome="forged"}`])
+	}
+}
+
+// Tasks of a provider that the file no longer lists cannot be collected. The status shows their
+// number until the file lists the provider again. The log reports it once.
+func TestARemovedProvider(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
+	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s", provider: ", concurrency: 7"})
+	other := startProvider(t, quick())
+	w.killUnderWay(t)
+	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
+	w.edit(t, "name: service", "name: another")
+	p := w.start(t)
+	testkit.Within(t, 15*time.Second, "the status to say so", func() bool {
+		return strings.Contains(p.notices(), "6 paid tasks of provider service cannot be collected")
+	})
+	if s := p.target("login"); s.InFlight != 6 || s.Lost != 0 {
+		t.Errorf("%d under way, %d lost", s.InFlight, s.Lost)
+	}
+	w.edit(t, `- {name: another`, `- {name: service, api: legacy, profile: 2captcha, url: "`+w.provider+`", key: 0123456789abcdef0123456789abcdef, first_poll: 200ms, poll_interval: 100ms, timeout: 60s}
+  - {name: another`)
+	if code := p.post("/-/reload"); code != http.StatusNoContent {
+		t.Fatalf("reload: %d", code)
+	}
+	w.atRest(t, p, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 {
+		t.Errorf("%d tasks were bought for a depth of 6", n)
+	}
+	// The log reports all these tasks in one line, or in two lines if some of the leases expired
+	// later.
+	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n < 1 || n > 2 {
+		t.Errorf("logged %d times", n)
+	}
+	if said := p.notices(); strings.Contains(said, "cannot be collected") {
+		t.Errorf("the status says: %s", said)
 	}
 }
 

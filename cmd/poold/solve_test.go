@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -167,6 +169,24 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 	}
 }
 
+// For each request that shares nothing, one solve is bought, even if many solves fail. Exactly one
+// request gets the error of each failure.
+func TestFailedSolves(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.FailShare = 0.4
+	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
+	replicas := []*process{w.start(t), w.start(t), w.start(t)}
+	c := ask(t, replicas, 200, same(guest("own")), noHeaders)
+	testkit.Within(t, 20*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
+	sold := ledger(t, w.provider).Totals
+	told := slices.DeleteFunc(slices.Clone(c.failed), func(reason string) bool { return !strings.HasPrefix(reason, "502 solve_failed") })
+	if len(told) != len(c.failed) || len(told) != sold.Failed || len(c.tokens) != sold.Solved || sold.Submitted != 200 || sold.Failed < 40 {
+		t.Errorf("for 200 calls %d solves were bought, of which %d failed; %d calls were told so, %d got a token; %.3q",
+			sold.Submitted, sold.Failed, len(told), len(c.tokens), c.failed)
+	}
+}
+
 // For requests with the same Idempotency-Key, only one solve is bought, whether they are sent at
 // the same time or after a kill.
 func TestRepeatedSolveBuysOne(t *testing.T) {
@@ -192,6 +212,48 @@ func TestRepeatedSolveBuysOne(t *testing.T) {
 	}
 	if sold := ledger(t, w.provider).Totals.Submitted; sold != 1 {
 		t.Errorf("%d solves were bought for 50 repeats", sold)
+	}
+}
+
+// If a sharer hangs up, the other sharers get the bought token. If no sharer is left, the next caller
+// gets it.
+func TestSharersHangUp(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Sigma, o.Min, o.Max = 2*time.Second, 0, 2*time.Second, 2*time.Second
+	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
+	replicas := []*process{w.start(t), w.start(t), w.start(t)}
+	hangUp := func(n int, name string, after time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		defer cancel()
+		var callers sync.WaitGroup
+		for i := range n {
+			callers.Go(func() {
+				if _, code, err := replicas[i%3].solve(ctx, http.DefaultClient, guest(name, sharing)); err == nil {
+					t.Errorf("a caller that hung up was answered %d", code)
+				}
+			})
+		}
+		callers.Wait()
+	}
+	left := make(chan struct{})
+	go func() { hangUp(1, "one", time.Second); close(left) }()
+	time.Sleep(200 * time.Millisecond)
+	if c := ask(t, replicas, 199, same(guest("one", sharing)), noHeaders); len(c.failed) > 0 || len(c.tokens) != 1 {
+		t.Errorf("after the first one left: %d failed %.3q, %d tokens", len(c.failed), c.failed, len(c.tokens))
+	}
+	<-left
+	hangUp(200, "all", time.Second)
+	time.Sleep(2500 * time.Millisecond)
+	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
+	// The token is in the pool, or the claim has already taken it although no caller waits for the
+	// claim.
+	if err != nil || code != http.StatusOK || a.Source != "pool" && a.Source != "solve" {
+		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
+	}
+	testkit.Within(t, 20*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 2 })
+	if sold := ledger(t, w.provider).Totals.Submitted; sold != 2 {
+		t.Errorf("%d solves were bought for two identities", sold)
 	}
 }
 
@@ -379,5 +441,71 @@ func TestPostgresGoesAway(t *testing.T) {
 	output, err := poold(t, "serve", "--config", w.config, "--listen", "127.0.0.1:0").CombinedOutput()
 	if err == nil || !strings.Contains(string(output), "schema is newer") || strings.Contains(string(output), address) {
 		t.Errorf("a start on a newer schema: %v\n%s", err, output)
+	}
+}
+
+// No log, metric, status or error contains secrets of callers or of the file. The secrets are
+// proxies, the database's address, pictures and tokens.
+func TestSolvesTellNoSecrets(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := server.Database(t)
+	address += map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")] + "application_name=canarydatabase"
+	o := quick()
+	o.FailShare = 0.3
+	w := newWorld(t, o, terms{top: buying + fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", address)})
+	p := w.start(t)
+	pixel, err := base64.StdEncoding.DecodeString("R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture := base64.StdEncoding.EncodeToString(append(pixel, "canarypicture"...))
+	bodies := []string{
+		guest("proxy", `,"proxy":"canaryuser:canarypassword@proxy.example.com:8080","proxy_type":"http"`),
+		guest("proxy", `,"proxy":"canaryuser:canarypassword@proxy.example.com:8080","proxy_type":"http"`, sharing),
+		guest("proxy", `,"proxy":"canaryuser:canarypassword","proxy_type":"http"`),
+		fmt.Sprintf(`{"type":"image","image":%q}`, picture), fmt.Sprintf(`{"type":"image","image":%q%s}`, picture, sharing),
+		fmt.Sprintf(`{"type":"image","image":%q,"sitekey":"x"}`, picture), fmt.Sprintf(`{"type":"image","image":"%s*"}`, picture),
+	}
+	secrets := []string{"canaryuser", "canarypassword", "canarydatabase", "canarypicture", picture, address}
+	var shown strings.Builder
+	for _, body := range bodies {
+		for range 4 {
+			a, code, err := p.solve(t.Context(), http.DefaultClient, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code == http.StatusOK {
+				secrets = append(secrets, a.Token)
+				continue
+			}
+			fmt.Fprintln(&shown, a.Code, a.Detail, a.Problems)
+		}
+	}
+	if len(secrets) < 10 {
+		t.Fatalf("hardly anything was solved; errors: %s", shown.String())
+	}
+	server.Stop(t)
+	if a, _, err := p.solve(t.Context(), http.DefaultClient, bodies[1]); err == nil {
+		fmt.Fprintln(&shown, a.Code, a.Detail)
+	}
+	for _, path := range []string{"/metrics", "/status.json", "/status", "/dead-letters"} {
+		response, err := http.Get(p.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.Write(text)
+	}
+	shown.WriteString(p.output.String())
+	for _, secret := range secrets {
+		if strings.Contains(shown.String(), secret) {
+			t.Errorf("%.20q… is shown", secret)
+		}
 	}
 }

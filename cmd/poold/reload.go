@@ -14,7 +14,6 @@ import (
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.setServer(set.Server)
 	d.setPasswords(set)
-	d.metrics.SetPerTarget(set.Metrics.PerTarget)
 	entries := d.providers.entries(ctx, set)
 	d.buyer.SetProviders(entries)
 	d.outcomes.SetProviders(known(entries))

@@ -21,11 +21,11 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	age           *prometheus.HistogramVec // target
-	wait          *prometheus.HistogramVec // target
-	reportAge     *prometheus.HistogramVec // target, outcome
-	solves        *prometheus.CounterVec   // target, provider, outcome
-	solveDuration *prometheus.HistogramVec // target, provider
+	age           *prometheus.HistogramVec // no label
+	wait          *prometheus.HistogramVec // no label
+	reportAge     *prometheus.HistogramVec // outcome
+	solves        *prometheus.CounterVec   // provider, outcome
+	solveDuration *prometheus.HistogramVec // provider
 	providerCalls *prometheus.CounterVec   // provider, action, outcome
 	passedOn      *prometheus.CounterVec   // provider, outcome
 	callbacks     *prometheus.CounterVec   // outcome
@@ -34,8 +34,6 @@ type Metrics struct {
 	keyRequests   *prometheus.CounterVec   // key, outcome
 
 	mu        sync.Mutex
-	targets   map[string]bool     // names that have series, and whether the target handed out a token at this replica
-	essential bool                // see targets.PerTargetEssential
 	providers map[string]*traffic // names that have series
 	keys      map[string]bool     // names that have series
 }
@@ -50,14 +48,14 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
-			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}, "target"),
+			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}),
 		wait: histogram("token_wait_seconds", "Time from a request to its token, at this replica; includes requests whose token was ready.",
-			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60}, "target"),
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60}),
 		reportAge: histogram("token_report_age_seconds", "Age of a token when its caller reported the result to this replica.",
-			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300, 600}, "target", "outcome"),
-		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "target", "provider", "outcome"),
+			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300, 600}, "outcome"),
+		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "provider", "outcome"),
 		solveDuration: histogram("solve_duration_seconds", "Time from the submit of an order to its token, for solved orders.",
-			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "target", "provider"),
+			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "provider"),
 		providerCalls: counter("provider_requests_total", "Calls from this replica to a provider, by outcome.", "provider", "action", "outcome"),
 		passedOn:      counter("provider_reports_total", "Reports for a provider at this replica, by outcome.", "provider", "outcome"),
 		callbacks:     counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
@@ -65,7 +63,6 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
-		targets:   make(map[string]bool),
 		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
 	}
@@ -134,34 +131,23 @@ func (m *Metrics) providerLocked(name string) *traffic {
 
 // HandedOut counts a token that reached its caller. A replay does not count, because it repeats a
 // counted hand-out.
-func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Duration) {
+func (m *Metrics) HandedOut(token *pool.Token, waited time.Duration) {
 	if token.Source == pool.FromReplay {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.addLocked(target, true)
 	// Born, Dies and TTL use the clock of Redis.
-	m.age.WithLabelValues(target).Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
-	m.wait.WithLabelValues(target).Observe(waited.Seconds())
-}
-
-// addLocked notes that a target has series. The argument asked says whether it hands out a token.
-func (m *Metrics) addLocked(target string, asked bool) {
-	m.targets[target] = asked || m.targets[target]
+	m.age.WithLabelValues().Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
+	m.wait.WithLabelValues().Observe(waited.Seconds())
 }
 
 // Reported counts a caller's report on a token. The argument age is the age of the token at the
 // time of the report.
-func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
+func (m *Metrics) Reported(accepted bool, age time.Duration) {
 	outcome := "rejected"
 	if accepted {
 		outcome = "accepted"
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.addLocked(target, false)
-	m.reportAge.WithLabelValues(target, outcome).Observe(max(0, age.Seconds()))
+	m.reportAge.WithLabelValues(outcome).Observe(max(0, age.Seconds()))
 }
 
 func (m *Metrics) countResponse(status int) {
@@ -176,31 +162,11 @@ func (m *Metrics) countRequest(key, outcome string) {
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
 }
 
-// SetPerTarget chooses the series of each target.
-func (m *Metrics) SetPerTarget(which targets.PerTarget) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.essential = which == targets.PerTargetEssential
-	if !m.essential {
-		return
-	}
-	for name, asked := range m.targets {
-		if !asked {
-			m.solveDuration.DeletePartialMatch(prometheus.Labels{"target": name})
-		}
-	}
-}
-
-// dropStaleSeries drops the series of targets, providers and keys that the configuration file no longer has.
+// dropStaleSeries drops the series of providers and keys that the configuration file no longer has.
 func (m *Metrics) dropStaleSeries(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	wanted := map[string]bool{purchase.GuestTarget: true}
-	for i := range set.Targets {
-		wanted[set.Targets[i].Name] = true
-	}
-	dropSeries(m.targets, wanted, "target", m.age.MetricVec, m.wait.MetricVec, m.reportAge.MetricVec, m.solves.MetricVec, m.solveDuration.MetricVec)
-	clear(wanted)
+	wanted := map[string]bool{}
 	for i := range set.Providers {
 		wanted[set.Providers[i].Name] = true
 	}
@@ -232,14 +198,11 @@ func dropSeries[V any](names map[string]V, wanted map[string]bool, label string,
 func (m *Metrics) Ended(e purchase.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.addLocked(e.Target, false)
 	t := m.providerLocked(e.Provider)
-	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
+	m.solves.WithLabelValues(e.Provider, string(e.Outcome)).Inc()
 	if e.Outcome == purchase.Solved {
 		t.tokens++
-	}
-	if e.Outcome == purchase.Solved && (!m.essential || m.targets[e.Target]) {
-		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
+		m.solveDuration.WithLabelValues(e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
 	}
 }
 

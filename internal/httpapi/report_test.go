@@ -71,8 +71,8 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	equal(t, "the buyer was told", len(d.buyer.passedReports()), 4)
 	body := d.ask(t, "GET", "/metrics", bearer(keyAll)).body
 	for _, line := range []string{
-		`poold_token_report_age_seconds_count{outcome="accepted",target="staging-login"} 1`,
-		`poold_token_report_age_seconds_count{outcome="rejected",target="staging-login"} 3`,
+		`poold_token_report_age_seconds_count{outcome="accepted"} 1`,
+		`poold_token_report_age_seconds_count{outcome="rejected"} 3`,
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %s", line)

@@ -33,9 +33,7 @@ func everyTarget(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "Tokens that the policy wants to keep now.", "target")
-	descForecast  = describe("pool_forecast", "Requests that the policy of this replica expects within one lead time; 0 with a fixed depth.", "target")
 	descCredit    = describe("pool_waste_credit", "Tokens that may still expire unused before the adaptive policy of this replica keeps only min; absent with a fixed depth.", "target")
-	descWarm      = describe("pool_warm", "Tokens that warm windows want ready, as this replica sees it.", "target")
 	descInFlight  = everyTarget("pool_in_flight", "Orders in flight.")
 	descUnderWay  = everyTarget("bought_in_flight", "Orders in flight that count as bought.")
 	descUnknown   = everyTarget("orders_unknown", "Orders in flight whose submit got no answer, so that they may have been bought.")
@@ -130,32 +128,27 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))
 		gauge(ch, descInfo, 1, purchase.GuestTarget, d.Solve.Owner, "")
-		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures, true)
+		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
 		collectBudget(ch, &d.Solve.Budget, purchase.GuestTarget)
 	}
-	full := s.set.Metrics.PerTarget != targets.PerTargetEssential
 	for i := range d.Targets {
-		collectTarget(ch, &d.Targets[i], s.set.Targets[i].HitRate, &s.seen[i], full)
+		collectTarget(ch, &d.Targets[i], s.set.Targets[i].HitRate, &s.seen[i])
 	}
 }
 
-// collectTarget sends the metrics of a target. If full is false, it omits those that neither the
-// ledger nor the files of deploy/ use, and zeros that a sum over the targets does not need.
-func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen *observation, full bool) {
+// collectTarget sends the metrics of a target: 15 series. An adaptive target has two more, and a budget
+// has two for each window. Counters of rare events begin with the first event.
+func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen *observation) {
 	gauge(ch, descInfo, 1, t.Name, t.Owner, t.Type)
 	gauge(ch, descState, 1, t.Name, t.State)
 	gauge(ch, descWant, float64(t.Want), t.Name)
-	if full {
-		gauge(ch, descForecast, t.Forecast, t.Name)
-		gauge(ch, descWarm, float64(t.Warm), t.Name)
-	}
 	if t.Refill == string(targets.RefillAdaptive) {
 		gauge(ch, descCredit, t.Credit, t.Name)
 		gauge(ch, descAim, hitRate, t.Name)
 	}
 	if seen.Err == nil {
-		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Figures, full)
-		if full || t.Unknown > 0 {
+		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Figures)
+		if t.Unknown > 0 {
 			gauge(ch, descUnknown, float64(t.Unknown), t.Name)
 		}
 		collectBudget(ch, t.Budget, t.Name)
@@ -163,33 +156,31 @@ func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen
 }
 
 // collectStock sends the metrics of the stock of a target, or of all guests. See collectTarget.
-func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures, full bool) {
+func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures) {
 	gauge(ch, descTokens, float64(fresh), name)
 	gauge(ch, descInFlight, float64(orders), name)
 	gauge(ch, descUnderWay, float64(bought), name)
 	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Misses} {
 		count(ch, descRequests, float64(n), name, outcome)
 	}
-	if full || f.Replays > 0 {
-		count(ch, descRequests, float64(f.Replays), name, "replay")
+	for outcome, n := range map[string]int64{"replay": f.Replays, "refused": f.Refused} { // only guests count refusals
+		if n > 0 {
+			count(ch, descRequests, float64(n), name, outcome)
+		}
 	}
-	if f.Refused > 0 { // only guests count refusals
-		count(ch, descRequests, float64(f.Refused), name, "refused")
-	}
-	for desc, n := range map[*prometheus.Desc]int64{
-		descReturned: f.Returned, descBought: f.Bought, descSolved: f.Solved, descExpired: f.Expired, descDiscarded: f.Discarded,
-		descFailed: f.Failed, descLost: f.Lost,
-	} {
+	for desc, n := range map[*prometheus.Desc]int64{descBought: f.Bought, descSolved: f.Solved, descExpired: f.Expired, descFailed: f.Failed, descLost: f.Lost} {
 		count(ch, desc, float64(n), name)
 	}
-	if full || f.Accepted+f.Rejected > 0 {
+	for desc, n := range map[*prometheus.Desc]int64{descReturned: f.Returned, descDiscarded: f.Discarded, descUnrecorded: f.Unrecorded} {
+		if n > 0 {
+			count(ch, desc, float64(n), name)
+		}
+	}
+	if f.Accepted+f.Rejected > 0 {
 		count(ch, descReports, float64(f.Accepted), name, "accepted")
 		count(ch, descReports, float64(f.Rejected), name, "rejected")
 	}
 	count(ch, descSpend, float64(money(f.Spent)), name)
-	if f.Unrecorded > 0 {
-		count(ch, descUnrecorded, float64(f.Unrecorded), name)
-	}
 }
 
 // collectBudget sends the metrics of the budgets of a target, or of all guests. Without budgets, b

@@ -126,7 +126,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 	t.Helper()
 	metrics := make(chan prometheus.Metric, 100)
-	collectStock(metrics, "login", 0, 0, 0, figures, true)
+	collectStock(metrics, "login", 0, 0, 0, figures)
 	close(metrics)
 	for metric := range metrics {
 		var sample dto.Metric

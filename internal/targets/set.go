@@ -24,7 +24,6 @@ type Set struct {
 	Dedup           Dedup           `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart, except for the password in url."`
 	History         History         `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart, except for the password in url."`
 	Currency        Currency        `key:"currency" as:"currency" default:"" doc:"The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty: none."`
-	Metrics         Metrics         `key:"metrics" doc:"What GET /metrics contains."`
 	DeadLetters     string          // folder for callbacks that Redis did not store; never ""; a change needs a restart
 	Targets         []Target        `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
 	Warnings        []Problem       // allowed but unusual settings, and entries without a key that were omitted

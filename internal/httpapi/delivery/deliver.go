@@ -28,8 +28,8 @@ type Returner interface {
 
 // Counts counts hand-outs and reports; *httpapi.Metrics implements it.
 type Counts interface {
-	HandedOut(target string, token *pool.Token, waited time.Duration)
-	Reported(target string, accepted bool, age time.Duration)
+	HandedOut(token *pool.Token, waited time.Duration)
+	Reported(accepted bool, age time.Duration)
 }
 
 // Sender sends tokens to their callers. A token that certainly reached no caller returns to the
@@ -172,7 +172,7 @@ func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t 
 // Arrived counts a token that reached its caller, and writes its audit entry.
 func (d *Sender) Arrived(c *kernel.Call, t *Handout) {
 	d.Audit.Taken(c, t)
-	d.Metrics.HandedOut(c.TargetName(), t.Token, time.Since(c.Began))
+	d.Metrics.HandedOut(t.Token, time.Since(c.Began))
 }
 
 // ReturnToken puts a token that reached no caller back into the stock, without blocking.

@@ -122,7 +122,7 @@ func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered s
 	}
 	p.Buyer.Report(sale.Provider, sale.Task, id.Type, sale.Age, good)
 	p.Outcomes.Reported(sale.Provider, id.Type, c.Caller.StableName, good)
-	p.Metrics.Reported(c.TargetName(), good, sale.Age)
+	p.Metrics.Reported(good, sale.Age)
 	p.Audit.reported(c, answered, good)
 	return nil
 }

@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/delivery": {"internal/captcha", "internal/history", "internal/httpapi/kernel", "internal/ondemand", "internal/pool", "internal/status",
 		"internal/purchase", "internal/refill", "internal/refill/policy/worth", "internal/targets"},
 	"internal/httpapi/historyapi":          {"internal/history", "internal/httpapi/kernel", "internal/pool", "internal/purchase", "internal/status", "internal/targets"},
-	"internal/httpapi/kernel":              {"internal/backoff", "internal/captcha", "internal/history", "internal/listener", "internal/pool", "internal/purchase", "internal/strictjson", "internal/targets"},
+	"internal/httpapi/kernel":              {"internal/backoff", "internal/captcha", "internal/history", "internal/pool", "internal/purchase", "internal/strictjson", "internal/targets"},
 	"internal/httpapi/openapi":             {},
 	"internal/httpapi/openapi/openapitest": {"internal/httpapi/openapi"},
 	"internal/httpapi/page":                {"internal/httpapi/kernel", "internal/refill", "internal/refill/policy", "internal/status", "internal/targets"},

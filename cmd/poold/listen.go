@@ -31,7 +31,7 @@ func checkAddress(address string) error {
 
 // bind opens the port.
 func (d *daemon) bind(ctx context.Context, server targets.Server) (err error) {
-	if d.port, err = listener.Listen(ctx, server.Listen, limitsOf(server), d.log); err != nil {
+	if d.port, err = listener.Listen(ctx, server.Listen, server.Connections, d.log); err != nil {
 		return err
 	}
 	d.listener = delivery.CountListener(d.port)
@@ -41,13 +41,9 @@ func (d *daemon) bind(ctx context.Context, server targets.Server) (err error) {
 	return nil
 }
 
-func limitsOf(server targets.Server) listener.Limits {
-	return listener.Limits{All: server.Connections, PerAddress: server.PerAddress}
-}
-
 // setServer applies the parts of the section server that concern the port.
 func (d *daemon) setServer(server targets.Server) {
-	d.port.SetLimits(limitsOf(server))
+	d.port.SetLimit(server.Connections)
 	if server.TLS.Certificate != nil {
 		d.port.SetCertificate(server.TLS.Certificate)
 	}

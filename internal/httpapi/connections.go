@@ -12,7 +12,7 @@ type connectionCounts func() listener.Counts
 var (
 	connectionsDesc = prometheus.NewDesc("poold_connections", "Open connections to this replica.", nil, nil)
 	refusedDesc     = prometheus.NewDesc("poold_connections_refused_total",
-		"Connections that this replica closed at once, by the limit in the file that they exceeded.", []string{"limit"}, nil)
+		"Connections beyond server.connections, which this replica closed at once.", nil, nil)
 )
 
 func (c connectionCounts) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
@@ -20,6 +20,5 @@ func (c connectionCounts) Describe(ch chan<- *prometheus.Desc) { prometheus.Desc
 func (c connectionCounts) Collect(ch chan<- prometheus.Metric) {
 	n := c()
 	ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(n.Open))
-	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(n.RefusedAll), "server.connections")
-	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(n.RefusedPerAddress), "server.connections_per_address")
+	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(n.Refused))
 }

@@ -159,7 +159,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		noError(t, <-ran)
 	})
 	metrics := NewMetrics("1.2.3", "abcdef0", func() listener.Counts {
-		return listener.Counts{Open: 3, RefusedAll: 4, RefusedPerAddress: 5}
+		return listener.Counts{Open: 3, Refused: 4}
 	})
 	collector := status.NewCollector(status.Sources{
 		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,

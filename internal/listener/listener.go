@@ -1,5 +1,5 @@
-// Package listener opens the port of the daemon. It limits the number of open connections, in all
-// and from one address, and serves TLS with a certificate that can be replaced.
+// Package listener opens the port of the daemon. It limits the number of open connections, and serves TLS
+// with a certificate that can be replaced.
 package listener
 
 import (
@@ -9,25 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// Limits are the maximum numbers of open connections. A connection beyond them is closed at once.
-type Limits struct {
-	All        int
-	PerAddress int // from one IPv4 address, or one /64 network of IPv6
-}
-
 // Counts are numbers of connections.
-type Counts struct {
-	Open              int
-	RefusedAll        int // beyond Limits.All
-	RefusedPerAddress int // beyond Limits.PerAddress
-}
+type Counts struct{ Open, Refused int }
 
 // Port is an open port. Its methods are safe for concurrent use.
 type Port struct {
@@ -37,17 +26,16 @@ type Port struct {
 	certificate atomic.Pointer[tls.Certificate]
 
 	mu     sync.Mutex
-	limits Limits
+	limit  int // a connection beyond it is closed at once
 	counts Counts
-	of     map[netip.Prefix]int
-	logged time.Time // when a limit was last logged
+	logged time.Time // when the limit was last logged
 }
 
-// logEvery is the minimum interval between two log lines about a limit.
+// logEvery is the minimum interval between two log lines about the limit.
 const logEvery = time.Minute
 
 // Listen opens the port. The address is host:port.
-func Listen(ctx context.Context, address string, limits Limits, log *slog.Logger) (*Port, error) {
+func Listen(ctx context.Context, address string, limit int, log *slog.Logger) (*Port, error) {
 	var config net.ListenConfig
 	network := "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
@@ -60,7 +48,7 @@ func Listen(ctx context.Context, address string, limits Limits, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	return &Port{Listener: inner, log: log, limits: limits, of: map[netip.Prefix]int{}}, nil
+	return &Port{Listener: inner, log: log, limit: limit}, nil
 }
 
 // Counts returns the number of open connections now, and of refused ones so far.
@@ -70,11 +58,11 @@ func (p *Port) Counts() Counts {
 	return p.counts
 }
 
-// SetLimits replaces the limits. Open connections stay open.
-func (p *Port) SetLimits(limits Limits) {
+// SetLimit replaces the limit. Open connections stay open.
+func (p *Port) SetLimit(limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limits = limits
+	p.limit = limit
 }
 
 // SetCertificate replaces the certificate for new connections. The argument is not nil.
@@ -89,87 +77,52 @@ func (p *Port) TLS(inner net.Listener) net.Listener {
 	})
 }
 
-// Accept returns the next connection within the limits. It closes connections beyond them.
+// Accept returns the next connection within the limit. It closes connections beyond it.
 func (p *Port) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
 		if err != nil {
 			return nil, err // not wrapped, because net/http checks its type
 		}
-		from := Network(conn.RemoteAddr().String())
-		limit, full := p.admit(from)
-		if limit == "" {
-			return &limited{Conn: conn, port: p, from: from}, nil
+		if p.admit(conn) {
+			return &limited{Conn: conn, port: p}, nil
 		}
 		_ = conn.Close() // the caller learns nothing more from an error
-		if full > 0 {
-			p.log.Warn("a limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
-				"address", from.Addr(), "parameter", limit, "limit", full)
-		}
 	}
 }
 
-// admit counts a connection. If it is beyond a limit, admit returns the key of the limit in the
-// configuration file. The result full is the limit if a log line is due, and otherwise 0.
-func (p *Port) admit(from netip.Prefix) (limit string, full int) {
+// admit counts a connection, and reports whether it is within the limit.
+func (p *Port) admit(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.counts.Open >= p.limits.All:
-		p.counts.RefusedAll++
-		limit, full = "server.connections", p.limits.All
-	case p.of[from] >= p.limits.PerAddress:
-		p.counts.RefusedPerAddress++
-		limit, full = "server.connections_per_address", p.limits.PerAddress
-	default:
+	if p.counts.Open < p.limit {
 		p.counts.Open++
-		p.of[from]++
-		return "", 0
+		return true
 	}
-	if time.Since(p.logged) < logEvery {
-		return limit, 0
+	p.counts.Refused++
+	if time.Since(p.logged) >= logEvery {
+		p.logged = time.Now()
+		p.log.Warn("the limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
+			"address", conn.RemoteAddr().String(), "parameter", "server.connections", "limit", p.limit)
 	}
-	p.logged = time.Now()
-	return limit, full
+	return false
 }
 
-func (p *Port) release(from netip.Prefix) {
+func (p *Port) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Open--
-	if p.of[from]--; p.of[from] == 0 {
-		delete(p.of, from)
-	}
 }
 
-// limited is a connection that counts towards the limits until it is closed.
+// limited is a connection that counts towards the limit until it is closed.
 type limited struct {
 	net.Conn
 
 	port   *Port
-	from   netip.Prefix
 	closed sync.Once
 }
 
 func (c *limited) Close() error {
-	c.closed.Do(func() { c.port.release(c.from) })
+	c.closed.Do(func() { c.port.release() })
 	return c.Conn.Close()
-}
-
-// Network returns the sender to which a connection from a peer, given as address:port, is
-// attributed. For IPv4 the sender is the address itself. For IPv6 the sender is the /64 network,
-// because one host may use all addresses of a /64 network. For an address that is not an IP address,
-// such as a unix socket, the result is the zero value. The function ignores headers that a proxy adds.
-func Network(remote string) netip.Prefix {
-	socket, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr := socket.Addr().Unmap().WithZone("")
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = 64
-	}
-	from, _ := addr.Prefix(bits) // cannot fail: bits is at most the length of the address
-	return from
 }

@@ -66,7 +66,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	set := mustParse(t, string(data), environment(data))
 
 	if got, want := set.Server, (Server{
-		Listen: "0.0.0.0:9443", TLS: TLS{Cert: "cert.pem", Key: "key.pem"}, Connections: 4096, PerAddress: 1024,
+		Listen: "0.0.0.0:9443", TLS: TLS{Cert: "cert.pem", Key: "key.pem"}, Connections: 4096,
 		Keys: []Key{
 			{Name: "ci", SHA256: sha256.Sum256([]byte("bearer-of-ci-0123")), Scopes: []Scope{ScopeToken, ScopeStatus},
 				Targets: []string{"a*", "nothing-*"}, Rate: Rate{50, time.Second}},
@@ -151,7 +151,7 @@ pools.yaml:112: solve.budget.per_day: exceeds the overall budget (30000 of 20000
 // Absent keys have the documented defaults.
 func TestParseFillsInDefaults(t *testing.T) {
 	set := mustParse(t, minimal(), References{})
-	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", Connections: 4096, PerAddress: 1024}); !reflect.DeepEqual(got, want) {
+	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", Connections: 4096}); !reflect.DeepEqual(got, want) {
 		t.Errorf("server %+v", got)
 	}
 	if got, want := set.Redis, (Redis{URL: "embedded", Prefix: "captcha"}); got != want || !got.Embedded() {

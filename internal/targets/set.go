@@ -63,7 +63,6 @@ type Server struct {
 	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. A changed file is read again; switching TLS on or off needs a restart. Default: plain HTTP."`
 	Keys            []Key            // the entries with a key, in the order of the file; if there are none, callers need no key
 	Connections     int              `key:"connections" range:"1 1000000" default:"4096" doc:"The most open connections of callers; further ones are closed at once."`
-	PerAddress      int              `key:"connections_per_address" range:"1 1000000" default:"1024" doc:"The most open connections from one address (IPv6: from one /64 network). A proxy counts as one address."`
 	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
-
-	"poold/internal/listener"
 )
 
 // wrongKeyEvery is the minimum interval between two equal log lines about wrong keys.
@@ -38,7 +36,7 @@ func NewWrongKeys(log *slog.Logger) *WrongKeys {
 // Count counts a wrong key that came from an address. If the limit is reached, Count counts nothing
 // and returns how long the sender must wait.
 func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
-	return w.Failures.Count(listener.Network(remote), at)
+	return w.Failures.Count(network(remote), at)
 }
 
 // Refuse counts a wrong key that a request has sent, and logs the hash of the key. For each
@@ -46,7 +44,7 @@ func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 // Refuse returns how long the sender must wait.
 func (w *WrongKeys) Refuse(r *http.Request, c *Call, key string) (wait time.Duration) {
 	wait = w.Count(r.RemoteAddr, c.Began)
-	from, hash := listener.Network(r.RemoteAddr), w.hash(key)
+	from, hash := network(r.RemoteAddr), w.hash(key)
 	if wait > 0 && !w.said.Has(from, hash) {
 		hash = ""
 	}
@@ -78,4 +76,22 @@ func host(remote string) string {
 		return socket.Addr().Unmap().String()
 	}
 	return remote
+}
+
+// network returns the sender to which a connection from a peer, given as address:port, is
+// attributed. For IPv4 the sender is the address itself. For IPv6 the sender is the /64 network,
+// because one host may use all addresses of a /64 network. For an address that is not an IP address,
+// such as a unix socket, the result is the zero value. The function ignores headers that a proxy adds.
+func network(remote string) netip.Prefix {
+	socket, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := socket.Addr().Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	from, _ := addr.Prefix(bits) // cannot fail: bits is at most the length of the address
+	return from
 }

@@ -69,7 +69,7 @@ func changedSections(old, set *targets.Set) (names []string) {
 		was, is any
 	}{
 		{"server.keys", old.Server.Keys, set.Server.Keys},
-		{"server.connections", [2]int{old.Server.Connections, old.Server.PerAddress}, [2]int{set.Server.Connections, set.Server.PerAddress}},
+		{"server.connections", old.Server.Connections, set.Server.Connections},
 		{"server.tls", old.Server.TLS, set.Server.TLS},
 		{"redis.url", old.Redis.URL, set.Redis.URL},
 		{"dedup.url", old.Dedup.URL, set.Dedup.URL},

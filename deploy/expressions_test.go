@@ -148,6 +148,7 @@ func busyDaemon(t *testing.T) *watched {
 	for _, outcome := range []string{"accepted", "rejected"} {
 		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login").ID+"/report", fmt.Sprintf(`{"outcome": %q}`, outcome))
 	}
+	w.call(http.StatusNoContent, "DELETE", "/pool/login/tokens", "")
 	w.take("poor")
 	w.call(http.StatusServiceUnavailable, "POST", "/pool/poor/token?wait=0s", "")
 	return w

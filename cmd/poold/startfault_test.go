@@ -60,7 +60,7 @@ func TestAReloadWithoutAFolderForDeadLetters(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "the reload to be applied", func() bool {
 		return strings.Contains(p.output.String(), "callbacks cannot be kept while redis is away") && p.target("login").Depth == 2
 	})
-	if _, code, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=20s"); err != nil || code != http.StatusOK {
+	if _, code, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=60s"); err != nil || code != http.StatusOK {
 		t.Errorf("a take after the reload: %d, %v", code, err)
 	}
 }

@@ -43,7 +43,7 @@ func TestPageOutlivesItsDaemon(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	p.waitForDeath(10 * time.Second)
 	shows("Not live")
-	p = startAt(t, address, poold, path, "")
+	startAt(t, address, poold, path, "")
 	began := time.Now()
 	shows("Live")
 	t.Logf("live again after %v", time.Since(began))

@@ -20,7 +20,7 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 		document, err := askStatus(ctx, daemon, v.query(), StatusTime)
 		switch {
 		case ctx.Err() != nil:
-			return nil // an interrupt by the user is the normal end
+			return nil //nolint:nilerr // an interrupt by the user is the normal end
 		case err == nil && v.json:
 			err = c.printJSON(v.part(document))
 		case err == nil:

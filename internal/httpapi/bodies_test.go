@@ -25,6 +25,7 @@ func picture(number, bytes int) []byte {
 // clients. A further picture gets a 503 and is not read. Other requests continue, and a request or
 // task that ends makes room.
 func TestPicturesAreLimited(t *testing.T) {
+	testkit.WithoutRace(t)
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	release := make(chan struct{})
 	var waiting atomic.Int64

@@ -195,7 +195,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 			if placed.Price != want || placed.PerHour != 11 || placed.PerDay != 222 {
 				t.Errorf("price %g: placed %+v, want %d", price, placed, want)
 			}
-			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000,"choice":"ordered"}`
+			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"type":"hcaptcha","sitekey":"k","pageurl":"https://example.com/","enterprise":true},"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000,"choice":"ordered"}`
 			facts := text
 			if price < 0 { // a negative price is unknown
 				facts = strings.TrimSuffix(text, "}") + `,"unpriced":true}`

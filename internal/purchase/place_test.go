@@ -75,8 +75,8 @@ func TestPlaceReservesFirst(t *testing.T) {
 		if placed != want {
 			t.Errorf("placed %+v, want %+v", placed, want)
 		}
-		if facts := `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},` +
-			`"type":"recaptcha_v2","lifetime_ms":120000,"margin_ms":40000,"callback_delay_ms":0,"timeout_ms":180000,"choice":"ordered"}`; s.stock.facts(o.Ref) != facts {
+		if facts := `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"type":"recaptcha_v2","sitekey":"k","pageurl":"https://example.com/"},` +
+			`"lifetime_ms":120000,"margin_ms":40000,"callback_delay_ms":0,"timeout_ms":180000,"choice":"ordered"}`; s.stock.facts(o.Ref) != facts {
 			t.Errorf("facts %s, want %s", s.stock.facts(o.Ref), facts)
 		}
 		if len(o.Order) < 26 {

@@ -149,11 +149,11 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	}
 }
 
-// A target with a fixed depth, without a budget and without rare events has 15 series.
+// A target with a fixed depth, without a budget and without rare events has 17 series.
 func TestSeriesOfATarget(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	body := d.ask(t, "GET", "/metrics").body
-	if n := strings.Count(body, `target="checkout"`); n != 15 {
+	if n := strings.Count(body, `target="checkout"`); n != 17 {
 		t.Errorf("%d series", n)
 	}
 }

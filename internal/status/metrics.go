@@ -136,7 +136,7 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectTarget sends the metrics of a target: 15 series. An adaptive target has two more, and a budget
+// collectTarget sends the metrics of a target: 17 series. An adaptive target has two more, and a budget
 // has two for each window. Counters of rare events begin with the first event.
 func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen *observation) {
 	gauge(ch, descInfo, 1, t.Name, t.Owner, t.Type)
@@ -176,10 +176,8 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 			count(ch, desc, float64(n), name)
 		}
 	}
-	if f.Accepted+f.Rejected > 0 {
-		count(ch, descReports, float64(f.Accepted), name, "accepted")
-		count(ch, descReports, float64(f.Rejected), name, "rejected")
-	}
+	count(ch, descReports, float64(f.Accepted), name, "accepted")
+	count(ch, descReports, float64(f.Rejected), name, "rejected") // from 0 on, because an alert uses its increase
 	count(ch, descSpend, float64(money(f.Spent)), name)
 }
 

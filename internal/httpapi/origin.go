@@ -35,6 +35,8 @@ func refuseStrangers(r *http.Request) error {
 	return refuseForeignPages(r)
 }
 
+var crossOrigin http.CrossOriginProtection
+
 // refuseForeignPages refuses requests that a page of another site caused. Browsers mark such requests by
 // Sec-Fetch-Site or Origin. With plain HTTP, an image in a foreign page causes only a Referer.
 func refuseForeignPages(r *http.Request) error {
@@ -42,7 +44,7 @@ func refuseForeignPages(r *http.Request) error {
 	asked.Method = http.MethodPost // CrossOriginProtection lets each GET pass, but GET can hand out a token
 	from, err := url.Parse(r.Referer())
 	foreign := err != nil || from.Host != "" && !strings.EqualFold(from.Host, r.Host)
-	if new(http.CrossOriginProtection).Check(&asked) != nil || foreign && r.Header.Get("Sec-Fetch-Site") == "" {
+	if crossOrigin.Check(&asked) != nil || foreign && r.Header.Get("Sec-Fetch-Site") == "" {
 		return kernel.NewProblem(kernel.CodeForbidden, "a web page of another site must not send this request")
 	}
 	return nil

@@ -1,0 +1,215 @@
+package pool
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// decide reads the counts of an identity, and sets the time of its next decision: in 2 s if something
+// is missing (the caller places orders; if it dies, another replica follows), else when a token begins
+// to be too old, at the latest after period_ms. With the mode look it changes nothing.
+var decide = newScript("decide", `
+-- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
+-- ARGV 1 id 2 mode (due = only if it is due, changed, look) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
+-- Reply {0, ms until it is due}, or {1, ms until the next decision, fresh, outliving, orders, waiting,
+--       ms until the first token is too old, ms until the outliving are fewer, ms until the first
+--       deadline, stats, brake, decider before, now} and with look {orders' states, ages}; -1 = never
+local id, horizon = ARGV[1], now + ARGV[4] + ARGV[5]
+if ARGV[2] == 'due' then
+  local at = tonumber(redis.call('ZSCORE', KEYS[1], id) or 0)
+  if now < at then return {0, at - now} end
+end
+local first
+if ARGV[2] ~= 'look' then
+  first = expire(id, now + ARGV[4])
+else
+  local stale
+  stale, first = ageing(id, now + ARGV[4])
+end
+local fresh = redis.call('LLEN', KEYS[2]) - (ARGV[2] == 'look' and ageing(id, now + ARGV[4]) or 0)
+local old, young = 0
+if fresh > 0 then
+  old, young = ageing(id, horizon)
+  old = old - (redis.call('LLEN', KEYS[2]) - fresh)
+end
+local orders, waiting = redis.call('ZCARD', KEYS[3]), redis.call('ZCARD', KEYS[4])
+local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
+local stats = redis.call('HGETALL', KEYS[5])
+local brake = redis.call('HGETALL', KEYS[6])
+local expiry, look = first and death(first) - now - ARGV[4] or -1, young and death(young) - horizon + 1 or -1
+local reply = {1, 0, fresh, fresh - old, orders, waiting, expiry, look, ends and math.max(1, ends - now) or -1, stats, brake, '', now}
+if ARGV[2] == 'look' then
+  local states, ages = '', {}
+  for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+    local o = redis.call('HMGET', '@order:' .. order, 'state', 'placed')
+    states, ages[#ages + 1] = states .. (o[1] or '-'), now - (o[2] or now)
+  end
+  reply[14], reply[15] = states, ages
+  return reply
+end
+local pause = tonumber(ARGV[7])
+if ARGV[6] + waiting > fresh - old + orders then
+  pause = 2000
+elseif look > 0 then
+  pause = math.min(pause, look)
+end
+for i = 1, #stats, 2 do
+  if stats[i] == 'decider' then reply[12] = stats[i + 1] end
+end
+if reply[12] ~= ARGV[3] then redis.call('HSET', KEYS[5], 'decider', ARGV[3]) end
+redis.call('ZADD', KEYS[1], now + pause, id)
+reply[2] = pause
+return reply
+`)
+
+// dueSome hands the identities whose decision is due to the replica that asks, and moves them by 2 s, in
+// which the replica decides. It also wakes the first identity of each obstacle that may have ended.
+var dueSome = newScript("due_some", `
+-- KEYS 1 due 2 obstacles
+-- ARGV 1 most
+-- Reply list of identities
+for _, obstacle in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 20)) do
+  local first = turn(obstacle)
+  if first ~= '' then
+    redis.call('ZADD', KEYS[1], now, first)
+    redis.call('ZADD', KEYS[2], now + 1000, obstacle)
+  else
+    redis.call('ZREM', KEYS[2], obstacle)
+  end
+end
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], now + 2000, id) end
+return ids
+`)
+
+// Counts is the state of an identity at one moment. Durations that do not apply are negative.
+type Counts struct {
+	Due        time.Duration // time until the next decision; set alone if a decision was not due
+	Decided    bool
+	Fresh      int           // tokens that outlive the margin
+	Outliving  int           // tokens that outlive the margin and the lead time
+	Orders     int           // orders in flight
+	Waiting    int           // tickets
+	NextExpiry time.Duration // until the first fresh token enters its margin
+	NextLook   time.Duration // until Outliving falls
+	NextEnd    time.Duration // until the first deadline of an order
+	Counters   Counters
+	Leads      []time.Duration // the last 48 lead times, newest first
+	Verdicts   []bool          // the last 20 reports, newest first; true = accepted
+	Failures   []Failure       // the last 5 failed orders, newest first
+	Brake      Brake           // what keeps the identity from buying
+	Decider    string          // the replica that decided before; "" = none
+	At         time.Time       // on Redis' clock
+
+	// Only Look fills these.
+	Bought, Unknown int             // orders in flight that count as bought; those whose submit got no answer
+	Ages            []time.Duration // of the orders in flight
+}
+
+// Counters count events of an identity over all replicas, since it was first seen. At any time
+//
+//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded + Counts.Fresh + Counts.Bought
+type Counters struct {
+	Hits, Waited, Missed, Left, Replays, Returned             int64
+	Bought, Solved, Expired, Discarded, Failed, Lost, Refused int64
+	Accepted, Rejected                                        int64
+	Spent                                                     int64 // billionths of the currency
+}
+
+// Requests counts the finished requests and those that wait.
+func (c Counts) Requests() int64 {
+	f := c.Counters
+	return f.Hits + f.Waited + f.Missed + f.Left + int64(c.Waiting)
+}
+
+// Failure is a failed order.
+type Failure struct {
+	At     time.Time
+	Reason string
+}
+
+// Mode says when Decide decides.
+type Mode string
+
+// The modes of Decide.
+const (
+	IfDue   Mode = "due"     // unless another replica has decided
+	Changed Mode = "changed" // something is known to have changed
+	look    Mode = "look"
+)
+
+// Query asks for the counts of an identity.
+type Query struct {
+	ID           captcha.ID
+	Margin, Lead time.Duration
+	Want         int           // tokens that the policy wants
+	Period       time.Duration // time until the next decision if nothing changes
+}
+
+// Decide takes the next decision about an identity.
+func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
+	keys := []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.key("stats", q.ID), p.key("brake", q.ID)}
+	v, err := p.call(ctx, decide, keys, string(q.ID), string(mode), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(),
+		q.Want, max(q.Period, time.Second).Milliseconds())
+	if err != nil {
+		return Counts{}, err
+	}
+	if number(v[0]) == 0 {
+		return Counts{Due: span(v[1])}, nil
+	}
+	c := Counts{
+		Decided: true, Due: span(v[1]), Fresh: int(number(v[2])), Outliving: int(number(v[3])), Orders: int(number(v[4])),
+		Waiting: int(number(v[5])), NextExpiry: span(v[6]), NextLook: span(v[7]), NextEnd: span(v[8]),
+		Decider: text(v[11]), At: time.UnixMilli(number(v[12])).UTC(),
+	}
+	stats := fieldsOf(v[9])
+	c.Counters = stats.counters()
+	for _, lead := range stats.list("leads") {
+		c.Leads = append(c.Leads, time.Duration(lead)*time.Millisecond)
+	}
+	for _, verdict := range stats.list("verdicts") {
+		c.Verdicts = append(c.Verdicts, verdict == 1)
+	}
+	for _, line := range strings.Split(stats["failures"], ",") {
+		if at, reason, ok := strings.Cut(line, "|"); ok {
+			c.Failures = append(c.Failures, Failure{At: millis(at), Reason: strings.ReplaceAll(reason, "\x1f", ",")})
+		}
+	}
+	c.Brake = readBrake(fieldsOf(v[10]), c.At)
+	if mode == look {
+		states := text(v[13])
+		c.Unknown = strings.Count(states, "u")
+		c.Bought = strings.Count(states, "b") + c.Unknown
+		ages, _ := v[14].([]any)
+		for _, age := range ages {
+			c.Ages = append(c.Ages, span(age))
+		}
+	}
+	return c, nil
+}
+
+// Look reads the counts and changes nothing.
+func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.Decide(ctx, look, q) }
+
+// Due returns at most `most` identities whose decision is due; this replica decides them within 2 s.
+func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
+	v, err := p.call(ctx, dueSome, []string{p.key("due"), p.key("obstacles")}, most)
+	ids := make([]captcha.ID, len(v))
+	for i := range v {
+		ids[i] = captcha.ID(text(v[i]))
+	}
+	return ids, err
+}
+
+// SetDue makes decisions due now, unless they have another time. A start and a reload pass all targets.
+func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
+	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZAddNX(ctx, p.key("due"), members(ids)...).Err() })
+}
+
+// Forget removes an identity without a target: no decision is due any more.
+func (p *Pool) Forget(ctx context.Context, id captcha.ID) error {
+	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZRem(ctx, p.key("due"), string(id)).Err() })
+}

@@ -1,0 +1,52 @@
+// Package pool keeps everything that replicas share in Redis: the tokens of each identity, the
+// tickets of callers that wait, the journal of orders, permits, budgets, brakes and counters.
+//
+// All keys have one hash tag, so that one script sees them all. Each step that must happen as a
+// whole is one script, which stands beside its method. The tables in the tests show what a script
+// changes.
+//
+// # Keys
+//
+// The tag is {captcha} by default (redis.prefix).
+//
+//	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
+//	token:ORDER          string  born ms|provider|user agent|text; until its expiry
+//	sale:ORDER           string  identity|provider|task|born ms, then |reported; for reports
+//	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica
+//	                             belongs to a compatible task
+//	reply:CALL           string  the answer of a call: KIND|FINGERPRINT|...; see take
+//	order:ORDER          hash    the journal: a field for each fact; after its end `state` e for 60 s
+//	deadlines            zset    order -> ms of its deadline
+//	owned:REPLICA        set     the orders that a replica runs
+//	replicas             zset    replica -> ms of its last beat
+//	permits:ACCOUNT      zset    order -> deadline; the orders in flight at an account
+//	inflight:ID          zset    order -> deadline; the orders in flight of an identity
+//	wants:OBSTACLE       zset    identity -> its turn; the identities that a permit, a brake or a
+//	                             shared budget refused. Callers come first, then the oldest
+//	obstacles            zset    obstacle -> ms at which its first identity may try again
+//	turn:ID              string  the place in wants that an identity had; 10 s
+//	spend:SCOPE          zset    order -> ms; only of scopes that have a limit
+//	brake:SCOPE          hash    what keeps an identity or an account from buying; see Brake
+//	stats:ID             hash    counters, and the last lead times, reports and failures
+//	minutes:ID:HOUR      hash    counters of an hour by minute
+//	day:ID:DAY           hash    the counters at the start of a UTC day (days since 1970)
+//	due                  zset    identity -> ms of its next decision
+//	learned:ID           string  the learned state of the demand
+//	rate:ID              list    times of the last hand-outs, newest first; only with a rate
+//	value:ID:HASH        string  the texts of an identity's tokens, as hashes
+//	task:ACCOUNT:TASK    string  the order of a task
+//	outbox:ends, outbox:handouts  streams  rows for the sink
+//	outbox:dropped       hash    rows that found no room, by stream
+//	wake:REPLICA         channel the call whose turn it is
+//
+// # Rules
+//
+//   - Redis' clock decides.
+//   - Every script may be repeated with the same arguments: a call's answer is stored with the
+//     hand-out, and every id that a script creates leaves a mark that lives longer than a message
+//     can be late (reply:CALL, state e of order:ORDER).
+//   - A script forbids what somebody may do next (begin, stopped), never what somebody knows
+//     (bought with a task, end).
+//   - The first write of take, cancel and end needs no memory, so they work while Redis is full.
+//   - No caller is served before an older ticket that could have the token.
+package pool

@@ -1,0 +1,236 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// deadAfter is how long a replica may be silent. Then its tickets are dropped and its orders have a
+// new owner.
+const deadAfter = 5 * time.Second
+
+// head begins each script. @ stands for the hash tag, DEAD for deadAfter in ms.
+const head = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local minutely = {hits = true, waited = true, missed = true, bought = true, solved = true}
+
+-- count adds to a counter of an identity, and to the minute of the hour. The first event of a UTC day
+-- copies the counters.
+local function count(id, name, n)
+  local stats, day, first = '@stats:' .. id, math.floor(now / 86400000), true
+  if minutely[name] then
+    local minutes = '@minutes:' .. id .. ':' .. math.floor(now / 3600000)
+    first = redis.call('HINCRBY', minutes, name .. math.floor(now / 60000) % 60, n) == n
+    if first then redis.call('PEXPIRE', minutes, 7200000) end
+  end
+  if first and tonumber(redis.call('HGET', stats, 'day') or 0) < day then
+    redis.call('HSET', stats, 'day', day)
+    redis.call('HSET', '@day:' .. id .. ':' .. day, unpack(redis.call('HGETALL', stats)))
+    redis.call('PEXPIRE', '@day:' .. id .. ':' .. day, 8 * 86400000)
+    redis.call('PEXPIRE', stats, 30 * 86400000)
+  end
+  redis.call('HINCRBY', stats, name, n)
+end
+
+-- keep puts an entry before the comma separated list in a field of the counters, which keeps the last n.
+local function keep(id, field, entry, n)
+  local list = {entry}
+  for old in string.gmatch(redis.call('HGET', '@stats:' .. id, field) or '', '[^,]+') do
+    if #list < n then list[#list + 1] = old end
+  end
+  redis.call('HSET', '@stats:' .. id, field, table.concat(list, ','))
+end
+
+-- tell appends a row to the outbox. A full stream drops the row and counts it.
+local function tell(stream, most, ...)
+  if redis.call('XLEN', '@outbox:' .. stream) < most then
+    redis.call('XADD', '@outbox:' .. stream, '*', 'at', now, ...)
+  else
+    redis.call('HINCRBY', '@outbox:dropped', stream, 1)
+  end
+end
+
+local function death(element) return tonumber(string.match(element, '^%d+')) end
+
+local alive = {}
+-- live reports whether the replica of a ticket lives. A compatible task has none and always lives.
+local function live(ticket)
+  local r = string.match(ticket, '|([^|]*)|')
+  if alive[r] == nil then alive[r] = r == '' or tonumber(redis.call('ZSCORE', '@replicas', r) or 0) > now - DEAD end
+  return alive[r]
+end
+
+-- expire removes the tokens that die before the moment, and returns the next one. A task whose token
+-- expired unread ends: its ticket must not buy again.
+local function expire(id, moment)
+  local list, n = '@tokens:' .. id, 0
+  local first = redis.call('LINDEX', list, 0)
+  while first and death(first) < moment do
+    redis.call('LPOP', list)
+    n, first = n + 1, redis.call('LINDEX', list, 0)
+  end
+  if n == 0 then return first end
+  count(id, 'expired', n)
+  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
+    local call = string.match(ticket, '||(.*)$')
+    if call and n > 0 then
+      n = n - redis.call('ZREM', '@tickets:' .. id, ticket)
+      redis.call('SET', '@reply:' .. call, 'f|||0|the token expired before the task was read', 'PX', 900000)
+    end
+  end
+  return first
+end
+
+-- assign gives each live ticket, oldest first, the token that dies first of those that live long
+-- enough for it. It returns the element for a caller with this ticket and need, and the tickets
+-- before the caller that have a token.
+local function assign(id, own, need)
+  local stock, used, served = redis.call('LRANGE', '@tokens:' .. id, 0, -1), {}, {}
+  local function first(life)
+    for i, element in ipairs(stock) do
+      if not used[i] and death(element) >= now + life then
+        used[i] = true
+        return element
+      end
+    end
+  end
+  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
+    if ticket == own or #served == #stock then break end
+    if not live(ticket) then
+      redis.call('ZREM', '@tickets:' .. id, ticket)
+    elseif first(death(ticket)) then
+      served[#served + 1] = ticket
+    end
+  end
+  return own and first(need), served
+end
+
+-- wake tells the callers for whom there is a token to repeat their take.
+local function wake(id)
+  if redis.call('EXISTS', '@tickets:' .. id) == 0 then return end
+  local _, served = assign(id)
+  for _, ticket in ipairs(served) do
+    local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
+    if replica ~= '' then redis.call('PUBLISH', '@wake:' .. replica, call) end
+  end
+end
+
+-- soon makes a decision due in 2 s. The replica that ran the script decides at once: the mark is for
+-- its death.
+local function soon(id) redis.call('ZADD', '@due', 'LT', now + 2000, id) end
+
+-- turn ends the wait of the first identity of an obstacle: a decision about it is due soon. If it has to
+-- wait again within 10 s, it keeps its place.
+local function turn(obstacle)
+  local first = redis.call('ZPOPMIN', '@wants:' .. obstacle)
+  if not first[1] then return '' end
+  redis.call('SET', '@turn:' .. first[1], first[2], 'PX', 10000)
+  soon(first[1])
+  return first[1]
+end
+
+-- insert adds a token to the sorted list. It nearly always belongs at the end.
+local function insert(id, element)
+  local list, moment = '@tokens:' .. id, death(element)
+  local last = redis.call('LINDEX', list, -1)
+  if last and death(last) > moment then
+    for _, other in ipairs(redis.call('LRANGE', list, 0, -1)) do
+      if death(other) > moment then
+        redis.call('LINSERT', list, 'BEFORE', other, element)
+        break
+      end
+    end
+  else
+    redis.call('RPUSH', list, element)
+  end
+  redis.call('PEXPIRE', list, 30 * 86400000)
+end
+
+-- ageing returns how many tokens die before the moment.
+local function ageing(id, moment)
+  local n, from = 0, 0
+  repeat
+    local part = redis.call('LRANGE', '@tokens:' .. id, from, from + 31)
+    for _, element in ipairs(part) do
+      if death(element) >= moment then return n, element end
+      n = n + 1
+    end
+    from = from + 32
+  until #part == 0
+  return n
+end
+`
+
+// A script is one whole step in Redis.
+type script struct {
+	name, body string
+	compiled   sync.Map // tag -> *redis.Script
+}
+
+func newScript(name, body string) *script { return &script{name: name, body: body} }
+
+// of returns the script for a hash tag.
+func (s *script) of(tag string) *redis.Script {
+	if known, ok := s.compiled.Load(tag); ok {
+		return known.(*redis.Script) //nolint:forcetypeassert // only of stores values
+	}
+	text := strings.NewReplacer("@", tag, "DEAD", strconv.FormatInt(deadAfter.Milliseconds(), 10)).Replace(head + s.body)
+	known, _ := s.compiled.LoadOrStore(tag, redis.NewScript(text))
+	return known.(*redis.Script) //nolint:forcetypeassert // only of stores values
+}
+
+// ErrDown means that Redis did not answer in time, or cannot write.
+var ErrDown = errors.New("redis does not answer")
+
+// passing lists the errors after which the same call may succeed.
+var passing = []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY"}
+
+// mayPass reports whether a call that failed may be repeated.
+func mayPass(err error) bool {
+	for _, prefix := range passing {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, redis.ErrPoolTimeout)
+}
+
+// call runs a script, and repeats it until ctx ends if its failure may pass. It is the only retry:
+// every script may be repeated with the same arguments.
+func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		reply, err := s.of(p.tag).Run(ctx, p.db, keys, args...).Slice()
+		switch {
+		case err == nil:
+			return reply, nil
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %s: %w", ErrDown, s.name, err)
+		case !mayPass(err):
+			return nil, fmt.Errorf("redis: %s: %w", s.name, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %s: %w", ErrDown, s.name, err)
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: no secret depends on the pause
+		}
+	}
+}
+
+func text(v any) string { s, _ := v.(string); return s }
+
+func number(v any) int64 { n, _ := v.(int64); return n }
+
+func span(v any) time.Duration { return time.Duration(number(v)) * time.Millisecond }

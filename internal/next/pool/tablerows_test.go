@@ -1,0 +1,288 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// aCall is a call without a wait for a token of the identity A.
+func aCall(change func(c *Call)) *Call {
+	c := &Call{Name: "c", Nonce: "n", ID: "A", Margin: time.Second, MostTickets: 3}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+const (
+	oneToken  = "RPUSH tokens:A now+60000|o1\nSET token:o1 now-5000|main|agent|T1\n"
+	twoTokens = oneToken + "RPUSH tokens:A now+90000|o2\nSET token:o2 now-5000|main||T2\n"
+)
+
+// once runs the take script once, without the loop of a wait.
+func once(c *Call) func(p *Pool) any {
+	return func(p *Pool) any {
+		token, pause, err := p.takeOnce(context.Background(), c, c.Wait > 0 || c.Task)
+		if pause > 0 {
+			return "waits " + pause.String()
+		}
+		return taken(token, err)
+	}
+}
+
+func waiting(c *Call) { c.Wait = time.Minute }
+
+var tables = map[string][]row{
+	"take": {
+		{name: "a hit hands out the token that dies first", given: twoTokens, call: once(aCall(nil))},
+		{name: "a repetition gets the same token", given: twoTokens, call: once(aCall(nil)), twice: true},
+		{name: "no token: a miss", call: once(aCall(func(c *Call) { c.Row = `{"caller":"qa"}` }))},
+		{name: "tokens within their margin expire", given: "RPUSH tokens:A now+999|o0\n" + oneToken, call: once(aCall(nil))},
+		{name: "a text that is gone counts as expired, and the next token is handed out", given: "RPUSH tokens:A now+50000|o0\n" + oneToken, call: once(aCall(nil))},
+		{name: "a token that is born in the future is worth nothing", given: "RPUSH tokens:A now+50000|o0\nSET token:o0 now+2000|main||T0\n" + oneToken, call: once(aCall(nil))},
+		{name: "min_ttl skips tokens that die too soon", given: twoTokens, call: once(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }))},
+		{name: "min_ttl beyond all tokens waits", given: twoTokens, call: once(aCall(func(c *Call) { waiting(c); c.MinTTL = 100 * time.Second }))},
+		{name: "a wait leaves a ticket", call: once(aCall(waiting))},
+		{name: "a repeated wait keeps its ticket", call: once(aCall(waiting)), twice: true},
+		{name: "an older ticket has the only token", given: oneToken + "ZADD tickets:A now-90000000 1000|r2|other\n", call: once(aCall(waiting))},
+		{name: "a second token is free", given: twoTokens + "ZADD tickets:A 1 1000|r2|other\n", call: once(aCall(nil))},
+		{name: "an older ticket that no token suits blocks nobody", given: oneToken + "ZADD tickets:A 1 70000|r2|other\n", call: once(aCall(nil))},
+		{name: "the ticket of a dead replica goes", given: oneToken + "ZADD tickets:A 1 1000|dead|other\n", call: once(aCall(nil))},
+		{name: "its own ticket is served", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|other\n", call: once(aCall(waiting))},
+		{name: "too many tickets", given: "ZADD tickets:A 1 1000|r1|x 2 1000|r1|y 3 1000|r1|z\n", call: once(aCall(waiting))},
+		{name: "a key keeps its answer until the token dies", given: oneToken, call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
+		{name: "a key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n", call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
+		{name: "a key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000\nSET token:o9 now-5000|main||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
+		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
+		{name: "the failure of a call's order", given: "SET reply:c f|||1|bad|parameters\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
+		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
+		{name: "the rate refuses", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
+		{name: "the rate makes a waiting call pause", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
+		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
+	},
+	"cancel": {
+		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
+		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
+		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900\nSET token:o1 now-5000|main||T1\n", call: cancelled(aCall(nil), "left")},
+		{name: "a token whose text is gone expires", given: "SET reply:c t||n|hits|o1|now+60000\n", call: cancelled(aCall(nil), "left")},
+		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
+			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
+		}},
+		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
+		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
+		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+	},
+	"decide": {
+		{name: "nothing is due", given: "ZADD due now+5000 A\n", call: decided(IfDue, 2)},
+		{name: "an identity without an entry is due, and something is missing", call: decided(IfDue, 2)},
+		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decided(IfDue, 2)},
+		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decided(Changed, 9)},
+		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decided(Changed, 2)},
+		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 every 5000 next now+99000 paused because resumes now+7000\n", call: decided(Changed, 0)},
+		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decided(Changed, 0)},
+		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: decided(look, 2)},
+	},
+	"due": {
+		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+		{name: "the first of an obstacle that may have ended is due", given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\nZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
+		{name: "a removed target is not due", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.Forget(context.Background(), "A") }},
+	},
+	"place": {
+		{name: "an order is placed", call: placed(nil)},
+		{name: "a repetition changes nothing", call: placed(nil), twice: true},
+		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state e\n", call: placed(nil)},
+		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n", call: placed(nil)},
+		{name: "tokens that die within the horizon do not count", given: "RPUSH tokens:A now+20999|o1\nZADD inflight:A now+9 x\n", call: placed(nil)},
+		{name: "a ticket is demand for one more", given: twoTokens + "ZADD tickets:A 1 1000|r1|x\n", call: placed(nil)},
+		{name: "an order that is not for the stock", given: twoTokens + "HSET brake:k next now+3000 every 5000 reason down\n", call: placed(func(o *Order) { o.Unpooled = true })},
+		{name: "a paused identity", given: "HSET brake:A paused why resumes 0\n", call: placed(nil)},
+		{name: "a pause that has ended", given: "HSET brake:A paused why resumes now-1\n", call: placed(nil)},
+		{name: "the identity's brake", given: "HSET brake:A next now+3000 every 5000 reason no\n", call: placed(nil)},
+		{name: "the identity's probe", given: "HSET brake:A next now-1 every 5000 reason no\n", call: placed(nil)},
+		{name: "a brake lasts no longer than its interval", given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
+		{name: "the account's brake gives the identity a turn", given: "HSET brake:k next now+3000 every 5000 reason down\n", call: placed(nil)},
+		{name: "a turn is kept, and callers come first", given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\nZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
+		{name: "the account's probe", given: "HSET brake:k next now-1 every 5000 reason down\n", call: placed(nil)},
+		{name: "all permits are in use", given: "ZADD permits:main now+9 x now+9 y now+9 z\n", call: placed(nil)},
+		{name: "an identity that had its turn keeps its place", given: "ZADD permits:main now+9 x now+9 y now+9 z\nSET turn:A now-8000\n", call: placed(nil)},
+		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n", call: placed(nil)},
+		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n", call: placed(nil)},
+		{name: "budgets count the order", given: "ZADD spend:all now-86400001 old now-3600000 x\n", call: placed(limited)},
+		{name: "the budget of an hour is used up", given: "ZADD spend:all now-1000 x now-500 y\n", call: placed(limited)},
+		{name: "the budget of a day is used up", given: "ZADD spend:all now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
+		{name: "the target's own budget gives no turn", given: "ZADD spend:A now-1000 x\n", call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
+	},
+	"begin": {
+		{name: "the owner submits", given: "HSET order:o owner r1 state p\n", call: begun("n")},
+		{name: "a repetition of the owner", given: "HSET order:o owner r1 state s submit n\n", call: begun("n")},
+		{name: "a second submit", given: "HSET order:o owner r1 state s submit m\n", call: begun("n")},
+		{name: "another owner", given: "HSET order:o owner r2 state p\n", call: begun("n")},
+		{name: "an ended order", given: "HSET order:o owner r1 state e\n", call: begun("n")},
+	},
+	"bought": {
+		{name: "the task is known", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\nHSET brake:k kind refused count 3\n", call: boughtWith("7")},
+		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
+		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n", call: boughtWith("7")},
+		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
+		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state u\nSADD owned:r2 o\n", call: boughtWith("7")},
+		{name: "no answer, and another owner", given: "HSET order:o owner r2 state s\n", call: boughtWith("")},
+		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state b task 7\n", call: boughtWith("")},
+		{name: "another order has the task", given: "HSET order:o owner r1 state s\nSET task:main:7 other\n", call: boughtWith("7")},
+		{name: "an ended order", given: "HSET order:o state e\n", call: boughtWith("7")},
+	},
+	"end": {
+		{name: "a token lands", given: anOrder, call: ended(nil)},
+		{name: "a repetition", given: anOrder, call: ended(nil), twice: true},
+		{name: "a token wakes the oldest caller", given: anOrder + "ZADD tickets:A 1 1000|dead|x 2 1000|r2|y 3 1000|r1|z\n", call: ended(nil)},
+		{name: "a token that dies earlier is inserted", given: anOrder + "RPUSH tokens:A now+100000|o5 now+120000|o6\n", call: ended(nil)},
+		{name: "a token that comes too late for its margin", given: anOrder, call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
+		{name: "a caller learns that the text was sold before", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nSET value:A:" + fingerprint("T") + " other\n", call: ended(answers(false))},
+		{name: "a text that was sold before", given: anOrder + "SET value:A:" + fingerprint("T") + " other\n", call: ended(nil)},
+		{name: "a solve ends the identity's brake but not its pause", given: anOrder + "HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n", call: ended(nil)},
+		{name: "an order in flight of an unknown submit is solved", given: strings.Replace(anOrder, "state b", "state u", 1), call: ended(func(e *End) { e.Anyone = true })},
+		{name: "a callback before the task is known", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(func(e *End) { e.Anyone = true })},
+		{name: "another owner", given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
+		{name: "an ended order", given: "HSET order:o state e\n", call: ended(nil)},
+		{name: "a bought order fails", given: anOrder, call: ended(how(Failed))},
+		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n", call: ended(how(Failed))},
+		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
+		{name: "the submit is refused: nothing was bought", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Refused))},
+		{name: "the third refusal begins a brake", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
+		{name: "an unknown order was refused after all", given: strings.Replace(anOrder, "state b", "state u", 1), call: ended(how(Refused))},
+		{name: "the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Hopeless))},
+		{name: "a probe with refused parameters doubles the interval", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1\n", call: ended(how(Hopeless))},
+		{name: "an order placed before the brake doubles nothing", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
+		{name: "the interval has an end", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},
+		{name: "a failure leaves the brake of refused parameters", given: anOrder + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
+		{name: "no slot at the service", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy))},
+		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault))},
+		{name: "an order that was not submitted is stopped", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Stopped))},
+		{name: "late: not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Late))},
+		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Late))},
+		{name: "the caller of a failed solve learns it", given: anOrder + "ZADD tickets:A 1 1000|r1|x 2 1000|r2|y\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
+		{name: "a caller whom another order serves waits on", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
+		{name: "all callers learn that the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1) + "ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
+	},
+	"beat": {
+		{name: "the first beat judges nobody", given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
+		{name: "a replica takes over the orders of a dead one", given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state b\nHSET order:o3 state e\nSADD owned:r1 o9\n", call: beaten},
+		{name: "a replica that was away judges nobody", given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
+		{name: "orders past their deadline", given: "ZADD deadlines now-5 o1 now-0 o2 now+1 o3\n", call: beaten},
+	},
+	"brake": {
+		{name: "a fault of the account", call: braked(BrakeAccount, time.Second)},
+		{name: "the same fault keeps its start", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeAccount, time.Second)},
+		{name: "another call has proved the account since", given: "HSET brake:k up now-500\n", call: braked(BrakeAccount, time.Second)},
+		{name: "a mark in the future is void", given: "HSET brake:k up now+500\n", call: braked(BrakeAccount, time.Second)},
+		{name: "an outage leaves a fault of the account", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeOutage, 0)},
+		{name: "a proof ends the brake and wakes who waits", given: "HSET brake:k kind account since now-9000 every 5000 next now+1\n", call: lifted(time.Second)},
+		{name: "a proof from before the fault", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: lifted(time.Second)},
+		{name: "a probe", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: func(p *Pool) any { return p.Probe(context.Background(), "main", "k") }},
+		{name: "no probe is needed", given: "HSET brake:k up 5\n", call: func(p *Pool) any { return p.Probe(context.Background(), "main", "k") }},
+	},
+	"controls": {
+		{name: "a pause with an end", given: "HSET brake:A count 3\nPEXPIRE brake:A 5000\n", call: func(p *Pool) any { return p.Pause(context.Background(), "A", "works", time.Minute) }},
+		{name: "a pause without an end", call: func(p *Pool) any { return p.Pause(context.Background(), "A", " ", 0) }},
+		{name: "resume", given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n", call: func(p *Pool) any { return p.Resume(context.Background(), "A") }},
+		{name: "flush", given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
+		{name: "flush of nothing", call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
+		{name: "a report", given: "SET sale:o A|main|7|now-5000\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
+		{name: "a bad report", given: "SET sale:o A|main|7|now-5000\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
+		{name: "a second report", given: "SET sale:o A|main|7|now-5000|other\n", call: reported(true, "n")},
+		{name: "an unknown token", call: reported(true, "n")},
+	},
+}
+
+// anOrder is a bought order o of the identity A, placed 10 s ago.
+const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
+	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:all now-10000 o\nHSET stats:A bought 1\n"
+
+func cancelled(c *Call, outcome string) func(p *Pool) any {
+	return func(p *Pool) any { return p.end(context.Background(), c, outcome) }
+}
+
+func decided(mode Mode, want int) func(p *Pool) any {
+	return func(p *Pool) any {
+		c, err := p.Decide(context.Background(), mode, Query{ID: "A", Margin: time.Second, Lead: 20 * time.Second, Want: want, Period: 30 * time.Second})
+		return fmt.Sprintf("%+v %v", c, err)
+	}
+}
+
+func theOrder() *Order {
+	return &Order{
+		Name: "o", ID: "A", Account: "main", Key: "k", Life: time.Minute, Concurrency: 3, Depth: 2, Horizon: 21 * time.Second,
+		Facts: "{}", Price: 5, Budgets: []Budget{{Scope: "all"}},
+	}
+}
+
+func limited(o *Order) { o.Budgets = []Budget{{Scope: "all", PerHour: 2, PerDay: 3}} }
+
+func placed(change func(o *Order)) func(p *Pool) any {
+	o := theOrder()
+	o.Budgets = nil
+	if change != nil {
+		change(o)
+	}
+	return func(p *Pool) any {
+		at, next, err := p.Place(context.Background(), o)
+		if err != nil {
+			return describe(err)
+		}
+		return fmt.Sprintf("placed at %d, next %q", at.UnixMilli(), next)
+	}
+}
+
+func begun(nonce string) func(p *Pool) any {
+	return func(p *Pool) any { return fmt.Sprint(p.Begin(context.Background(), "o", nonce)) }
+}
+
+func boughtWith(task string) func(p *Pool) any {
+	return func(p *Pool) any { return fmt.Sprint(p.Bought(context.Background(), theOrder(), task, "{}")) }
+}
+
+func how(h How) func(e *End) {
+	return func(e *End) { *e = End{How: h, Reason: "a reason, with a comma", Row: "{}"} }
+}
+
+func answers(refused bool) func(e *End) {
+	return func(e *End) { e.Answer = &FailedError{Refused: refused, Reason: "no token"} }
+}
+
+func ended(changes ...func(e *End)) func(p *Pool) any {
+	e := &End{
+		How: Solved, Provider: "main", UserAgent: "agent", Value: "T", Task: "7", Born: 2 * time.Second, Lifetime: 2 * time.Minute,
+		Margin: 5 * time.Second, Lead: 9 * time.Second, Row: "{}",
+	}
+	for _, change := range changes {
+		if change != nil {
+			change(e)
+		}
+	}
+	return func(p *Pool) any { return fmt.Sprint(p.End(context.Background(), theOrder(), e)) }
+}
+
+func beaten(p *Pool) any { return fmt.Sprint(p.Beat(context.Background())) }
+
+func braked(kind string, ago time.Duration) func(p *Pool) any {
+	return func(p *Pool) any {
+		return fmt.Sprint(p.Brake(context.Background(), "k", kind, "no money", 20*time.Second, ago))
+	}
+}
+
+func lifted(ago time.Duration) func(p *Pool) any {
+	return func(p *Pool) any { return fmt.Sprint(p.Lift(context.Background(), "main", "k", ago)) }
+}
+
+func reported(accepted bool, nonce string) func(p *Pool) any {
+	return func(p *Pool) any { return fmt.Sprint(p.Report(context.Background(), "o", accepted, nonce)) }
+}

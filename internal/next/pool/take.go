@@ -1,0 +1,345 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// take answers one call. The answer is stored in the same step, so that a repetition gets it again.
+//
+// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES is a token, f|FINGERPRINT||REFUSED|REASON
+// the failure of the call's order, w|FINGERPRINT| a call with a key that waits, l||| a call that ended.
+var take = newScript("take", `
+-- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
+-- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 reply_ms (0 = until the token dies)
+--      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
+-- Reply {stored answer, token}, {parked, new}, {none}, {full}, {conflict} or {limited, ms}
+local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
+local done = redis.call('GET', KEYS[3])
+if done then
+  local kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)|?[^|]*|?([^|]*)')
+  if fingerprint ~= ARGV[12] and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
+  if kind ~= 'w' then
+    redis.call('ZREM', KEYS[2], ticket)
+    if kind == 't' and nonce ~= ARGV[13] then count(id, 'replays', 1) end
+    return {done, kind == 't' and redis.call('GET', '@token:' .. order) or ''}
+  end
+end
+local waiting, element, order, token = redis.call('ZCARD', KEYS[2])
+repeat
+  element = expire(id, now + ARGV[5])
+  local first = element
+  if first and (waiting > 0 or death(first) < now + need) then element = assign(id, ticket, need) end
+  if element and rate > 0 then
+    local oldest = tonumber(redis.call('LINDEX', KEYS[5], rate - 1) or 0)
+    if oldest > now - per and oldest <= now then return {'limited', oldest + per - now} end
+  end
+  if element then
+    if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
+    order = string.match(element, '|(.*)$')
+    token = redis.call('GET', '@token:' .. order)
+    -- A text that is gone, or born in the future (Redis' clock went back), is worth nothing.
+    if not token or death(token) > now + 1000 then
+      count(id, 'expired', 1)
+      token = nil
+    end
+  end
+until token or not element
+if not element then
+  local ended = redis.call('GET', KEYS[3])
+  if ended and ended ~= done then return {ended, ''} end -- expire has ended this task
+  soon(id)
+  if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
+  waiting = redis.call('ZCARD', KEYS[2])
+  if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
+    count(id, 'missed', 1)
+    if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', 'missed', 'row', ARGV[9]) end
+    return {ARGV[6] == '0' and 'none' or 'full'}
+  end
+  redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
+  redis.call('PEXPIRE', KEYS[2], 3600000)
+  if ARGV[12] ~= '' then redis.call('SET', KEYS[3], 'w|' .. ARGV[12] .. '|', 'PX', 900000) end
+  return {'parked', 1}
+end
+local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
+local dies, life = death(element), tonumber(ARGV[7])
+done = table.concat({'t', ARGV[12], ARGV[13], source, order, dies}, '|')
+if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
+redis.call('SET', KEYS[3], done, 'PX', life)
+count(id, source, 1)
+if rate > 0 then
+  redis.call('LPUSH', KEYS[5], now)
+  redis.call('LTRIM', KEYS[5], 0, rate - 1)
+  redis.call('PEXPIRE', KEYS[5], per)
+end
+if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', source, 'order', order, 'row', ARGV[9]) end
+soon(id)
+return {done, token}
+`)
+
+// cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. The ticket
+// goes, a token returns to the stock, and a take of this call that is still on its way gets nothing. A
+// call with a key keeps its token: its caller, or another one, may repeat it.
+var cancel = newScript("cancel", `
+-- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
+-- ARGV 1 id 2 ticket 3 margin_ms 4 reply_ms 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
+-- Reply {1 a token returned, else 0}
+local id, done = ARGV[1], redis.call('GET', KEYS[3])
+if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
+  count(id, ARGV[6], 1)
+  if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', ARGV[6], 'row', ARGV[7]) end
+  wake(id)
+end
+if ARGV[5] == '1' then return {0} end
+redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
+local order, dies = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)$')
+if not order then return {0} end
+count(id, 'returned', 1)
+if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
+if tonumber(dies) < now + ARGV[3] or redis.call('PEXPIRE', '@token:' .. order, dies - now + 60000) == 0 then
+  count(id, 'expired', 1)
+else
+  insert(id, dies .. '|' .. order)
+  wake(id)
+end
+soon(id)
+return {1}
+`)
+
+const (
+	// replyLife is how long the answer of a random call is kept. It exceeds every retry of a take.
+	replyLife = 10 * time.Second
+	// cancelFor is how long a replica tries to give a token back.
+	cancelFor = 5 * time.Second
+	// repeatEvery is how often a waiting call asks again, in case its wake-up was lost.
+	repeatEvery = 500 * time.Millisecond
+)
+
+// Errors of Take.
+var (
+	// ErrConflict means that the Idempotency-Key was used for another request.
+	ErrConflict = errors.New("pool: idempotency key used for another request")
+	// ErrEnded means that the call was cancelled before.
+	ErrEnded = errors.New("pool: the call has ended")
+)
+
+// EmptyError means that there is no token for the call.
+type EmptyError struct{ Full bool } // Full: too many callers wait
+
+func (e *EmptyError) Error() string {
+	if e.Full {
+		return "pool: too many callers wait"
+	}
+	return "pool: empty"
+}
+
+// RateError means that the rate of the identity is reached.
+type RateError struct{ RetryAfter time.Duration }
+
+func (e *RateError) Error() string { return "pool: rate limited" }
+
+// FailedError means that the order of a solve without a target failed.
+type FailedError struct {
+	Refused bool // the provider rejects the parameters
+	Reason  string
+}
+
+func (e *FailedError) Error() string { return "pool: the order failed: " + e.Reason }
+
+// Source says how a caller got its token.
+type Source string
+
+// The sources of a token.
+const (
+	FromPool   Source = "pool"   // the token was in stock
+	FromWait   Source = "wait"   // the token landed while the caller waited
+	FromReplay Source = "replay" // the call had been answered before
+)
+
+// Token is a token that was handed out. Times are on Redis' clock.
+type Token struct {
+	Order, Value, Provider, UserAgent string
+	Born, Dies                        time.Time // the earliest possible time of the solve; the end of the life, without the margin
+	Source                            Source
+}
+
+// Call is one request for a token. A retry of the request is the same Call.
+type Call struct {
+	// Name identifies the call: random, or derived from the caller and its Idempotency-Key, or the id of
+	// a task. It contains no |.
+	Name string
+	// Fingerprint is "" for a random name. For a derived name it is a hash of what the caller wants: the
+	// same name with another fingerprint is a conflict. The answer lives as long as the token.
+	Fingerprint string
+	Nonce       string // random for each HTTP request: another nonce with the same Name is a replay
+	ID          captcha.ID
+	Margin      time.Duration
+	MinTTL      time.Duration // least remaining life of the token; no effect below Margin
+	Wait        time.Duration // how long the caller waits; 0 = no wait
+	Task        bool          // a compatible task: its ticket names no replica, and stays until its answer is read
+	MostTickets int           // of the identity
+	Row         string        // JSON of the hand-out for the sink; "" = no sink
+	Rate        int           // most tokens of the identity within RatePer; 0 = no limit
+	RatePer     time.Duration
+}
+
+func (c *Call) need() time.Duration { return max(c.MinTTL, c.Margin) }
+
+// ticket returns the name of the call's ticket at this replica.
+func (p *Pool) ticket(c *Call) string {
+	return strconv.FormatInt(c.need().Milliseconds(), 10) + "|" + p.ticketReplica(c) + "|" + c.Name
+}
+
+func (p *Pool) ticketReplica(c *Call) string {
+	if c.Task {
+		return ""
+	}
+	return p.Replica
+}
+
+// Take returns a token, and waits for one for c.Wait. Without a wait, or after it, the error is an
+// *EmptyError. If Take fails for another reason, or the answer does not reach the caller, the token
+// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel.
+func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
+	over := time.Now().Add(c.Wait)
+	park := c.Wait > 0 || c.Task
+	woken, stop := p.waiters.add(c.Name, park && !c.Task)
+	defer stop()
+	for {
+		token, pause, err := p.takeOnce(ctx, c, park)
+		if err != nil || pause == 0 {
+			if errors.Is(err, ErrDown) || ctx.Err() != nil {
+				p.abandon(c)
+			}
+			return token, err
+		}
+		left := time.Until(over)
+		if left <= 0 {
+			if err := p.end(ctx, c, "missed"); err != nil {
+				p.abandon(c)
+				return Token{}, err
+			}
+			return Token{}, &EmptyError{}
+		}
+		select {
+		case <-ctx.Done():
+			p.abandon(c)
+			return Token{}, ctx.Err()
+		case <-woken:
+		case <-time.After(min(left, pause)):
+		}
+	}
+}
+
+// ErrWaiting means that the token of a compatible task is not there yet.
+var ErrWaiting = errors.New("pool: the call waits")
+
+// takeOnce runs the script once. A positive pause means that the call waits.
+func (p *Pool) takeOnce(ctx context.Context, c *Call, park bool) (token Token, pause time.Duration, err error) {
+	life, per := replyLife, max(c.RatePer, time.Millisecond)
+	if c.Fingerprint != "" || c.Task {
+		life = 0
+	}
+	reply, err := p.call(ctx, take,
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.key("stats", c.ID),
+			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
+		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park), life.Milliseconds(),
+		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce)
+	if err != nil {
+		return Token{}, 0, err
+	}
+	switch answer := text(reply[0]); answer {
+	case "parked":
+		if number(reply[1]) == 1 {
+			p.changed(c.ID)
+		}
+		if c.Task {
+			return Token{}, 0, ErrWaiting
+		}
+		return Token{}, repeatEvery, nil
+	case "none", "full":
+		p.changed(c.ID)
+		return Token{}, 0, &EmptyError{Full: answer == "full"}
+	case "conflict":
+		return Token{}, 0, ErrConflict
+	case "limited":
+		if wait := span(reply[1]); wait < c.Wait {
+			return Token{}, wait, nil
+		}
+		return Token{}, 0, &RateError{RetryAfter: span(reply[1])}
+	default:
+		token, err := p.answer(c, answer, text(reply[1]))
+		return token, 0, err
+	}
+}
+
+// answer reads a stored answer and the text of its token.
+func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
+	f := strings.SplitN(stored, "|", 6)
+	switch {
+	case f[0] == "f" && len(f) >= 5:
+		return Token{}, &FailedError{Refused: f[3] == "1", Reason: strings.Join(f[4:], "|")}
+	case f[0] == "l":
+		return Token{}, ErrEnded
+	case f[0] != "t" || len(f) != 6:
+		return Token{}, errors.New("pool: the stored answer of the call is malformed")
+	}
+	v := strings.SplitN(value, "|", 4)
+	if len(v) != 4 {
+		return Token{}, &EmptyError{} // a repetition after the token's death
+	}
+	p.changed(c.ID)
+	token := Token{Order: f[4], Born: millis(v[0]), Provider: v[1], UserAgent: v[2], Value: v[3], Dies: millis(f[5]), Source: FromPool}
+	switch {
+	case f[2] != c.Nonce:
+		token.Source = FromReplay
+	case f[3] == "waited":
+		token.Source = FromWait
+	}
+	return token, nil
+}
+
+// Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key
+// stays with the key.
+func (p *Pool) Cancel(c *Call) { p.abandon(c) }
+
+// abandon ends the call in the background: the caller is gone, and does not wait for Redis.
+func (p *Pool) abandon(c *Call) {
+	p.background.Go(func() {
+		ctx, stop := context.WithTimeout(context.Background(), cancelFor)
+		defer stop()
+		if err := p.end(ctx, c, "left"); err != nil {
+			p.log.Debug("a call was not ended; its token, if any, counts as handed out", "err", err)
+		}
+	})
+}
+
+// end runs cancel. The outcome is the counter for a ticket: missed or left.
+func (p *Pool) end(ctx context.Context, c *Call, outcome string) error {
+	_, err := p.call(ctx, cancel,
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.key("stats", c.ID), p.key("outbox", "handouts"), p.key("due")},
+		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row)
+	if err == nil {
+		p.changed(c.ID)
+	}
+	return err
+}
+
+func bit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// millis reads Unix ms.
+func millis(s string) time.Time {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return time.UnixMilli(n).UTC()
+}

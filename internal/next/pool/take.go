@@ -214,8 +214,8 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	for {
 		token, pause, err := p.takeOnce(ctx, c, park)
 		if err != nil || pause == 0 {
-			if errors.Is(err, ErrDown) || ctx.Err() != nil {
-				p.abandon(c)
+			if errors.Is(err, ErrDown) {
+				p.abandon(c) // the script may have run
 			}
 			return token, err
 		}

@@ -43,6 +43,7 @@ type Pool struct {
 	log        *slog.Logger
 	changed    func(captcha.ID)
 	waiters    waiters
+	lanes      lanes
 	background sync.WaitGroup // calls that are being ended
 }
 
@@ -56,6 +57,7 @@ func New(c Config) *Pool {
 		p.changed = func(captcha.ID) {}
 	}
 	p.waiters.of = map[string][]chan struct{}{}
+	p.lanes.of = map[captcha.ID]*lane{}
 	return p
 }
 

@@ -175,7 +175,19 @@ type script struct {
 	compiled   sync.Map // form -> *redis.Script
 }
 
-func newScript(name, body string) *script { return &script{name: name, body: body} }
+// scripts lists all scripts.
+var scripts []*script
+
+func newScript(name, body string) *script {
+	s := &script{name: name, body: body}
+	scripts = append(scripts, s)
+	return s
+}
+
+// text returns the text of the script in a form.
+func (s *script) text(f form) string {
+	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10)).Replace(head + s.body)
+}
 
 // form is what the text of a script depends on.
 type form struct {
@@ -187,8 +199,7 @@ type form struct {
 func (s *script) in(f form) *redis.Script {
 	known, is := s.compiled.Load(f)
 	if !is {
-		text := strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10)).Replace(head + s.body)
-		known, _ = s.compiled.LoadOrStore(f, redis.NewScript(text))
+		known, _ = s.compiled.LoadOrStore(f, redis.NewScript(s.text(f)))
 	}
 	return known.(*redis.Script) //nolint:forcetypeassert // the map has no other values
 }

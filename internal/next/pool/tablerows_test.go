@@ -34,6 +34,31 @@ func once(c *Call) func(p *Pool) any {
 	}
 }
 
+func another(c *Call) { c.Name = "d" }
+
+func third(c *Call) { c.Name = "e" }
+
+// laned gives calls to the lane as one batch.
+func laned(calls ...*Call) func(p *Pool) any {
+	return func(p *Pool) any {
+		l := &lane{busy: 1}
+		for _, c := range calls {
+			l.pending = append(l.pending, &laneCall{Call: c, done: make(chan struct{})})
+		}
+		all := l.pending
+		p.serve("A", l)
+		var results []any
+		for _, c := range all {
+			if c.answer == "slow" || c.err != nil {
+				results = append(results, c.answer, c.err)
+				continue
+			}
+			results = append(results, taken(p.answer(c.Call, c.answer, c.token)))
+		}
+		return fmt.Sprint(results...)
+	}
+}
+
 func waiting(c *Call) { c.Wait = time.Minute }
 
 var tables = map[string][]row{
@@ -67,6 +92,18 @@ var tables = map[string][]row{
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
+	},
+	"takes": {
+		{name: "calls of a lane get the tokens in turn", given: twoTokens, call: laned(aCall(nil), aCall(another), aCall(third))},
+		{name: "a repetition gets the same tokens in any other batch", given: twoTokens, call: func(p *Pool) any {
+			return fmt.Sprint(laned(aCall(nil), aCall(another))(p), "; ", once(aCall(another))(p))
+		}},
+		{name: "a call that was answered is slow", given: oneToken + "SET reply:c l|||\n", call: laned(aCall(nil))},
+		{name: "callers wait: slow", given: oneToken + "ZADD tickets:A 1 1000|r2|x\n", call: laned(aCall(nil))},
+		{name: "a call that the next token does not suit is slow", given: twoTokens, call: laned(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }), aCall(another))},
+		{name: "expired tokens go first", given: "RPUSH tokens:A now+900|o0\n" + oneToken, call: laned(aCall(func(c *Call) { c.Row = "{}" }))},
+		{name: "a token without its text is slow", given: "RPUSH tokens:A now+60000|o1\n", call: laned(aCall(nil))},
+		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main||T1\n", call: laned(aCall(nil))},
 	},
 	"cancel": {
 		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},

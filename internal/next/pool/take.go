@@ -207,6 +207,12 @@ func (p *Pool) ticketReplica(c *Call) string {
 // *EmptyError. If Take fails for another reason, or the answer does not reach the caller, the token
 // returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
+	if token, err := p.fast(c); !errors.Is(err, errSlow) {
+		if errors.Is(err, ErrDown) {
+			p.abandon(c)
+		}
+		return token, err
+	}
 	over := time.Now().Add(c.Wait)
 	park := c.Wait > 0 || c.Task
 	woken, stop := p.waiters.add(c.Name, park && !c.Task)

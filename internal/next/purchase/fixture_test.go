@@ -340,3 +340,7 @@ func fails(class provider.Class, code string) error { return &provider.Error{Cla
 
 // unheard is the error of a call without a proper answer.
 func unheard(code string) error { return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true} }
+
+func zero(member string) redis.Z { return redis.Z{Member: member} }
+
+func isDown(err error) bool { return errors.Is(err, pool.ErrDown) }

@@ -75,11 +75,11 @@ type account struct {
 
 	key       string // of its brake
 	entry     Entry
-	removed   time.Time // of the reload that removed it; zero = it is in the file
+	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
 	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe
-	inFlight  int // orders of all replicas, as last read; only with a Chooser
-	threads   int // most orders that the service allows; 0 = unknown
+	inFlight  int        // orders of all replicas, as last read; only with a Chooser
+	threads   int        // most orders that the service allows; 0 = unknown
 	refreshed time.Time
 	failed    bool // a failed read of the threads was logged
 	silent    int  // expected callbacks in a row that did not arrive

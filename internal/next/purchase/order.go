@@ -95,7 +95,9 @@ func readOrder(e *pool.Entry) (*order, error) {
 func (o *order) deadline() time.Time { return o.placed.Add(life(o.facts.Timeout)) }
 
 // onRedis converts a time of this process to Redis' clock.
-func (o *order) onRedis(at time.Time) time.Time { return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond)) }
+func (o *order) onRedis(at time.Time) time.Time {
+	return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond))
+}
 
 // trigger is what happens to an order.
 type trigger string

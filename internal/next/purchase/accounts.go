@@ -384,7 +384,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 
 // Outage reports whether no provider takes orders, why, and when the first one may again; zero = unknown.
 func Outage(providers []Status) (reason string, until time.Time, is bool) {
-	reason, is = "no provider is configured", true
+	reason = "no provider is configured"
 	for _, p := range providers {
 		switch {
 		case p.Concurrency == 0: // a former one
@@ -413,7 +413,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	err := a.Provider.Probe(limited)
+	err := a.Probe(limited)
 	if err != nil {
 		b.log.Info("a probe of the provider failed", "provider", name, "err", err)
 		err = nil

@@ -207,7 +207,7 @@ func TestAnAccountFault(t *testing.T) {
 		}
 		same(t, "polls", f.pollTimes(), "10 65 120")
 		submits, _ := f.counts()
-		same(t, "submits: a probe a minute after the last refusal", submits, 2)
+		same(t, "submits: the polls are the trials", submits, 1)
 		same(t, "kinds", strings.Count(w.kinds(), "lost"), 1)
 	})
 	bubble(t, "of submits", func(t *testing.T, w *world) {

@@ -162,7 +162,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
-		if a.tried.After(asked) {
+		if !a.tried.Before(asked) {
 			as.mu.Unlock()
 			continue // it was set meanwhile
 		}

@@ -83,7 +83,7 @@ func (b *Buyer) sendReport(ctx context.Context, r report) (outcome string) {
 			return ReportLate
 		}
 		limited, cancel := context.WithTimeout(ctx, callTime)
-		err := a.Provider.Report(limited, r.task, r.kind, r.accepted)
+		err := a.Report(limited, r.task, r.kind, r.accepted)
 		cancel()
 		var fault *provider.Error
 		switch {

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
 	"poold/internal/panics"
@@ -81,9 +84,7 @@ type account struct {
 	inFlight  int        // orders of all replicas, as last read; only with a Chooser
 	threads   int        // most orders that the service allows; 0 = unknown
 	refreshed time.Time
-	failed    bool // a failed read of the threads was logged
-	silent    int  // expected callbacks in a row that did not arrive
-	mute      bool // the last submit had no answer
+	silent    int // expected callbacks in a row that did not arrive
 	submits   streak
 	polls     streak
 }
@@ -187,30 +188,13 @@ func (as *accounts) list() []*account {
 	return slices.Clone(as.listed)
 }
 
-// terms returns the terms of an account for a new order.
-func (as *accounts) terms(a *account) Entry {
+// terms returns the terms of an account for a new order, and whether its callbacks do not arrive.
+func (as *accounts) terms(a *account) (e Entry, silent bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	e := a.entry
+	e = a.entry
 	e.Concurrency = a.limit()
-	return e
-}
-
-// candidates returns the providers that may get an order.
-func (as *accounts) candidates(simulatedOnly bool) ([]*account, error) {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	if len(as.listed) == 0 {
-		return nil, ErrNoProvider
-	}
-	list := slices.Clone(as.listed)
-	if simulatedOnly {
-		list = slices.DeleteFunc(list, func(a *account) bool { return !a.entry.Simulated })
-	}
-	if len(list) == 0 {
-		return nil, ErrSimulatedOnly
-	}
-	return list, nil
+	return e, a.silent >= silentAfter
 }
 
 // How the provider of an order was chosen, besides the words of the Chooser.
@@ -232,7 +216,7 @@ type Offer struct {
 // it would never get an order again. If all are braked, the first one refuses the order and says why.
 func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string) {
 	as, now := &b.accounts, time.Now()
-	by := b.chooser
+	by := b.c.Chooser
 	if s.Policy == "" || s.Policy == ChoiceOrdered {
 		by = nil
 	}
@@ -285,7 +269,7 @@ func (b *Buyer) refresh(ctx context.Context) {
 			continue
 		}
 		calls.Go(func() {
-			_ = panics.Contain(b.log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
+			_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
 		})
 	}
 }
@@ -303,25 +287,20 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	}
 	as := &b.accounts
 	as.mu.Lock()
-	before, turned := a.limit(), a.failed != (err != nil)
-	a.failed = err != nil
-	switch {
-	case err != nil: // the last number stays
-	case ok:
-		a.threads = max(1, total) // with 0 threads, the answer to an order says why
-	default:
+	before := a.limit()
+	if err == nil { // else the last number stays
 		a.threads = 0
+		if ok {
+			a.threads = max(1, total) // with 0 threads, the answer to an order says why
+		}
 	}
 	after := a.limit()
 	as.mu.Unlock()
-	if turned && err != nil {
-		b.log.Warn("threads not read; the last known number stays", "provider", a.Name(), "err", err)
-	}
 	if before != after {
-		b.log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after, "before", before)
+		b.c.Log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after, "before", before)
 	}
-	if err := a.ReadBalance(limited); err != nil {
-		b.log.Debug("balance not read", "provider", a.Name(), "err", err)
+	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
+		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
 	}
 }
 
@@ -333,51 +312,57 @@ type Status struct {
 	InFlight    int        // orders of all replicas; of this one while Redis is away
 	Concurrency int
 	Silent      bool // callbacks do not arrive, so tasks are polled from the start
-	Stranded    int  // orders of this replica whose account is in no file; only of former providers
 }
 
-// Providers returns the states of the providers of the file, and of former ones with stranded orders.
+// Providers returns the states of the providers of the file. The brake that all replicas share decides, not
+// what this replica's client has seen.
 func (b *Buyer) Providers(ctx context.Context) []Status {
 	b.readBrakes(ctx)
-	as, now := &b.accounts, time.Now()
-	own, stranded := map[string]int{}, map[string]int{}
+	own := map[string]int{}
 	b.mu.Lock()
 	for _, o := range b.running {
-		switch {
-		case o.stranded.Load():
-			stranded[o.journal.Account]++
-		case o.owned:
+		if o.owned.Load() {
 			own[o.journal.Account]++
 		}
 	}
 	b.mu.Unlock()
 	var list []Status
 	var names []string
-	for _, a := range as.list() {
-		s := Status{Name: a.Name(), State: a.State(now), InFlight: own[a.Name()]}
-		as.mu.Lock()
-		s.Brake, s.Concurrency, s.Silent = a.brake, a.limit(), a.silent >= silentAfter
-		as.mu.Unlock()
-		// The brake that all replicas share decides, not what this client has seen.
-		s.State.Kind = provider.StateOK
-		if brake := s.Brake; brake.Brakes() {
-			s.State.Kind, s.State.Reason, s.State.Since, s.State.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
+	for _, a := range b.accounts.list() {
+		e, silent := b.accounts.terms(a)
+		b.accounts.mu.Lock()
+		brake := a.brake
+		b.accounts.mu.Unlock()
+		client := a.State(time.Now())
+		s := Status{Name: a.Name(), Brake: brake, InFlight: own[a.Name()], Concurrency: e.Concurrency, Silent: silent}
+		s.State = provider.State{Kind: provider.StateOK, Balance: client.Balance}
+		if brake.Brakes() {
+			s.State.Kind, s.State.Code, s.State.Fault, s.State.Remedy = provider.StateDown, client.Code, client.Fault, client.Remedy
+			s.State.Reason, s.State.Since, s.State.Until = brake.Reason, brake.Since, brake.Next
 			if brake.Kind == string(pool.Busy) || brake.Kind == string(pool.Refused) {
 				s.State.Kind = provider.StateBusy
 			}
-		} else {
-			s.State.Reason, s.State.Code, s.State.Fault, s.State.Remedy = "", "", "", ""
-			s.State.Since, s.State.Until = time.Time{}, time.Time{}
 		}
 		list, names = append(list, s), append(names, a.Name())
 	}
-	if counts, err := b.pool.InFlight(ctx, names); err == nil {
+	if counts, err := b.c.Pool.InFlight(ctx, names); err == nil {
 		for i, n := range counts {
 			list[i].InFlight = n
 		}
 	}
-	for name, n := range stranded {
-		list = append(list, Status{Name: name, Stranded: n})
+	return list
+}
+
+// Stranded returns the number of orders of this replica that cannot be collected, by the provider that sold
+// them: no provider of the file or of the memory has their account.
+func (b *Buyer) Stranded() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := map[string]int{}
+	for _, o := range b.running {
+		if o.stranded.Load() {
+			list[o.journal.Account]++
+		}
 	}
 	return list
 }
@@ -385,16 +370,14 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 // Outage reports whether no provider takes orders, why, and when the first one may again; zero = unknown.
 func Outage(providers []Status) (reason string, until time.Time, is bool) {
 	reason = "no provider is configured"
-	for _, p := range providers {
-		switch {
-		case p.Concurrency == 0: // a former one
-			continue
-		case p.State.Kind.Usable():
+	for i, p := range providers {
+		if p.State.Kind.Usable() {
 			return "", time.Time{}, false
-		case until.IsZero():
+		}
+		if i == 0 {
 			reason = fmt.Sprintf("provider %s is %s: %s", p.Name, p.State.Kind, p.State.Reason)
 		}
-		if until.IsZero() || p.State.Until.Before(until) {
+		if i == 0 || p.State.Until.Before(until) {
 			until = p.State.Until
 		}
 	}
@@ -413,12 +396,11 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	err := a.Probe(limited)
-	if err != nil {
-		b.log.Info("a probe of the provider failed", "provider", name, "err", err)
-		err = nil
+	var err error
+	if failed := a.Probe(limited); failed != nil {
+		b.c.Log.Info("a probe of the provider failed", "provider", name, "err", failed)
 	} else {
-		err = b.pool.Probe(ctx, name, a.key)
+		err = b.c.Pool.Probe(ctx, name, a.key)
 	}
 	for _, s := range b.Providers(ctx) {
 		if s.Name == name {
@@ -426,4 +408,289 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 		}
 	}
 	return Status{}, err
+}
+
+const (
+	// accountEvery is the shortest time between two probes of an account with a fault; outageEvery is that
+	// without proper answers.
+	accountEvery = time.Minute
+	outageEvery  = 10 * time.Second
+	// outageAfter is the number of calls without a proper answer after which there is an outage. They
+	// concern at least two orders: the odd answers of one task are that task's fault.
+	outageAfter = 5
+)
+
+// streak counts calls in a row that had no proper answer.
+type streak struct {
+	failures int
+	order    string // of the first failure
+	several  bool   // they concern several orders
+}
+
+func (s *streak) add(order string) (outage bool) {
+	if s.failures++; s.failures == 1 {
+		s.order = order
+	}
+	s.several = s.several || s.order != order
+	return s.failures >= outageAfter && s.several
+}
+
+// call is a finished submit or poll.
+type call struct {
+	poll  bool
+	order string
+	was   *provider.Fault // of the client before the call
+	asked time.Time
+	err   error
+}
+
+// note brakes an account, or lifts its brake, after a call with its key. A failed submit that is busy or
+// refused is counted by the end of its order, and an accepted one proves the account when its task is
+// stored.
+func (b *Buyer) note(ctx context.Context, a *account, c call) {
+	as, ago := &b.accounts, time.Since(c.asked)
+	var fault *provider.Error
+	if errors.As(c.err, &fault) && fault.Class == provider.Account {
+		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
+		return
+	}
+	counts, failed := isProper(c.err)
+	if !counts {
+		return
+	}
+	as.mu.Lock()
+	s, kind, known := &a.submits, pool.BrakeOutage, a.brake
+	if c.poll {
+		s, kind = &a.polls, pool.BrakePolls
+	}
+	ended, first := s.failures >= outageAfter, failed && !c.poll && s.failures == 0
+	outage := failed && s.add(c.order)
+	if !failed {
+		*s = streak{}
+	}
+	as.mu.Unlock()
+	if first {
+		b.c.Log.Warn("a submit had no answer", "provider", a.Name(), "err", c.err)
+	}
+	switch {
+	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
+	case outage:
+		every := outageEvery
+		if _, interval := a.Pace(""); c.poll {
+			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
+		}
+		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
+	case failed || !c.poll:
+	case known.Kind == pool.BrakePolls, ended, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
+		// The answered poll ends an outage of polls, and an account fault that only polls had.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+		defer cancel()
+		if _, err := b.c.Pool.Lift(limited, a.Name(), a.key, ago); err != nil {
+			b.c.Log.Debug("the end of a provider's fault is not stored", "provider", a.Name(), "err", err)
+		}
+	}
+}
+
+// isProper reports whether a call says anything about the service, and whether it had no proper answer. The
+// codes of package provider are lower case, those of the services are not.
+func isProper(err error) (counts, failed bool) {
+	var fault *provider.Error
+	switch {
+	case err == nil, errors.Is(err, provider.ErrNotReady):
+		return true, false
+	case !errors.As(err, &fault), fault.Code == "caller_gave_up", fault.Code == "outage": // no call was made, or heard out
+		return false, false
+	}
+	isOurs := fault.Code == strings.ToLower(fault.Code)
+	return true, fault.Class == provider.Capacity && isOurs && fault.Code != "http_429"
+}
+
+// reasonOf returns the code and the cause of a fault, without its class.
+func reasonOf(fault *provider.Error) string {
+	if fault.Err != nil {
+		return fault.Code + ": " + fault.Err.Error()
+	}
+	return fault.Code
+}
+
+// setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
+func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	is, err := b.c.Pool.Brake(limited, key, kind, reason, every, ago)
+	if err != nil {
+		b.c.Log.Debug("a provider's fault is not stored", "key", key, "err", err)
+	}
+	if !is {
+		return
+	}
+	b.accounts.mu.Lock()
+	defer b.accounts.mu.Unlock()
+	for _, a := range b.accounts.listed {
+		if a.key == key { // until the next read
+			a.tried = time.Now()
+			a.brake = pool.Brake{Kind: kind, Reason: reason, Since: a.tried, Every: every, Next: a.tried.Add(every)}
+		}
+	}
+}
+
+// passBreaker lets the next submit pass the client's own breaker: the brake that all replicas share has
+// already let the order pass.
+func passBreaker(ctx context.Context, a *account) {
+	if f := a.Fault(); f != nil {
+		f.Next = time.Now()
+		a.Adopt(ctx, f)
+	}
+}
+
+// readBrakes reads the brakes of the accounts' keys, and with a Chooser the orders in flight. Clients take
+// over account faults that other replicas met, so that each replica's log and status say what to do, and
+// their ends.
+func (b *Buyer) readBrakes(ctx context.Context) {
+	as := &b.accounts
+	listed := as.list()
+	var keys, names []string
+	for _, a := range listed {
+		keys, names = append(keys, a.key), append(names, a.Name())
+	}
+	asked := time.Now()
+	brakes, err := b.c.Pool.Brakes(ctx, keys)
+	if err != nil {
+		return
+	}
+	var counts []int
+	if b.c.Chooser != nil {
+		counts, _ = b.c.Pool.InFlight(ctx, names) // without it, no offer is full
+	}
+	for i, a := range listed {
+		as.mu.Lock()
+		before, now := a.brake, brakes[i]
+		if !a.tried.Before(asked) {
+			as.mu.Unlock()
+			continue // it was set meanwhile
+		}
+		if a.brake = now; !before.Brakes() && now.Brakes() {
+			a.tried = time.Now()
+		}
+		if i < len(counts) {
+			a.inFlight = counts[i]
+		}
+		as.mu.Unlock()
+		switch own := a.Fault(); {
+		case now.Kind == pool.BrakeAccount && before.Kind != now.Kind && own == nil:
+			code, _, _ := strings.Cut(now.Reason, ": ")
+			if strings.HasPrefix(now.Reason, "ERROR: ") {
+				code = now.Reason[:min(len(now.Reason), len("ERROR: 1001"))]
+			}
+			a.Adopt(ctx, &provider.Fault{
+				Kind: provider.FaultAccount, Code: code, Reason: now.Reason, Action: "submit", Since: now.Since, Next: now.Next,
+				Every: now.Every, Polls: true,
+			})
+		case before.Brakes() && !now.Brakes() && own != nil:
+			a.Adopt(ctx, nil)
+		}
+	}
+}
+
+// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are polled
+// from the start.
+const silentAfter = 3
+
+// noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
+func (b *Buyer) noteCallback(a *account, came bool) {
+	as := &b.accounts
+	as.mu.Lock()
+	before := a.silent >= silentAfter
+	if a.silent++; came {
+		a.silent = 0
+	}
+	after := a.silent >= silentAfter
+	as.mu.Unlock()
+	switch {
+	case after && !before:
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that it is the base address",
+			"provider", a.Name(), "tasks", silentAfter)
+	case before && !after:
+		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
+	}
+}
+
+const (
+	mostReports   = 256 // that wait; further ones are counted and dropped
+	reportsAtOnce = 16
+	reportTries   = 3
+)
+
+// The outcomes of a report.
+const (
+	ReportPassed  = "passed"
+	ReportLate    = "late"    // the service accepts no report so long after the solve
+	ReportRefused = "refused" // not passed on, or the service did not take it
+)
+
+// report is what a caller reports about a token.
+type report struct {
+	provider, task string
+	kind           captcha.Type
+	solved         time.Time
+	accepted       bool
+}
+
+// Report passes to the provider, in the background, whether a site accepted the token of a task. The age is
+// that of the token. It does not block.
+func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
+	select {
+	case b.reports <- report{provider, task, t, time.Now().Add(-age), accepted}:
+	default:
+		b.c.Observer.Count("report", provider, ReportRefused)
+	}
+}
+
+// sendReports sends reports until ctx ends, several at once, so that a service that hangs does not delay the
+// others.
+func (b *Buyer) sendReports(ctx context.Context) {
+	var group errgroup.Group
+	group.SetLimit(reportsAtOnce)
+	defer func() { _ = group.Wait() }() // no report fails
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-b.reports:
+			group.Go(func() error {
+				return panics.Contain(b.c.Log, "panic in a report", func() {
+					b.c.Observer.Count("report", r.provider, b.sendReport(ctx, r))
+				})
+			})
+		}
+	}
+}
+
+func (b *Buyer) sendReport(ctx context.Context, r report) (outcome string) {
+	a := b.accounts.byName(r.provider)
+	if a == nil || r.task == "" {
+		return ReportRefused
+	}
+	var wait time.Duration
+	for range reportTries {
+		if backoff.Sleep(ctx, wait) != nil {
+			return ReportRefused
+		}
+		if time.Since(r.solved) >= a.ReportWindow() {
+			return ReportLate
+		}
+		limited, cancel := context.WithTimeout(ctx, callTime)
+		err := a.Report(limited, r.task, r.kind, r.accepted)
+		cancel()
+		var fault *provider.Error
+		switch {
+		case err == nil:
+			return ReportPassed
+		case !errors.As(err, &fault) || fault.Class != provider.Capacity:
+			b.c.Log.Debug("a report was refused", "provider", r.provider, "err", err)
+			return ReportRefused
+		}
+		wait = max(100*time.Millisecond, fault.Delay)
+	}
+	return ReportRefused
 }

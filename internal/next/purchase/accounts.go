@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
@@ -52,14 +50,7 @@ type Entry struct {
 	Concurrency int    // most orders in flight, of all replicas
 	Simulated   bool   // it costs nothing, and no site accepts its tokens
 	Callbacks   Callbacks
-	Price       func(captcha.Type) float64 // of a token; negative = unknown; nil = 0
-}
-
-func (e *Entry) price(t captcha.Type) float64 {
-	if e.Price == nil {
-		return 0
-	}
-	return e.Price(t)
+	Price       func(captcha.Type) float64 // of a token; negative = unknown
 }
 
 // Account returns the fingerprint of an account and its key. It does not depend on the provider's name, so
@@ -130,14 +121,9 @@ func (b *Buyer) SetProviders(entries []Entry) {
 			as.former = slices.Insert(as.former, 0, a)
 		}
 	}
-	var seen []string
-	for _, a := range as.listed {
-		seen = append(seen, a.entry.Account)
-	}
 	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
-		known := slices.Contains(seen, a.entry.Account)
-		seen = append(seen, a.entry.Account)
-		return known || now.Sub(a.removed) > formerFor
+		same := func(listed *account) bool { return listed.entry.Account == a.entry.Account }
+		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
 	})
 	as.mu.Unlock()
 	select {
@@ -228,7 +214,7 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string
 		switch {
 		case !a.brake.Brakes():
 			up = append(up, i)
-			offers = append(offers, Offer{a.Name(), a.entry.price(s.Identity.Type), a.limit(), a.inFlight >= a.limit()})
+			offers = append(offers, Offer{a.Name(), a.entry.Price(s.Identity.Type), a.limit(), a.inFlight >= a.limit()})
 		case probe < 0 && now.Sub(a.tried) >= a.brake.Every && (by != nil || len(up) == 0):
 			probe = i
 		}
@@ -309,7 +295,7 @@ type Status struct {
 	Name        string
 	State       provider.State
 	Brake       pool.Brake // of its key, over all replicas
-	InFlight    int        // orders of all replicas; of this one while Redis is away
+	InFlight    int        // orders of all replicas; 0 while Redis is away
 	Concurrency int
 	Silent      bool // callbacks do not arrive, so tasks are polled from the start
 }
@@ -318,14 +304,6 @@ type Status struct {
 // what this replica's client has seen.
 func (b *Buyer) Providers(ctx context.Context) []Status {
 	b.readBrakes(ctx)
-	own := map[string]int{}
-	b.mu.Lock()
-	for _, o := range b.running {
-		if o.owned.Load() {
-			own[o.journal.Account]++
-		}
-	}
-	b.mu.Unlock()
 	var list []Status
 	var names []string
 	for _, a := range b.accounts.list() {
@@ -334,7 +312,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 		brake := a.brake
 		b.accounts.mu.Unlock()
 		client := a.State(time.Now())
-		s := Status{Name: a.Name(), Brake: brake, InFlight: own[a.Name()], Concurrency: e.Concurrency, Silent: silent}
+		s := Status{Name: a.Name(), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
 		s.State = provider.State{Kind: provider.StateOK, Balance: client.Balance}
 		if brake.Brakes() {
 			s.State.Kind, s.State.Code, s.State.Fault, s.State.Remedy = provider.StateDown, client.Code, client.Fault, client.Remedy
@@ -353,61 +331,22 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	return list
 }
 
-// Stranded returns the number of orders of this replica that cannot be collected, by the provider that sold
-// them: no provider of the file or of the memory has their account.
-func (b *Buyer) Stranded() map[string]int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	list := map[string]int{}
-	for _, o := range b.running {
-		if o.stranded.Load() {
-			list[o.journal.Account]++
-		}
-	}
-	return list
-}
-
-// Outage reports whether no provider takes orders, why, and when the first one may again; zero = unknown.
-func Outage(providers []Status) (reason string, until time.Time, is bool) {
-	reason = "no provider is configured"
-	for i, p := range providers {
-		if p.State.Kind.Usable() {
-			return "", time.Time{}, false
-		}
-		if i == 0 {
-			reason = fmt.Sprintf("provider %s is %s: %s", p.Name, p.State.Kind, p.State.Reason)
-		}
-		if i == 0 || p.State.Until.Before(until) {
-			until = p.State.Until
-		}
-	}
-	return reason, until, true
-}
-
 // ErrUnknownProvider means that no provider of the file has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
 // Probe tries a provider now, after an operator has repaired its account: it reads the balance, and lets the
-// next order pass. Its errors are ErrUnknownProvider and those of Redis.
-func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
+// next order pass. The error is ErrUnknownProvider, that of the service, or pool.ErrDown.
+func (b *Buyer) Probe(ctx context.Context, name string) error {
 	a := b.accounts.byName(name)
 	if a == nil {
-		return Status{}, ErrUnknownProvider
+		return ErrUnknownProvider
 	}
 	limited, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	var err error
-	if failed := a.Probe(limited); failed != nil {
-		b.c.Log.Info("a probe of the provider failed", "provider", name, "err", failed)
-	} else {
-		err = b.c.Pool.Probe(ctx, name, a.key)
+	if err := a.Probe(limited); err != nil {
+		return fmt.Errorf("probing %s: %w", name, err)
 	}
-	for _, s := range b.Providers(ctx) {
-		if s.Name == name {
-			return s, err
-		}
-	}
-	return Status{}, err
+	return b.c.Pool.Probe(ctx, name, a.key)
 }
 
 const (
@@ -517,20 +456,8 @@ func reasonOf(fault *provider.Error) string {
 func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
-	is, err := b.c.Pool.Brake(limited, key, kind, reason, every, ago)
-	if err != nil {
+	if _, err := b.c.Pool.Brake(limited, key, kind, reason, every, ago); err != nil {
 		b.c.Log.Debug("a provider's fault is not stored", "key", key, "err", err)
-	}
-	if !is {
-		return
-	}
-	b.accounts.mu.Lock()
-	defer b.accounts.mu.Unlock()
-	for _, a := range b.accounts.listed {
-		if a.key == key { // until the next read
-			a.tried = time.Now()
-			a.brake = pool.Brake{Kind: kind, Reason: reason, Since: a.tried, Every: every, Next: a.tried.Add(every)}
-		}
 	}
 }
 
@@ -553,7 +480,6 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	for _, a := range listed {
 		keys, names = append(keys, a.key), append(names, a.Name())
 	}
-	asked := time.Now()
 	brakes, err := b.c.Pool.Brakes(ctx, keys)
 	if err != nil {
 		return
@@ -565,10 +491,6 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
-		if !a.tried.Before(asked) {
-			as.mu.Unlock()
-			continue // it was set meanwhile
-		}
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
 		}
@@ -579,9 +501,6 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		switch own := a.Fault(); {
 		case now.Kind == pool.BrakeAccount && before.Kind != now.Kind && own == nil:
 			code, _, _ := strings.Cut(now.Reason, ": ")
-			if strings.HasPrefix(now.Reason, "ERROR: ") {
-				code = now.Reason[:min(len(now.Reason), len("ERROR: 1001"))]
-			}
 			a.Adopt(ctx, &provider.Fault{
 				Kind: provider.FaultAccount, Code: code, Reason: now.Reason, Action: "submit", Since: now.Since, Next: now.Next,
 				Every: now.Every, Polls: true,
@@ -598,14 +517,13 @@ const silentAfter = 3
 
 // noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
 func (b *Buyer) noteCallback(a *account, came bool) {
-	as := &b.accounts
-	as.mu.Lock()
-	before := a.silent >= silentAfter
+	_, before := b.accounts.terms(a)
+	b.accounts.mu.Lock()
 	if a.silent++; came {
 		a.silent = 0
 	}
-	after := a.silent >= silentAfter
-	as.mu.Unlock()
+	b.accounts.mu.Unlock()
+	_, after := b.accounts.terms(a)
 	switch {
 	case after && !before:
 		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that it is the base address",
@@ -616,9 +534,9 @@ func (b *Buyer) noteCallback(a *account, came bool) {
 }
 
 const (
-	mostReports   = 256 // that wait; further ones are counted and dropped
-	reportsAtOnce = 16
-	reportTries   = 3
+	// mostReports limits the reports that are passed on at once.
+	mostReports = 64
+	reportTries = 3
 )
 
 // The outcomes of a report.
@@ -628,69 +546,39 @@ const (
 	ReportRefused = "refused" // not passed on, or the service did not take it
 )
 
-// report is what a caller reports about a token.
-type report struct {
-	provider, task string
-	kind           captcha.Type
-	solved         time.Time
-	accepted       bool
-}
-
 // Report passes to the provider, in the background, whether a site accepted the token of a task. The age is
-// that of the token. It does not block.
+// that of the token. It does not block: while too many reports are on their way, it drops this one.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
-	select {
-	case b.reports <- report{provider, task, t, time.Now().Add(-age), accepted}:
-	default:
+	solved := time.Now().Add(-age)
+	started := b.reports.TryGo(func() error {
+		return panics.Contain(b.c.Log, "panic in a report", func() {
+			b.c.Observer.Count("report", provider, b.sendReport(provider, task, t, solved, accepted))
+		})
+	})
+	if !started {
 		b.c.Observer.Count("report", provider, ReportRefused)
 	}
 }
 
-// sendReports sends reports until ctx ends, several at once, so that a service that hangs does not delay the
-// others.
-func (b *Buyer) sendReports(ctx context.Context) {
-	var group errgroup.Group
-	group.SetLimit(reportsAtOnce)
-	defer func() { _ = group.Wait() }() // no report fails
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case r := <-b.reports:
-			group.Go(func() error {
-				return panics.Contain(b.c.Log, "panic in a report", func() {
-					b.c.Observer.Count("report", r.provider, b.sendReport(ctx, r))
-				})
-			})
-		}
-	}
-}
-
-func (b *Buyer) sendReport(ctx context.Context, r report) (outcome string) {
-	a := b.accounts.byName(r.provider)
-	if a == nil || r.task == "" {
+func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, accepted bool) (outcome string) {
+	a := b.accounts.byName(name)
+	if a == nil || task == "" {
 		return ReportRefused
 	}
-	var wait time.Duration
-	for range reportTries {
-		if backoff.Sleep(ctx, wait) != nil {
-			return ReportRefused
-		}
-		if time.Since(r.solved) >= a.ReportWindow() {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	for try := 1; ; try++ {
+		if time.Since(solved) >= a.ReportWindow() {
 			return ReportLate
 		}
-		limited, cancel := context.WithTimeout(ctx, callTime)
-		err := a.Report(limited, r.task, r.kind, r.accepted)
-		cancel()
-		var fault *provider.Error
-		switch {
-		case err == nil:
+		err := a.Report(ctx, task, t, accepted)
+		if err == nil {
 			return ReportPassed
-		case !errors.As(err, &fault) || fault.Class != provider.Capacity:
-			b.c.Log.Debug("a report was refused", "provider", r.provider, "err", err)
+		}
+		n := newsOf("", err)
+		if n.trigger != busy || try == reportTries || backoff.Sleep(ctx, max(100*time.Millisecond, n.delay)) != nil {
+			b.c.Log.Debug("a report was refused", "provider", name, "err", err)
 			return ReportRefused
 		}
-		wait = max(100*time.Millisecond, fault.Delay)
 	}
-	return ReportRefused
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -93,29 +94,28 @@ type Buyer struct {
 	// must not block, and is set before the first order; nil = nobody is told.
 	Turn func(captcha.ID)
 
-	c        Config
-	accounts accounts
-	secrets  signature.Secrets
-	kept     *spool.Spool
-	replays  chan struct{} // semaphore: one replay at a time
-	reports  chan report
-	arrived  chan struct{} // wakes the refresh of limits and balances
-	adopted  errgroup.Group
+	c         Config
+	accounts  accounts
+	secrets   signature.Secrets
+	kept      *spool.Spool
+	reports   errgroup.Group
+	arrived   chan struct{} // wakes the refresh of limits and balances
+	adopted   errgroup.Group
+	arrivals  sync.Map    // order -> time of its first callback, until that is delivered
+	diskFails atomic.Bool // an error of the dead letters was logged
 
-	mu       sync.Mutex
-	running  map[string]*order // by name
-	closed   bool              // Run ends: no order begins
-	idle     chan struct{}     // closed when no order runs after closed
-	arrivals map[string]time.Time
-	diskErr  bool // an error of the dead letters was logged
+	mu      sync.Mutex
+	running map[string]*order // by name
+	closed  bool              // Run ends: no order begins
+	idle    chan struct{}     // closed when no order runs after closed
 }
 
 // New returns a Buyer without providers.
 func New(c Config) *Buyer {
 	b := &Buyer{
-		c: c, kept: spool.New(c.Letters), replays: make(chan struct{}, 1), reports: make(chan report, mostReports),
-		arrived: make(chan struct{}, 1), idle: make(chan struct{}), running: map[string]*order{}, arrivals: map[string]time.Time{},
+		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}), running: map[string]*order{},
 	}
+	b.reports.SetLimit(mostReports)
 	b.adopted.SetLimit(mostAdopted)
 	return b
 }
@@ -154,13 +154,8 @@ func (b *Buyer) own(name string) *order {
 // When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
 // stored; a bought order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
-	told := false
-	tell := func(next captcha.ID, err error) {
-		if !told {
-			told = true
-			placed(next, err)
-		}
-	}
+	var once sync.Once
+	tell := func(next captcha.ID, err error) { once.Do(func() { placed(next, err) }) }
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}
@@ -186,15 +181,13 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 // place chooses an account and stores the order. An account that is braked loses the order to the next
 // one. If Redis does not answer, the order may have been stored: then a later beat finds and ends it.
 func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
-	accounts := b.accounts.list()
-	if len(accounts) == 0 {
-		return "", ErrNoProvider
-	}
-	if s.SimulatedOnly {
+	accounts, none := b.accounts.list(), ErrNoProvider
+	if s.SimulatedOnly && len(accounts) > 0 {
+		none = ErrSimulatedOnly
 		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _ := b.accounts.terms(a); return !e.Simulated })
 	}
 	if len(accounts) == 0 {
-		return "", ErrSimulatedOnly
+		return "", none
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
@@ -228,14 +221,14 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
 	o.facts = facts{
 		Purchase: Purchase{
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(), Choice: choice,
-			Price: -1,
+			Status: "open", Price: -1,
 		},
 		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
 		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
 		Guest: s.Guest, Budgets: s.Budgets,
 	}
 	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
-	if price := e.price(s.Identity.Type); price >= 0 {
+	if price := e.Price(s.Identity.Type); price >= 0 {
 		o.facts.Price = int64(math.Round(price * currency))
 	}
 	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
@@ -257,8 +250,7 @@ type beat struct {
 }
 
 // Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
-// adopted or lost sight of, ends orders past their deadline, replays dead letters, passes reports on, and
-// reads brakes, thread limits and balances. After the end of ctx it stops the orders of all calls of Buy,
+// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread limits and balances. After the end of ctx it stops the orders of all calls of Buy,
 // finishes their submits, and leaves the bought ones to other replicas.
 func (b *Buyer) Run(ctx context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
@@ -280,7 +272,6 @@ func (b *Buyer) Run(ctx context.Context) error {
 	})
 	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
 	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.arrived, b.refresh); return nil })
-	duties.Go(func() error { b.sendReports(ctx); return nil })
 	_ = duties.Wait() // no duty fails
 
 	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
@@ -295,7 +286,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 	}
 	b.mu.Unlock()
 	<-b.idle
-	_ = b.adopted.Wait()
+	_ = errors.Join(b.adopted.Wait(), b.reports.Wait()) // panics, which are logged
 	stopBeats()
 	_ = pulse.Wait() // Run of the pool does not fail
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)

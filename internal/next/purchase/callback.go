@@ -120,7 +120,7 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 		b.noteCallback(a, true)
 	}
 	if err == nil {
-		b.forgetArrival(c.Order)
+		b.arrivals.Delete(c.Order)
 		return outcome, nil
 	}
 	life := unknownLife
@@ -141,22 +141,8 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 // firstArrival notes when a callback arrived, and returns when the first one of its order did, so that a
 // repetition makes no token younger. Zero = unknown: an earlier process received it.
 func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if first, known := b.arrivals[order]; known {
-		return first
-	}
-	if len(b.arrivals) >= spool.MostLetters {
-		clear(b.arrivals) // so many mean an outage of hours: most of their tokens have expired
-	}
-	b.arrivals[order] = at
-	return at
-}
-
-func (b *Buyer) forgetArrival(order string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.arrivals, order)
+	first, _ := b.arrivals.LoadOrStore(order, at)
+	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
 }
 
 // deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
@@ -239,16 +225,10 @@ func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time
 // DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
 func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
 
-// Replay delivers the dead letters, oldest first, and counts their outcomes. One replay runs at a time. An
-// error means that Redis does not take them, or that ctx ended.
+// Replay delivers the dead letters, oldest first, and counts their outcomes. An error means that Redis does
+// not take them, or that ctx ended.
 func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
 	outcomes = map[string]int{}
-	select {
-	case b.replays <- struct{}{}:
-		defer func() { <-b.replays }()
-	case <-ctx.Done():
-		return outcomes, ctx.Err()
-	}
 	var disk error
 	unread := b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
 		outcome := DeadLetterExpired
@@ -261,7 +241,7 @@ func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error)
 				outcome = DeadLetterReplayed
 			}
 		}
-		b.forgetArrival(l.Order)
+		b.arrivals.Delete(l.Order)
 		if failed := b.kept.Remove(l.Order); failed != nil {
 			disk = failed // the next replay drops it
 			return true
@@ -279,14 +259,10 @@ func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error)
 
 // logDisk logs once that the disk fails, and once that it works again.
 func (b *Buyer) logDisk(err error) {
-	b.mu.Lock()
-	before := b.diskErr
-	b.diskErr = err != nil
-	b.mu.Unlock()
-	switch {
-	case err != nil && !before:
+	switch was := b.diskFails.Swap(err != nil); {
+	case err != nil && !was:
 		b.c.Log.Error("dead letters cannot be read or removed", "err", err)
-	case err == nil && before:
+	case err == nil && was:
 		b.c.Log.Info("dead letters can be read and removed again")
 	}
 }

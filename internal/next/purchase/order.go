@@ -237,11 +237,7 @@ func (b *Buyer) row(o *order) string {
 	if !b.c.Sink {
 		return ""
 	}
-	p := o.facts.Purchase
-	if p.Status == "" {
-		p.Status = "open"
-	}
-	text, _ := json.Marshal(p) // of strings, numbers and times: no error is possible
+	text, _ := json.Marshal(o.facts.Purchase) // of strings, numbers and times: no error is possible
 	return string(text)
 }
 

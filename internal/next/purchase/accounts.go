@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
 	"poold/internal/panics"
@@ -49,14 +50,7 @@ type Entry struct {
 	Concurrency int    // most orders in flight, of all replicas
 	Simulated   bool   // it costs nothing, and no site accepts its tokens
 	Callbacks   Callbacks
-	Price       func(captcha.Type) float64 // of a token; negative = unknown; nil = 0
-}
-
-func (e *Entry) price(t captcha.Type) float64 {
-	if e.Price == nil {
-		return 0
-	}
-	return e.Price(t)
+	Price       func(captcha.Type) float64 // of a token; negative = unknown
 }
 
 // Account returns the fingerprint of an account and its key. It does not depend on the provider's name, so
@@ -75,15 +69,13 @@ type account struct {
 
 	key       string // of its brake
 	entry     Entry
-	removed   time.Time // of the reload that removed it; zero = it is in the file
+	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
 	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe
-	inFlight  int // orders of all replicas, as last read; only with a Chooser
-	threads   int // most orders that the service allows; 0 = unknown
+	inFlight  int        // orders of all replicas, as last read; only with a Chooser
+	threads   int        // most orders that the service allows; 0 = unknown
 	refreshed time.Time
-	failed    bool // a failed read of the threads was logged
-	silent    int  // expected callbacks in a row that did not arrive
-	mute      bool // the last submit had no answer
+	silent    int // expected callbacks in a row that did not arrive
 	submits   streak
 	polls     streak
 }
@@ -129,14 +121,9 @@ func (b *Buyer) SetProviders(entries []Entry) {
 			as.former = slices.Insert(as.former, 0, a)
 		}
 	}
-	var seen []string
-	for _, a := range as.listed {
-		seen = append(seen, a.entry.Account)
-	}
 	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
-		known := slices.Contains(seen, a.entry.Account)
-		seen = append(seen, a.entry.Account)
-		return known || now.Sub(a.removed) > formerFor
+		same := func(listed *account) bool { return listed.entry.Account == a.entry.Account }
+		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
 	})
 	as.mu.Unlock()
 	select {
@@ -187,30 +174,13 @@ func (as *accounts) list() []*account {
 	return slices.Clone(as.listed)
 }
 
-// terms returns the terms of an account for a new order.
-func (as *accounts) terms(a *account) Entry {
+// terms returns the terms of an account for a new order, and whether its callbacks do not arrive.
+func (as *accounts) terms(a *account) (e Entry, silent bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	e := a.entry
+	e = a.entry
 	e.Concurrency = a.limit()
-	return e
-}
-
-// candidates returns the providers that may get an order.
-func (as *accounts) candidates(simulatedOnly bool) ([]*account, error) {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	if len(as.listed) == 0 {
-		return nil, ErrNoProvider
-	}
-	list := slices.Clone(as.listed)
-	if simulatedOnly {
-		list = slices.DeleteFunc(list, func(a *account) bool { return !a.entry.Simulated })
-	}
-	if len(list) == 0 {
-		return nil, ErrSimulatedOnly
-	}
-	return list, nil
+	return e, a.silent >= silentAfter
 }
 
 // How the provider of an order was chosen, besides the words of the Chooser.
@@ -232,7 +202,7 @@ type Offer struct {
 // it would never get an order again. If all are braked, the first one refuses the order and says why.
 func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string) {
 	as, now := &b.accounts, time.Now()
-	by := b.chooser
+	by := b.c.Chooser
 	if s.Policy == "" || s.Policy == ChoiceOrdered {
 		by = nil
 	}
@@ -244,7 +214,7 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string
 		switch {
 		case !a.brake.Brakes():
 			up = append(up, i)
-			offers = append(offers, Offer{a.Name(), a.entry.price(s.Identity.Type), a.limit(), a.inFlight >= a.limit()})
+			offers = append(offers, Offer{a.Name(), a.entry.Price(s.Identity.Type), a.limit(), a.inFlight >= a.limit()})
 		case probe < 0 && now.Sub(a.tried) >= a.brake.Every && (by != nil || len(up) == 0):
 			probe = i
 		}
@@ -285,7 +255,7 @@ func (b *Buyer) refresh(ctx context.Context) {
 			continue
 		}
 		calls.Go(func() {
-			_ = panics.Contain(b.log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
+			_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
 		})
 	}
 }
@@ -303,25 +273,20 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	}
 	as := &b.accounts
 	as.mu.Lock()
-	before, turned := a.limit(), a.failed != (err != nil)
-	a.failed = err != nil
-	switch {
-	case err != nil: // the last number stays
-	case ok:
-		a.threads = max(1, total) // with 0 threads, the answer to an order says why
-	default:
+	before := a.limit()
+	if err == nil { // else the last number stays
 		a.threads = 0
+		if ok {
+			a.threads = max(1, total) // with 0 threads, the answer to an order says why
+		}
 	}
 	after := a.limit()
 	as.mu.Unlock()
-	if turned && err != nil {
-		b.log.Warn("threads not read; the last known number stays", "provider", a.Name(), "err", err)
-	}
 	if before != after {
-		b.log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after, "before", before)
+		b.c.Log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after, "before", before)
 	}
-	if err := a.ReadBalance(limited); err != nil {
-		b.log.Debug("balance not read", "provider", a.Name(), "err", err)
+	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
+		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
 	}
 }
 
@@ -330,100 +295,290 @@ type Status struct {
 	Name        string
 	State       provider.State
 	Brake       pool.Brake // of its key, over all replicas
-	InFlight    int        // orders of all replicas; of this one while Redis is away
+	InFlight    int        // orders of all replicas; 0 while Redis is away
 	Concurrency int
 	Silent      bool // callbacks do not arrive, so tasks are polled from the start
-	Stranded    int  // orders of this replica whose account is in no file; only of former providers
 }
 
-// Providers returns the states of the providers of the file, and of former ones with stranded orders.
+// Providers returns the states of the providers of the file. The brake that all replicas share decides, not
+// what this replica's client has seen.
 func (b *Buyer) Providers(ctx context.Context) []Status {
 	b.readBrakes(ctx)
-	as, now := &b.accounts, time.Now()
-	own, stranded := map[string]int{}, map[string]int{}
-	b.mu.Lock()
-	for _, o := range b.running {
-		switch {
-		case o.stranded.Load():
-			stranded[o.journal.Account]++
-		case o.owned:
-			own[o.journal.Account]++
-		}
-	}
-	b.mu.Unlock()
 	var list []Status
 	var names []string
-	for _, a := range as.list() {
-		s := Status{Name: a.Name(), State: a.State(now), InFlight: own[a.Name()]}
-		as.mu.Lock()
-		s.Brake, s.Concurrency, s.Silent = a.brake, a.limit(), a.silent >= silentAfter
-		as.mu.Unlock()
-		// The brake that all replicas share decides, not what this client has seen.
-		s.State.Kind = provider.StateOK
-		if brake := s.Brake; brake.Brakes() {
-			s.State.Kind, s.State.Reason, s.State.Since, s.State.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
+	for _, a := range b.accounts.list() {
+		e, silent := b.accounts.terms(a)
+		b.accounts.mu.Lock()
+		brake := a.brake
+		b.accounts.mu.Unlock()
+		client := a.State(time.Now())
+		s := Status{Name: a.Name(), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
+		s.State = provider.State{Kind: provider.StateOK, Balance: client.Balance}
+		if brake.Brakes() {
+			s.State.Kind, s.State.Code, s.State.Fault, s.State.Remedy = provider.StateDown, client.Code, client.Fault, client.Remedy
+			s.State.Reason, s.State.Since, s.State.Until = brake.Reason, brake.Since, brake.Next
 			if brake.Kind == string(pool.Busy) || brake.Kind == string(pool.Refused) {
 				s.State.Kind = provider.StateBusy
 			}
-		} else {
-			s.State.Reason, s.State.Code, s.State.Fault, s.State.Remedy = "", "", "", ""
-			s.State.Since, s.State.Until = time.Time{}, time.Time{}
 		}
 		list, names = append(list, s), append(names, a.Name())
 	}
-	if counts, err := b.pool.InFlight(ctx, names); err == nil {
+	if counts, err := b.c.Pool.InFlight(ctx, names); err == nil {
 		for i, n := range counts {
 			list[i].InFlight = n
 		}
 	}
-	for name, n := range stranded {
-		list = append(list, Status{Name: name, Stranded: n})
-	}
 	return list
-}
-
-// Outage reports whether no provider takes orders, why, and when the first one may again; zero = unknown.
-func Outage(providers []Status) (reason string, until time.Time, is bool) {
-	reason, is = "no provider is configured", true
-	for _, p := range providers {
-		switch {
-		case p.Concurrency == 0: // a former one
-			continue
-		case p.State.Kind.Usable():
-			return "", time.Time{}, false
-		case until.IsZero():
-			reason = fmt.Sprintf("provider %s is %s: %s", p.Name, p.State.Kind, p.State.Reason)
-		}
-		if until.IsZero() || p.State.Until.Before(until) {
-			until = p.State.Until
-		}
-	}
-	return reason, until, true
 }
 
 // ErrUnknownProvider means that no provider of the file has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
 // Probe tries a provider now, after an operator has repaired its account: it reads the balance, and lets the
-// next order pass. Its errors are ErrUnknownProvider and those of Redis.
-func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
+// next order pass. The error is ErrUnknownProvider, that of the service, or pool.ErrDown.
+func (b *Buyer) Probe(ctx context.Context, name string) error {
 	a := b.accounts.byName(name)
 	if a == nil {
-		return Status{}, ErrUnknownProvider
+		return ErrUnknownProvider
 	}
 	limited, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	err := a.Provider.Probe(limited)
-	if err != nil {
-		b.log.Info("a probe of the provider failed", "provider", name, "err", err)
-		err = nil
-	} else {
-		err = b.pool.Probe(ctx, name, a.key)
+	if err := a.Probe(limited); err != nil {
+		return fmt.Errorf("probing %s: %w", name, err)
 	}
-	for _, s := range b.Providers(ctx) {
-		if s.Name == name {
-			return s, err
+	return b.c.Pool.Probe(ctx, name, a.key)
+}
+
+const (
+	// accountEvery is the shortest time between two probes of an account with a fault; outageEvery is that
+	// without proper answers.
+	accountEvery = time.Minute
+	outageEvery  = 10 * time.Second
+	// outageAfter is the number of calls without a proper answer after which there is an outage. They
+	// concern at least two orders: the odd answers of one task are that task's fault.
+	outageAfter = 5
+)
+
+// streak counts calls in a row that had no proper answer.
+type streak struct {
+	failures int
+	order    string // of the first failure
+	several  bool   // they concern several orders
+}
+
+func (s *streak) add(order string) (outage bool) {
+	if s.failures++; s.failures == 1 {
+		s.order = order
+	}
+	s.several = s.several || s.order != order
+	return s.failures >= outageAfter && s.several
+}
+
+// call is a finished submit or poll.
+type call struct {
+	poll  bool
+	order string
+	was   *provider.Fault // of the client before the call
+	asked time.Time
+	err   error
+}
+
+// note brakes an account, or lifts its brake, after a call with its key. A failed submit that is busy or
+// refused is counted by the end of its order, and an accepted one proves the account when its task is
+// stored.
+func (b *Buyer) note(ctx context.Context, a *account, c call) {
+	as, ago := &b.accounts, time.Since(c.asked)
+	var fault *provider.Error
+	if errors.As(c.err, &fault) && fault.Class == provider.Account {
+		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
+		return
+	}
+	counts, failed := isProper(c.err)
+	if !counts {
+		return
+	}
+	as.mu.Lock()
+	s, kind, known := &a.submits, pool.BrakeOutage, a.brake
+	if c.poll {
+		s, kind = &a.polls, pool.BrakePolls
+	}
+	ended, first := s.failures >= outageAfter, failed && !c.poll && s.failures == 0
+	outage := failed && s.add(c.order)
+	if !failed {
+		*s = streak{}
+	}
+	as.mu.Unlock()
+	if first {
+		b.c.Log.Warn("a submit had no answer", "provider", a.Name(), "err", c.err)
+	}
+	switch {
+	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
+	case outage:
+		every := outageEvery
+		if _, interval := a.Pace(""); c.poll {
+			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
+		}
+		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
+	case failed || !c.poll:
+	case known.Kind == pool.BrakePolls, ended, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
+		// The answered poll ends an outage of polls, and an account fault that only polls had.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+		defer cancel()
+		if _, err := b.c.Pool.Lift(limited, a.Name(), a.key, ago); err != nil {
+			b.c.Log.Debug("the end of a provider's fault is not stored", "provider", a.Name(), "err", err)
 		}
 	}
-	return Status{}, err
+}
+
+// isProper reports whether a call says anything about the service, and whether it had no proper answer. The
+// codes of package provider are lower case, those of the services are not.
+func isProper(err error) (counts, failed bool) {
+	var fault *provider.Error
+	switch {
+	case err == nil, errors.Is(err, provider.ErrNotReady):
+		return true, false
+	case !errors.As(err, &fault), fault.Code == "caller_gave_up", fault.Code == "outage": // no call was made, or heard out
+		return false, false
+	}
+	isOurs := fault.Code == strings.ToLower(fault.Code)
+	return true, fault.Class == provider.Capacity && isOurs && fault.Code != "http_429"
+}
+
+// reasonOf returns the code and the cause of a fault, without its class.
+func reasonOf(fault *provider.Error) string {
+	if fault.Err != nil {
+		return fault.Code + ": " + fault.Err.Error()
+	}
+	return fault.Code
+}
+
+// setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
+func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	if _, err := b.c.Pool.Brake(limited, key, kind, reason, every, ago); err != nil {
+		b.c.Log.Debug("a provider's fault is not stored", "key", key, "err", err)
+	}
+}
+
+// passBreaker lets the next submit pass the client's own breaker: the brake that all replicas share has
+// already let the order pass.
+func passBreaker(ctx context.Context, a *account) {
+	if f := a.Fault(); f != nil {
+		f.Next = time.Now()
+		a.Adopt(ctx, f)
+	}
+}
+
+// readBrakes reads the brakes of the accounts' keys, and with a Chooser the orders in flight. Clients take
+// over account faults that other replicas met, so that each replica's log and status say what to do, and
+// their ends.
+func (b *Buyer) readBrakes(ctx context.Context) {
+	as := &b.accounts
+	listed := as.list()
+	var keys, names []string
+	for _, a := range listed {
+		keys, names = append(keys, a.key), append(names, a.Name())
+	}
+	brakes, err := b.c.Pool.Brakes(ctx, keys)
+	if err != nil {
+		return
+	}
+	var counts []int
+	if b.c.Chooser != nil {
+		counts, _ = b.c.Pool.InFlight(ctx, names) // without it, no offer is full
+	}
+	for i, a := range listed {
+		as.mu.Lock()
+		before, now := a.brake, brakes[i]
+		if a.brake = now; !before.Brakes() && now.Brakes() {
+			a.tried = time.Now()
+		}
+		if i < len(counts) {
+			a.inFlight = counts[i]
+		}
+		as.mu.Unlock()
+		switch own := a.Fault(); {
+		case now.Kind == pool.BrakeAccount && before.Kind != now.Kind && own == nil:
+			code, _, _ := strings.Cut(now.Reason, ": ")
+			a.Adopt(ctx, &provider.Fault{
+				Kind: provider.FaultAccount, Code: code, Reason: now.Reason, Action: "submit", Since: now.Since, Next: now.Next,
+				Every: now.Every, Polls: true,
+			})
+		case before.Brakes() && !now.Brakes() && own != nil:
+			a.Adopt(ctx, nil)
+		}
+	}
+}
+
+// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are polled
+// from the start.
+const silentAfter = 3
+
+// noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
+func (b *Buyer) noteCallback(a *account, came bool) {
+	_, before := b.accounts.terms(a)
+	b.accounts.mu.Lock()
+	if a.silent++; came {
+		a.silent = 0
+	}
+	b.accounts.mu.Unlock()
+	_, after := b.accounts.terms(a)
+	switch {
+	case after && !before:
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that it is the base address",
+			"provider", a.Name(), "tasks", silentAfter)
+	case before && !after:
+		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
+	}
+}
+
+const (
+	// mostReports limits the reports that are passed on at once.
+	mostReports = 64
+	reportTries = 3
+)
+
+// The outcomes of a report.
+const (
+	ReportPassed  = "passed"
+	ReportLate    = "late"    // the service accepts no report so long after the solve
+	ReportRefused = "refused" // not passed on, or the service did not take it
+)
+
+// Report passes to the provider, in the background, whether a site accepted the token of a task. The age is
+// that of the token. It does not block: while too many reports are on their way, it drops this one.
+func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
+	solved := time.Now().Add(-age)
+	started := b.reports.TryGo(func() error {
+		return panics.Contain(b.c.Log, "panic in a report", func() {
+			b.c.Observer.Count("report", provider, b.sendReport(provider, task, t, solved, accepted))
+		})
+	})
+	if !started {
+		b.c.Observer.Count("report", provider, ReportRefused)
+	}
+}
+
+func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, accepted bool) (outcome string) {
+	a := b.accounts.byName(name)
+	if a == nil || task == "" {
+		return ReportRefused
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	for try := 1; ; try++ {
+		if time.Since(solved) >= a.ReportWindow() {
+			return ReportLate
+		}
+		err := a.Report(ctx, task, t, accepted)
+		if err == nil {
+			return ReportPassed
+		}
+		n := newsOf("", err)
+		if n.trigger != busy || try == reportTries || backoff.Sleep(ctx, max(100*time.Millisecond, n.delay)) != nil {
+			b.c.Log.Debug("a report was refused", "provider", name, "err", err)
+			return ReportRefused
+		}
+	}
 }

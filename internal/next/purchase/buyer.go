@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,34 +94,28 @@ type Buyer struct {
 	// must not block, and is set before the first order; nil = nobody is told.
 	Turn func(captcha.ID)
 
-	pool     *pool.Pool
-	sink     bool
-	chooser  Chooser
-	observer Observer
-	log      *slog.Logger
-	accounts accounts
-	secrets  signature.Secrets
-	kept     *spool.Spool
-	replays  chan struct{} // semaphore: one replay at a time
-	reports  chan report
-	arrived  chan struct{} // wakes the refresh of limits and balances
-	adopted  errgroup.Group
+	c         Config
+	accounts  accounts
+	secrets   signature.Secrets
+	kept      *spool.Spool
+	reports   errgroup.Group
+	arrived   chan struct{} // wakes the refresh of limits and balances
+	adopted   errgroup.Group
+	arrivals  sync.Map    // order -> time of its first callback, until that is delivered
+	diskFails atomic.Bool // an error of the dead letters was logged
 
-	mu       sync.Mutex
-	running  map[string]*order // by name
-	closed   bool              // Run ends: no order begins
-	idle     chan struct{}     // closed when no order runs after closed
-	arrivals map[string]time.Time
-	diskErr  bool // an error of the dead letters was logged
+	mu      sync.Mutex
+	running map[string]*order // by name
+	closed  bool              // Run ends: no order begins
+	idle    chan struct{}     // closed when no order runs after closed
 }
 
 // New returns a Buyer without providers.
 func New(c Config) *Buyer {
 	b := &Buyer{
-		pool: c.Pool, sink: c.Sink, chooser: c.Chooser, observer: c.Observer, log: c.Log, kept: spool.New(c.Letters),
-		replays: make(chan struct{}, 1), reports: make(chan report, mostReports), arrived: make(chan struct{}, 1),
-		running: map[string]*order{}, idle: make(chan struct{}), arrivals: map[string]time.Time{},
+		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}), running: map[string]*order{},
 	}
+	b.reports.SetLimit(mostReports)
 	b.adopted.SetLimit(mostAdopted)
 	return b
 }
@@ -143,13 +140,6 @@ func (b *Buyer) remove(o *order) {
 	}
 }
 
-// setOwned notes whether this replica owns the order in Redis.
-func (b *Buyer) setOwned(o *order, is bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	o.owned = is
-}
-
 // own returns an order that runs here, or nil.
 func (b *Buyer) own(name string) *order {
 	b.mu.Lock()
@@ -164,13 +154,8 @@ func (b *Buyer) own(name string) *order {
 // When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
 // stored; a bought order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
-	told := false
-	tell := func(next captcha.ID, err error) {
-		if !told {
-			told = true
-			placed(next, err)
-		}
-	}
+	var once sync.Once
+	tell := func(next captcha.ID, err error) { once.Do(func() { placed(next, err) }) }
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}
@@ -182,13 +167,12 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 	defer func() {
 		// The order, if any, is resumed like one of a dead replica.
 		if cause := recover(); cause != nil {
-			panics.Log(b.log, "panic while buying", cause, "target", s.Target)
+			panics.Log(b.c.Log, "panic while buying", cause, "target", s.Target)
 			tell("", panics.ErrFault)
 		}
 	}()
 	next, err := b.place(ctx, o, &s)
-	tell(next, err)
-	if err == nil {
+	if tell(next, err); err == nil {
 		crash.At("placed")
 		b.run(ctx, o, pool.Placed)
 	}
@@ -197,9 +181,13 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 // place chooses an account and stores the order. An account that is braked loses the order to the next
 // one. If Redis does not answer, the order may have been stored: then a later beat finds and ends it.
 func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
-	accounts, err := b.accounts.candidates(s.SimulatedOnly)
-	if err != nil {
-		return "", err
+	accounts, none := b.accounts.list(), ErrNoProvider
+	if s.SimulatedOnly && len(accounts) > 0 {
+		none = ErrSimulatedOnly
+		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _ := b.accounts.terms(a); return !e.Simulated })
+	}
+	if len(accounts) == 0 {
+		return "", none
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
@@ -207,15 +195,15 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	for len(accounts) > 0 {
 		i, choice := b.choose(s, accounts)
 		a := accounts[i]
-		accounts = append(accounts[:i:i], accounts[i+1:]...)
+		accounts = slices.Delete(accounts, i, i+1)
 		b.prepare(o, s, a, choice)
-		at, next, err := b.pool.Place(ctx, &o.journal)
+		at, next, err := b.c.Pool.Place(ctx, &o.journal)
 		var r *pool.RefusedError
 		switch {
 		case err == nil:
 			o.at, o.placed = at, time.Now()
 			o.facts.Placed = at
-			b.setOwned(o, true)
+			o.owned.Store(true)
 			return next, nil
 		case !errors.As(err, &r) || r.Reason != pool.ReasonBrake:
 			return "", err
@@ -228,28 +216,204 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 
 // prepare fills in the terms under which an account gets the order.
 func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
-	e := b.accounts.terms(a)
+	e, _ := b.accounts.terms(a)
 	o.account, o.identity, o.image = a, s.Identity, s.Image
 	o.facts = facts{
 		Purchase: Purchase{
-			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
-			Choice: choice, Price: -1,
+			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(), Choice: choice,
+			Status: "open", Price: -1,
 		},
 		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
 		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
 		Guest: s.Guest, Budgets: s.Budgets,
 	}
 	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
-	if price := e.price(s.Identity.Type); price >= 0 {
+	if price := e.Price(s.Identity.Type); price >= 0 {
 		o.facts.Price = int64(math.Round(price * currency))
 	}
 	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
 	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
 	o.journal = pool.Order{
-		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: life(a.Timeout()), Concurrency: e.Concurrency,
-		Depth: s.Depth, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil, Budgets: s.Budgets,
+		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: life(a.Timeout()), Depth: s.Depth,
+		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
+		Budgets: s.Budgets,
 	}
 }
 
 // life returns the time from the placing of an order to its deadline.
 func life(timeout time.Duration) time.Duration { return timeout + 2*callTime }
+
+// beat is what a beat found.
+type beat struct {
+	owned int
+	late  []string
+}
+
+// Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
+// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread limits and balances. After the end of ctx it stops the orders of all calls of Buy,
+// finishes their submits, and leaves the bought ones to other replicas.
+func (b *Buyer) Run(ctx context.Context) error {
+	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBeats()
+	found := make(chan beat, 1)
+	var pulse, duties errgroup.Group
+	pulse.Go(func() error {
+		return b.c.Pool.Run(beats, func(owned int, late []string) {
+			select {
+			case found <- beat{owned, late}:
+			default: // the former beat's orders are being handled
+			}
+		})
+	})
+	duties.Go(func() error { b.recover(ctx, found); return nil })
+	duties.Go(func() error {
+		b.repeat(ctx, replayEvery, nil, func(ctx context.Context) { _, _ = b.Replay(ctx) })
+		return nil
+	})
+	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
+	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.arrived, b.refresh); return nil })
+	_ = duties.Wait() // no duty fails
+
+	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
+	// order over.
+	b.mu.Lock()
+	b.closed = true
+	for _, o := range b.running {
+		o.stop()
+	}
+	if len(b.running) == 0 {
+		close(b.idle)
+	}
+	b.mu.Unlock()
+	<-b.idle
+	_ = errors.Join(b.adopted.Wait(), b.reports.Wait()) // panics, which are logged
+	stopBeats()
+	_ = pulse.Wait() // Run of the pool does not fail
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	_ = b.c.Pool.Leave(leaving) // else the others take the orders over when this replica counts as dead
+	return nil
+}
+
+// repeat calls work at once, and then again and again until ctx ends. A panic ends only one call.
+func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan struct{}, work func(context.Context)) {
+	for {
+		_ = panics.Contain(b.c.Log, "panic at the buyer", func() { work(ctx) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-early:
+		case <-time.After(every):
+		}
+	}
+}
+
+// recover handles what the beats find.
+func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
+	for differs := 0; ; {
+		var f beat
+		select {
+		case <-ctx.Done():
+			return
+		case f = <-found:
+		}
+		_ = panics.Contain(b.c.Log, "panic while recovering orders", func() {
+			if differs++; f.owned == b.countOwned() {
+				differs = 0
+			}
+			if differs >= 2 { // once, it may be an order that is just being placed or ended
+				differs = 0
+				b.compare(ctx)
+			}
+			for _, name := range f.late {
+				b.endLate(ctx, name)
+			}
+		})
+	}
+}
+
+func (b *Buyer) countOwned() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.running {
+		if o.owned.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// compare compares the orders that this replica owns in Redis with those that run here. It resumes those
+// that do not run: adopted ones, and those that a panic or a lost answer of Redis left behind. It stops
+// those that it does not own: a callback at another replica has ended them.
+func (b *Buyer) compare(ctx context.Context) {
+	b.mu.Lock()
+	running := maps.Clone(b.running)
+	maps.DeleteFunc(running, func(_ string, o *order) bool { return !o.waits.Load() || !o.owned.Load() })
+	b.mu.Unlock()
+	names, err := b.c.Pool.Owned(ctx)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		delete(running, name)
+		if b.own(name) == nil {
+			b.resume(ctx, name)
+		}
+	}
+	for _, o := range running {
+		o.owned.Store(false)
+		o.elsewhere.Store(true)
+		o.stop()
+		if a, _ := b.accounts.of(&o.facts); a != nil && o.facts.Called {
+			b.noteCallback(a, true)
+		}
+	}
+}
+
+// resume goes on with an order that this replica owns, as the table of ends says.
+func (b *Buyer) resume(ctx context.Context, name string) {
+	e, is, err := b.c.Pool.Find(ctx, name)
+	if err != nil || !is || e.Owner != b.c.Pool.Replica {
+		return
+	}
+	o := readOrder(&e)
+	ctx, o.stop = context.WithCancel(ctx)
+	o.owned.Store(true)
+	if !b.add(o) {
+		o.stop()
+		return
+	}
+	done := func() { b.remove(o); o.stop() }
+	b.c.Log.Info("an order is resumed", "target", o.facts.Target, "provider", o.facts.Provider, "state", e.State, "task", e.Task)
+	started := b.adopted.TryGo(func() error {
+		defer done()
+		return panics.Contain(b.c.Log, "panic in an adopted order", func() {
+			if e.State == pool.Bought {
+				b.run(ctx, o, pool.Bought)
+			} else {
+				b.finish(ctx, o, e.State, news{trigger: adopted, by: "adoption"})
+			}
+		})
+	})
+	if !started { // a later beat tries again
+		done()
+	}
+}
+
+// endLate ends an order past its deadline, whoever owns it.
+func (b *Buyer) endLate(ctx context.Context, name string) {
+	limited, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	e, is, err := b.c.Pool.Find(limited, name)
+	switch {
+	case err != nil:
+	case is:
+		_, err = b.end(limited, readOrder(&e), e.State, news{trigger: late, by: "deadline"})
+	default:
+		err = b.c.Pool.Drop(limited, name)
+	}
+	if err != nil {
+		b.c.Log.Debug("an order past its deadline stays", "order", name, "err", err)
+	}
+}

@@ -85,9 +85,9 @@ type Callback struct {
 // one error is ErrNotKept. The end of ctx does not interrupt it.
 func (b *Buyer) Callback(ctx context.Context, c Callback) error {
 	outcome, err := b.receive(ctx, &c)
-	b.observer.Count("callback", c.Provider, outcome)
+	b.c.Observer.Count("callback", c.Provider, outcome)
 	if outcome == CallbackForged || outcome == CallbackMalformed {
-		b.log.Debug("a callback was ignored", "outcome", outcome)
+		b.c.Log.Debug("a callback was ignored", "outcome", outcome)
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 		b.noteCallback(a, true)
 	}
 	if err == nil {
-		b.forgetArrival(c.Order)
+		b.arrivals.Delete(c.Order)
 		return outcome, nil
 	}
 	life := unknownLife
@@ -129,34 +129,20 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	}
 	l.Until, l.Reason = c.At.Add(life), redisdb.Reason(err)
 	if kept := b.kept.Keep(l); kept != nil {
-		b.log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider, "task", l.Task,
+		b.c.Log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
 	crash.At("kept")
-	b.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", c.Order, "task", l.Task, "err", err)
+	b.c.Log.Debug("a callback was kept on disk", "provider", c.Provider, "order", c.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
 }
 
 // firstArrival notes when a callback arrived, and returns when the first one of its order did, so that a
 // repetition makes no token younger. Zero = unknown: an earlier process received it.
 func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if first, known := b.arrivals[order]; known {
-		return first
-	}
-	if len(b.arrivals) >= spool.MostLetters {
-		clear(b.arrivals) // so many mean an outage of hours: most of their tokens have expired
-	}
-	b.arrivals[order] = at
-	return at
-}
-
-func (b *Buyer) forgetArrival(order string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.arrivals, order)
+	first, _ := b.arrivals.LoadOrStore(order, at)
+	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
 }
 
 // deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
@@ -164,19 +150,16 @@ func (b *Buyer) forgetArrival(order string) {
 func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
-	e, is, err := b.pool.Find(ctx, l.Order)
+	e, is, err := b.c.Pool.Find(ctx, l.Order)
 	if err != nil {
 		return "", err
 	}
 	if !is {
 		return CallbackUnknown, nil
 	}
-	o, err := readOrder(&e)
+	o := readOrder(&e)
 	f := &o.facts
 	switch {
-	case err != nil:
-		b.log.Error("a callback is for an order that cannot be read", "provider", l.Provider, "err", err)
-		return CallbackMalformed, nil
 	case l.Provider != f.Provider:
 		return CallbackForged, nil
 	case l.Code == "" && !provider.IsAnswer(f.Identity.Type, l.Token):
@@ -185,7 +168,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 		return CallbackMalformed, nil // a service that confuses tasks must not bring tokens of other pages
 	case l.Task != "" && e.Task == "":
 		f.Task = l.Task
-		how, err := b.pool.Bought(ctx, &o.journal, l.Task, b.row(o))
+		how, err := b.c.Pool.Bought(ctx, &o.journal, l.Task, b.row(o))
 		if err != nil {
 			return "", err
 		}
@@ -197,9 +180,8 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
 	n.solution = provider.Solution{Token: l.Token, UserAgent: l.UserAgent}
 	if !arrived.IsZero() {
-		n.solvedAt = clamp(arrived, o.submitted, time.Now())
-		n.lead = n.solvedAt.Sub(o.submitted)
-		n.born = max(n.born, n.solvedAt.Sub(o.placed)-f.Delay)
+		at := min(max(n.born, arrived.Sub(o.placed)), time.Since(o.placed)) // clocks may jump
+		n.solvedAt, n.lead, n.born = o.placed.Add(at), at-n.born, max(n.born, at-f.Delay)
 	}
 	if l.Code != "" {
 		n = news{trigger: failed, by: "callback", callback: true, err: errors.New(l.Code), code: l.Code}
@@ -224,16 +206,6 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	return CallbackFailed, nil
 }
 
-func clamp(t, from, to time.Time) time.Time {
-	switch {
-	case t.Before(from):
-		return from
-	case t.After(to):
-		return to
-	}
-	return t
-}
-
 // OpenDeadLetters opens the folder of the dead letters, and finds those of an earlier process.
 func (b *Buyer) OpenDeadLetters() error {
 	if err := b.kept.Open(); err != nil {
@@ -253,30 +225,12 @@ func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time
 // DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
 func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
 
-// Replayed says what a replay did.
-type Replayed struct {
-	Replayed int `json:"replayed"` // letters that ended their orders
-	Dropped  int `json:"dropped"`  // letters whose orders had ended
-	Expired  int `json:"expired"`  // letters whose tokens had expired
-	Left     int `json:"left"`
-}
-
-func (b *Buyer) replayQuietly(ctx context.Context) { _, _ = b.Replay(ctx) }
-
-// Replay delivers the dead letters, oldest first. One replay runs at a time. An error means that Redis does
+// Replay delivers the dead letters, oldest first, and counts their outcomes. An error means that Redis does
 // not take them, or that ctx ended.
-func (b *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
-	select {
-	case b.replays <- struct{}{}:
-		defer func() { <-b.replays }()
-	case <-ctx.Done():
-		return r, ctx.Err()
-	}
+func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
+	outcomes = map[string]int{}
 	var disk error
 	unread := b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
-		if err = ctx.Err(); err != nil {
-			return false
-		}
 		outcome := DeadLetterExpired
 		if time.Now().Before(l.Until) {
 			var done string
@@ -287,43 +241,28 @@ func (b *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
 				outcome = DeadLetterReplayed
 			}
 		}
-		b.forgetArrival(l.Order)
+		b.arrivals.Delete(l.Order)
 		if failed := b.kept.Remove(l.Order); failed != nil {
 			disk = failed // the next replay drops it
 			return true
 		}
-		switch outcome {
-		case DeadLetterReplayed:
-			r.Replayed++
-		case DeadLetterDropped:
-			r.Dropped++
-		default:
-			r.Expired++
-		}
-		b.observer.Count("dead_letter", l.Provider, outcome)
-		return true
+		outcomes[outcome]++
+		b.c.Observer.Count("dead_letter", l.Provider, outcome)
+		return ctx.Err() == nil
 	})
 	b.logDisk(errors.Join(unread, disk))
-	if r.Expired > 0 {
-		b.log.Warn("dead letters were deleted, because their tokens had expired", "letters", r.Expired)
+	if len(outcomes) > 0 {
+		b.c.Log.Info("dead letters were replayed", "outcomes", outcomes)
 	}
-	if r.Replayed+r.Dropped > 0 {
-		b.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
-	}
-	r.Left = b.kept.Count()
-	return r, err
+	return outcomes, errors.Join(err, ctx.Err())
 }
 
 // logDisk logs once that the disk fails, and once that it works again.
 func (b *Buyer) logDisk(err error) {
-	b.mu.Lock()
-	before := b.diskErr
-	b.diskErr = err != nil
-	b.mu.Unlock()
-	switch {
-	case err != nil && !before:
-		b.log.Error("dead letters cannot be read or removed", "err", err)
-	case err == nil && before:
-		b.log.Info("dead letters can be read and removed again")
+	switch was := b.diskFails.Swap(err != nil); {
+	case err != nil && !was:
+		b.c.Log.Error("dead letters cannot be read or removed", "err", err)
+	case err == nil && was:
+		b.c.Log.Info("dead letters can be read and removed again")
 	}
 }

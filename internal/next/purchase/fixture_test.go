@@ -194,12 +194,18 @@ func (w *world) kinds() string {
 }
 
 // brake returns the brake of a key as "kind".
-func (w *world) brake(key string) string { return w.db.HGet(w.t.Context(), "{p}:brake:"+key, "kind").Val() }
+func (w *world) brake(key string) string {
+	return w.db.HGet(w.t.Context(), "{p}:brake:"+key, "kind").Val()
+}
 
-func (w *world) number(key, field string) string { return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val() }
+func (w *world) number(key, field string) string {
+	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
+}
 
 // inFlight returns the number of orders in flight at a provider.
-func (w *world) inFlight(name string) int64 { return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val() }
+func (w *world) inFlight(name string) int64 {
+	return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val()
+}
 
 func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
@@ -232,13 +238,15 @@ func (f *fake) entry() purchase.Entry {
 	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: func(captcha.Type) float64 { return 0.002 }}
 }
 
-func (f *fake) Name() string                                        { return f.name }
-func (f *fake) Timeout() time.Duration                              { return f.limit }
-func (f *fake) Pace(captcha.Type) (first, interval time.Duration)   { return 10 * second, 5 * second }
-func (f *fake) ReportWindow() time.Duration                         { return time.Minute }
-func (f *fake) ReadBalance(context.Context) error                   { return nil }
-func (f *fake) Probe(context.Context) error                         { return nil }
-func (f *fake) Threads(context.Context) (total int, _ bool, _ error) { return f.threads, f.threads > 0, nil }
+func (f *fake) Name() string                                      { return f.name }
+func (f *fake) Timeout() time.Duration                            { return f.limit }
+func (f *fake) Pace(captcha.Type) (first, interval time.Duration) { return 10 * second, 5 * second }
+func (f *fake) ReportWindow() time.Duration                       { return time.Minute }
+func (f *fake) ReadBalance(context.Context) error                 { return nil }
+func (f *fake) Probe(context.Context) error                       { return nil }
+func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
+	return f.threads, f.threads > 0, nil
+}
 
 func (f *fake) State(time.Time) provider.State {
 	if fault := f.Fault(); fault != nil {
@@ -334,12 +342,16 @@ func (f *fake) pollTimes() string {
 	return strings.Join(list, " ")
 }
 
-func notReady(int, string) (provider.Solution, error) { return provider.Solution{}, provider.ErrNotReady }
+func notReady(int, string) (provider.Solution, error) {
+	return provider.Solution{}, provider.ErrNotReady
+}
 
 func fails(class provider.Class, code string) error { return &provider.Error{Class: class, Code: code} }
 
 // unheard is the error of a call without a proper answer.
-func unheard(code string) error { return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true} }
+func unheard(code string) error {
+	return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true}
+}
 
 func zero(member string) redis.Z { return redis.Z{Member: member} }
 

@@ -2,12 +2,16 @@ package purchase
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
+	"poold/internal/crash"
 	"poold/internal/next/pool"
 	"poold/internal/provider"
 )
@@ -65,22 +69,20 @@ type order struct {
 	submitted time.Time // just before the submit
 	answered  time.Time // when the task id arrived
 	unsolved  time.Time // the task was unsolved then
-	waits     time.Time // since when the goroutine waits for the task; guarded by Buyer.mu
-
-	owned bool // this replica owns the order in Redis; guarded by Buyer.mu
 
 	stop      context.CancelFunc
+	owned     atomic.Bool // this replica owns the order in Redis
+	waits     atomic.Bool // for the task
 	elsewhere atomic.Bool // a callback or another replica has the order
-	stranded  atomic.Bool // no account of the file or of the memory knows the task
+	stranded  atomic.Bool // neither the file nor the memory has the account of the task
 }
 
-// readOrder returns an order of the journal.
-func readOrder(e *pool.Entry) (*order, error) {
+// readOrder returns an order of the journal. Facts that cannot be read are of no account: the order ends as
+// lost.
+func readOrder(e *pool.Entry) *order {
 	o := &order{journal: e.Order, at: e.Placed, placed: time.Now().Add(-e.Age)}
-	if err := json.Unmarshal([]byte(e.Facts), &o.facts); err != nil {
-		return o, fmt.Errorf("reading the facts of an order: %w", err)
-	}
 	f := &o.facts
+	_ = json.Unmarshal([]byte(e.Facts), f)
 	f.Placed, f.Submitted, f.Task = e.Placed, e.Submitted, e.Task
 	o.identity, o.journal.Budgets, o.journal.Key = f.Identity, f.Budgets, brakeKey(f.Provider, f.Fingerprint)
 	o.submitted = o.placed
@@ -88,14 +90,16 @@ func readOrder(e *pool.Entry) (*order, error) {
 		o.submitted = o.placed.Add(max(0, e.Submitted.Sub(e.Placed)))
 	}
 	o.answered, o.unsolved = o.submitted, o.submitted
-	return o, nil
+	return o
 }
 
 // deadline returns the time at which the order ends in Redis, or a little later.
 func (o *order) deadline() time.Time { return o.placed.Add(life(o.facts.Timeout)) }
 
 // onRedis converts a time of this process to Redis' clock.
-func (o *order) onRedis(at time.Time) time.Time { return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond)) }
+func (o *order) onRedis(at time.Time) time.Time {
+	return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond))
+}
 
 // trigger is what happens to an order.
 type trigger string
@@ -103,14 +107,12 @@ type trigger string
 const (
 	stopped     trigger = "stopped"              // this replica stops, or cannot begin the submit
 	adopted     trigger = "adopted"              // its replica died, or lost it
-	refused     trigger = "refused"              // the service refused the submit
 	rejected    trigger = "rejected"             // the service rejects the parameters
 	busy        trigger = "busy"                 // the service has no capacity
 	faulty      trigger = "faulty"               // the account has a fault
 	unanswered  trigger = "unanswered"           // the submit may have been accepted
 	solved      trigger = "solved"               // there is a token
-	failed      trigger = "failed"               // the task ended without a token
-	timedOut    trigger = "timed out"            // the last poll was answered "not ready"
+	failed      trigger = "failed"               // the service refused the task, or it ended without a token
 	uncollected trigger = "timed out unanswered" // the last poll had no answer
 	late        trigger = "late"                 // its deadline has passed
 )
@@ -141,7 +143,7 @@ var ends = map[situation]ending{
 	{pool.Submitting, adopted}: {unknown: true},
 	{pool.Submitting, late}:    {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	{pool.Submitting, refused}:    {how: pool.Refused, answers: true, says: "the provider refused the task"},
+	{pool.Submitting, failed}:     {how: pool.Refused, answers: true, says: "the provider refused the task"},
 	{pool.Submitting, rejected}:   {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
 	{pool.Submitting, busy}:       {how: pool.Busy, says: "the provider takes no order now"},
 	{pool.Submitting, faulty}:     {how: pool.Fault, says: "the provider takes no order from this account"},
@@ -152,7 +154,6 @@ var ends = map[situation]ending{
 	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold this token before"},
 	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "the task brought no token"},
 	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
-	{pool.Bought, timedOut}:    {how: pool.Failed, answers: true, says: "the task brought no token"},
 	{pool.Bought, uncollected}: {how: pool.Lost, answers: true, says: outcomeUnknown},
 	{pool.Bought, late}:        {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
@@ -181,8 +182,8 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	e := ends[situation{state, n.trigger}]
 	if e.how == "" {
 		if e.unknown {
-			_, err = b.pool.Bought(ctx, &o.journal, "", b.row(o))
-			b.setOwned(o, false)
+			_, err = b.c.Pool.Bought(ctx, &o.journal, "", b.row(o))
+			o.owned.Store(false)
 		}
 		return "", err
 	}
@@ -212,11 +213,11 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	if f.Guest && e.answers {
 		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
 	}
-	how, next, err := b.pool.End(ctx, &o.journal, &end)
+	how, next, err := b.c.Pool.End(ctx, &o.journal, &end)
 	if err != nil {
 		return "", err
 	}
-	b.setOwned(o, false)
+	o.owned.Store(false)
 	if next != "" && b.Turn != nil {
 		b.Turn(next)
 	}
@@ -224,22 +225,274 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	case pool.Gone, pool.Other, string(pool.Stopped):
 		return how, nil
 	case pool.Repeated:
-		b.log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", f.Task)
+		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", f.Task)
 	}
 	f.Outcome = pool.How(how)
-	b.observer.Ended(f.Purchase)
+	b.c.Observer.Ended(f.Purchase)
 	return how, nil
 }
 
 // row returns the row of an order for the history, or "" without a sink.
 func (b *Buyer) row(o *order) string {
-	if !b.sink {
+	if !b.c.Sink {
 		return ""
 	}
-	p := o.facts.Purchase
-	if p.Status == "" {
-		p.Status = "open"
-	}
-	text, _ := json.Marshal(p) // of strings, numbers and times: no error is possible
+	text, _ := json.Marshal(o.facts.Purchase) // of strings, numbers and times: no error is possible
 	return string(text)
+}
+
+const (
+	// slowBegin is how long an answer of Begin may take. After a longer time the process may have been
+	// frozen, and another replica may own the order.
+	slowBegin = 2 * time.Second
+	// slowPoll is the time between two polls of a task while the service refuses the account's polls.
+	slowPoll = time.Minute
+	// lookAgain is how soon a waiting order notices that its account has another key.
+	lookAgain = 3 * time.Second
+)
+
+// steps returns a context for a step of an order that must not be lost: it is repeated until the order's
+// deadline, and after the end of ctx for stopGrace.
+func (o *order) steps(ctx context.Context) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.deadline())
+	unhook := context.AfterFunc(ctx, func() {
+		_ = backoff.Sleep(limited, stopGrace)
+		cancel()
+	})
+	return limited, func() { unhook(); cancel() }
+}
+
+// run carries an order from a state to its end. It returns without an end if ctx ends, if the outcome of the
+// submit is unknown, or if another replica or a callback has the order.
+func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
+	if state == pool.Placed {
+		if n := b.submit(ctx, o); n.trigger != "" {
+			b.finish(ctx, o, pool.Submitting, n)
+			return
+		}
+		if o.facts.Task == "" {
+			return
+		}
+	}
+	n := b.await(ctx, o)
+	crash.At("polled")
+	if o.elsewhere.Load() || n.trigger == stopped {
+		return
+	}
+	how := b.finish(ctx, o, pool.Bought, n)
+	crash.At("ended")
+	late := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
+	if a, _ := b.accounts.of(&o.facts); a != nil && late && how == string(pool.Solved) && !o.elsewhere.Load() {
+		b.noteCallback(a, false)
+	}
+}
+
+// finish ends an order, whose end is not to be lost.
+func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
+	steps, cancel := o.steps(ctx)
+	defer cancel()
+	how, err := b.end(steps, o, state, n)
+	if err != nil && !o.elsewhere.Load() {
+		b.c.Log.Warn("an order is left to its deadline", "target", o.facts.Target, "provider", o.facts.Provider,
+			"task", o.facts.Task, "err", err)
+	}
+	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
+		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
+	}
+	return how
+}
+
+// submit submits an order and stores its task. News mean that it was not bought. Without news and without a
+// task, the outcome is unknown, or another replica has the order.
+func (b *Buyer) submit(ctx context.Context, o *order) news {
+	f, nonce := &o.facts, rand.Text()
+	for begun := false; !begun; {
+		if ctx.Err() != nil {
+			return news{trigger: stopped, by: "stop"}
+		}
+		asked := time.Now()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+		mine, err := b.c.Pool.Begin(limited, f.Order, nonce)
+		cancel()
+		if err != nil {
+			return news{trigger: stopped, by: "stop", err: err}
+		}
+		if !mine {
+			return news{}
+		}
+		begun = time.Since(asked) < slowBegin
+	}
+	crash.At("begun")
+	if ctx.Err() != nil {
+		return news{trigger: stopped, by: "stop"}
+	}
+	request := provider.Request{Identity: o.identity, Image: o.image, Pingback: o.pingback}
+	o.image = nil
+	passBreaker(ctx, o.account)
+	was, asked := o.account.Fault(), time.Now()
+	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	task, err := o.account.Submit(limited, request)
+	cancel()
+	o.answered = time.Now()
+	crash.At("submitted")
+	b.note(ctx, o.account, call{order: f.Order, was: was, asked: asked, err: err})
+	if err != nil {
+		return newsOf("submit", err)
+	}
+	f.Task = task
+	steps, cancel := o.steps(ctx)
+	defer cancel()
+	how, err := b.c.Pool.Bought(steps, &o.journal, task, b.row(o))
+	switch {
+	case err != nil:
+		b.c.Log.Warn("a paid task is lost", "target", f.Target, "provider", f.Provider, "task", task, "err", err)
+		f.Task = ""
+	case how == pool.Gone: // a callback was faster
+		f.Task = ""
+	case how == pool.Repeated:
+		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,
+			"task", task)
+		f.Task = ""
+		return news{trigger: unanswered}
+	}
+	crash.At("bought")
+	return news{}
+}
+
+// newsOf returns the news that a failed call brings.
+func newsOf(by string, err error) news {
+	n := news{trigger: unanswered, by: by, err: err}
+	var fault *provider.Error
+	if !errors.As(err, &fault) {
+		return n
+	}
+	n.code, n.delay = fault.Code, fault.Delay
+	switch {
+	case fault.Unknown:
+	case fault.Class == provider.Parameters:
+		n.trigger = rejected
+	case fault.Class == provider.Task:
+		n.trigger = failed
+	case fault.Class == provider.Account:
+		n.trigger = faulty
+	case fault.Class == provider.Capacity:
+		n.trigger = busy
+	}
+	return n
+}
+
+// await polls the task until it ends or the time is over. A callback ends ctx.
+func (b *Buyer) await(ctx context.Context, o *order) news {
+	o.waits.Store(true)
+	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
+	next, last, slow := b.firstPoll(o), o.submitted, 0
+	for {
+		// The last poll is at the time-out.
+		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
+			return news{trigger: stopped}
+		}
+		now := time.Now()
+		over := !now.Before(giveUp)
+		a, former := b.accounts.of(f)
+		if a == nil {
+			if over {
+				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
+			}
+			if !o.stranded.Swap(true) {
+				b.c.Log.Error("a paid task cannot be collected: list the account that it was bought at", "provider", f.Provider,
+					"task", f.Task)
+			}
+			next = now.Add(lookAgain)
+			continue
+		}
+		o.stranded.Store(false)
+		// During an account fault the service may refuse polls too. Each task is then asked for once a
+		// minute, but at least once before its time-out.
+		turn, wait := a.PollTurn(now)
+		if !turn && !over {
+			due := last.Add(slowPoll)
+			if half := last.Add(giveUp.Sub(last) / 2); slow == 0 && half.Before(due) {
+				due = half
+			}
+			if now.Before(due) {
+				next = now.Add(min(wait, due.Sub(now), lookAgain))
+				continue
+			}
+			slow++
+		}
+		if turn {
+			slow = 0
+		}
+		f.Polls, last = f.Polls+1, now
+		solution, err := b.poll(ctx, o, a, former)
+		if err == nil {
+			at := time.Now()
+			n := news{trigger: solved, by: "poll", solution: solution, solvedAt: at, lead: at.Sub(o.submitted)}
+			n.born = o.unsolved.Sub(o.placed)
+			if solution.Dated {
+				n.born = o.submitted.Add(solution.SinceSubmit).Sub(o.placed)
+			}
+			return n
+		}
+		if ctx.Err() != nil {
+			return news{trigger: stopped}
+		}
+		n := newsOf("poll", err)
+		if n.trigger == failed || n.trigger == rejected {
+			return n
+		}
+		answered := errors.Is(err, provider.ErrNotReady)
+		if answered {
+			o.unsolved = now
+		}
+		if over {
+			n.trigger, n.err = uncollected, fmt.Errorf("not solved within %v: %w", f.Timeout, err)
+			if answered {
+				n.trigger, n.code = failed, CodeTimeout
+			}
+			return n
+		}
+		_, interval := a.Pace(f.Identity.Type)
+		if wait = backoff.Around(interval, 0.1); n.trigger == busy {
+			wait = max(wait, n.delay)
+		}
+		next = time.Now().Add(wait)
+	}
+}
+
+// firstPoll returns the time of the first poll. If a callback is expected, it comes after the fallback
+// time. Else it comes one interval before the shortest recent lead time, but not before the provider's
+// first wait: an earlier poll finds no token, and after a later one the token's age is less certain.
+func (b *Buyer) firstPoll(o *order) time.Time {
+	a, _ := b.accounts.of(&o.facts)
+	if a == nil {
+		return time.Now()
+	}
+	wait, interval := a.Pace(o.facts.Identity.Type)
+	if _, silent := b.accounts.terms(a); o.facts.Called && !silent {
+		return o.submitted.Add(o.facts.Fallback)
+	}
+	return o.answered.Add(max(wait, o.facts.Shortest-interval))
+}
+
+// poll asks for the task with the account's present key. If the service refuses the key or does not know the
+// task, it asks with the key that submitted the order, whose faults say nothing about the present key.
+func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provider.Solution, error) {
+	limited, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	was, asked := a.Fault(), time.Now()
+	solution, err := a.Poll(limited, o.facts.Task, o.identity)
+	b.note(ctx, a, call{poll: true, order: o.facts.Order, was: was, asked: asked, err: err})
+	var fault *provider.Error
+	if former == nil || !errors.As(err, &fault) || fault.Class != provider.Account && fault.Class != provider.Task {
+		return solution, err
+	}
+	again, cancelAgain := context.WithTimeout(ctx, callTime)
+	defer cancelAgain()
+	other, otherErr := former.Poll(again, o.facts.Task, o.identity)
+	if otherErr == nil || errors.Is(otherErr, provider.ErrNotReady) {
+		return other, otherErr
+	}
+	return solution, err
 }

@@ -134,7 +134,9 @@ func TestStops(t *testing.T) {
 			}
 			return "T" + string(rune('0'+n)), nil
 		}
-		f.poll = func(n int, task string) (provider.Solution, error) { return provider.Solution{Token: "token-of-" + task}, nil }
+		f.poll = func(n int, task string) (provider.Solution, error) {
+			return provider.Solution{Token: "token-of-" + task}, nil
+		}
 		one := w.replica("r1", nil, f.entry())
 		two := w.replica("r2", nil, f.entry())
 		one.mustBuy(spec())

@@ -114,6 +114,7 @@ type Counts struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded + Counts.Fresh + Counts.Bought
 type Counters struct {
 	Hits, Waited, Missed, Left, Replays, Returned             int64
+	Declined                                                  int64 // requests that Admit refused
 	Bought, Solved, Expired, Discarded, Failed, Lost, Refused int64
 	Accepted, Rejected                                        int64
 	Spent                                                     int64 // billionths of the currency
@@ -151,7 +152,7 @@ type Query struct {
 
 // Decide takes the next decision about an identity.
 func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
-	keys := []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.key("stats", q.ID), p.key("brake", q.ID)}
+	keys := []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
 	v, err := p.call(ctx, decide, keys, string(q.ID), string(mode), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(),
 		q.Want, max(q.Period, time.Second).Milliseconds())
 	if err != nil {

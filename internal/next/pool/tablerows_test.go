@@ -76,6 +76,12 @@ var tables = map[string][]row{
 		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
 	},
+	"again": {
+		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: again},
+		{name: "a failure", given: oneToken + "SET reply:c f|||0|bad\n", call: again},
+		{name: "the token has died", given: oneToken + "SET reply:c t|fp|n|hits|o9|now+60000\n", call: again},
+		{name: "no answer", given: oneToken, call: again},
+	},
 	"cancel": {
 		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
 		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
@@ -113,7 +119,7 @@ var tables = map[string][]row{
 		{name: "a later poll gets it again", given: aTask + "HSET record:c ended o order o1\n", call: endedTask("o1", "p")},
 		{name: "a failed task", given: aTask, call: endedTask("", "p")},
 		{name: "a task whose time is over", call: endedTask("o1", "p")},
-		{name: "a task is read", given: aTask + "HSET record:c order o1\n", call: readTask},
+		{name: "a task is read", given: aTask + "HSET record:c ended p order o1\n", call: readTask},
 		{name: "no task", call: readTask},
 		{name: "a task that nobody knows is dropped", given: aTask, call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
 	},
@@ -248,7 +254,7 @@ var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\n
 
 func added(nonce string) func(p *Pool) any {
 	return func(p *Pool) any {
-		return fmt.Sprint(p.AddTask(context.Background(), &Task{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile}, nonce, 2))
+		return fmt.Sprint(p.AddTask(context.Background(), &Task{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile, Facts: "{}"}, nonce, 2))
 	}
 }
 
@@ -263,7 +269,7 @@ func readTask(p *Pool) any {
 	if !is {
 		return fmt.Sprint("none ", err)
 	}
-	return fmt.Sprintf("%s %s %s %q, %v old, %v", t.Caller, t.ID, t.Type, t.Order, t.Now.Sub(t.Made), err)
+	return fmt.Sprintf("%s %s %s %v %q, %v old, %v", t.Caller, t.ID, t.Type, t.Ended, t.Order, t.Now.Sub(t.Made), err)
 }
 
 func admitted(p *Pool) any {
@@ -281,6 +287,8 @@ func refused(e *FailedError) func(p *Pool) any {
 func failedOne(p *Pool) any {
 	return p.Fail(context.Background(), aCall(func(c *Call) { c.ID = Guest("A") }), &FailedError{Reason: "over"})
 }
+
+func again(p *Pool) any { return taken(p.Again(context.Background(), aCall(nil))) }
 
 func cancelled(c *Call, outcome string) func(p *Pool) any {
 	return func(p *Pool) any { return p.end(context.Background(), c, outcome) }

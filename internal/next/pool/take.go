@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"poold/internal/captcha"
 )
 
@@ -256,7 +258,8 @@ func (p *Pool) ticketReplica(c *Call) string {
 
 // Take returns a token, and waits for one for c.Wait. Without a wait, or after it, the error is an
 // *EmptyError. If Take fails for another reason, or the answer does not reach the caller, the token
-// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel.
+// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
+// task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	over := time.Now().Add(c.Wait)
 	park := c.Wait > 0 || c.Task
@@ -265,7 +268,7 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	for first := true; ; first = false {
 		token, pause, err := p.takeOnce(ctx, c, park, first)
 		if err != nil || pause == 0 {
-			if errors.Is(err, ErrDown) || ctx.Err() != nil {
+			if !c.Task && (errors.Is(err, ErrDown) || ctx.Err() != nil) {
 				p.abandon(c)
 			}
 			return token, err
@@ -354,6 +357,28 @@ func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
 		token.Source = FromWait
 	}
 	return token, nil
+}
+
+// Again returns the stored answer of a call, and takes nothing. Without one it is an *EmptyError.
+func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
+	var stored, value string
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		stored, err = p.db.Get(ctx, p.key("reply", c.Name)).Result()
+		if order := strings.Split(stored, "|"); err == nil && order[0] == "t" && len(order) == 6 {
+			value, err = p.db.Get(ctx, p.key("token", order[4])).Result()
+		}
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Token{}, err
+	case stored == "":
+		return Token{}, &EmptyError{}
+	}
+	return p.answer(c, stored, value)
 }
 
 // Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key

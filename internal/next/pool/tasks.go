@@ -11,7 +11,7 @@ import (
 // unfinished tasks cannot add another.
 var addTask = newScript("add_task", `
 -- KEYS 1 record:CALL 2 tasks:CALLER
--- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type
+-- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts
 -- Reply {ok}, {full}, or {taken}: another task has the name
 local nonce = redis.call('HGET', KEYS[1], 'nonce')
 if nonce then return {nonce == ARGV[2] and 'ok' or 'taken'} end
@@ -19,7 +19,8 @@ redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
 if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[3]) then return {'full'} end
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
-redis.call('HSET', KEYS[1], 'nonce', ARGV[2], 'caller', ARGV[5], 'id', ARGV[6], 'type', ARGV[7], 'made', now)
+redis.call('HSET', KEYS[1], 'nonce', ARGV[2], 'caller', ARGV[5], 'id', ARGV[6], 'type', ARGV[7],
+  'facts', ARGV[8], 'made', now)
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return {'ok'}
 `)
@@ -48,10 +49,12 @@ type Task struct {
 	Caller string
 	ID     captcha.ID
 	Type   captcha.Type
+	Facts  string // what another replica needs to buy for the task; "" = nothing
 
 	// Set by Task.
 	Made  time.Time // on Redis' clock
-	Order string    // whose token was read; "" = none yet
+	Ended bool      // a poll got the answer
+	Order string    // whose token it got; "" = none
 	Now   time.Time // the time of the reading
 }
 
@@ -59,7 +62,7 @@ type Task struct {
 // another task has the name.
 func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
 	v, err := p.call(ctx, addTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))},
-		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type))
+		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
 	if err != nil {
 		return false, false, err
 	}
@@ -74,7 +77,10 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 		_, err := pipe.Exec(ctx)
 		h := fields(read.Val())
 		is = h["caller"] != ""
-		t = Task{Name: name, Caller: h["caller"], ID: captcha.ID(h["id"]), Type: captcha.Type(h["type"]), Order: h["order"], Made: millis(h["made"]), Now: clock.Val()}
+		t = Task{
+			Name: name, Caller: h["caller"], ID: captcha.ID(h["id"]), Type: captcha.Type(h["type"]), Facts: h["facts"],
+			Made: millis(h["made"]), Ended: h["ended"] != "", Order: h["order"], Now: clock.Val(),
+		}
 		return err
 	})
 	return t, is, err

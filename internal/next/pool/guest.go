@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -18,6 +19,12 @@ const Guests captcha.ID = "guests"
 
 // Guest returns the ID of an identity without a target.
 func Guest(id captcha.ID) captcha.ID { return guestMark + id }
+
+// Hash returns the identity that an ID stands for, and whether it is a guest's.
+func Hash(id captcha.ID) (hash captcha.ID, guest bool) {
+	text, guest := strings.CutPrefix(string(id), guestMark)
+	return captcha.ID(text), guest
+}
 
 // admit checks a request for a guest: the rate of all such requests, and the brake of the identity, if it
 // lasts longer than the caller should wait. A repeated call, and one for which a token is ready, buys

@@ -150,7 +150,7 @@ func (p *Pool) listen(ctx context.Context) {
 
 // stats returns the key of the counters of an identity.
 func (p *Pool) stats(id captcha.ID) string {
-	if strings.HasPrefix(string(id), guestMark) {
+	if _, guest := Hash(id); guest {
 		id = Guests
 	}
 	return p.key("stats", id)

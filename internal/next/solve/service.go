@@ -210,7 +210,7 @@ func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
 // picture is a request for the text of a picture.
 type picture struct {
 	spec Spec
-	gone <-chan struct{} // closed when its caller is gone; nil = a task, which is gone when its ticket is
+	gone <-chan struct{} // closed when its caller is gone; nil = a task: one order, unless its ticket is gone
 	done func()          // the bytes are not needed any more
 }
 
@@ -218,7 +218,7 @@ type picture struct {
 const taskPatience = 5 * time.Minute
 
 // Supply sees to it that orders are placed for the ticket of a guest. For a picture, this replica places them
-// until release is called; for a task, which must have its ticket, until that is gone. The function done is called
+// until release is called; for a task, which must have its ticket, it places one. The function done is called
 // when the bytes of the picture are not needed any more; nil = no function.
 func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()) (release func(), err error) {
 	if done == nil {
@@ -290,7 +290,11 @@ func (s *Service) buy(ctx context.Context, p picture) {
 		case p.gone == nil && c.Waiting == 0:
 			return
 		case c.Waiting > c.Fresh+c.Orders:
-			s.Buyer.Buy(ctx, p.spec, func(captcha.ID, error) {})
+			var placed bool
+			s.Buyer.Buy(ctx, p.spec, func(_ captcha.ID, err error) { placed = err == nil })
+			if placed && p.gone == nil { // nobody reads the answer of a task at once: its bytes are not kept for that
+				return
+			}
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 	}
 	call.Name = record.Name
 	if err = t.begin(ctx, &call, &terms); err != nil {
-		t.pool.Cancel(&call)
+		t.pool.Cancel(&call) //nolint:contextcheck // it goes on when the client has hung up
 		if gone := t.pool.DropTask(context.WithoutCancel(ctx), &record); gone != nil {
 			t.log.Debug("a refused task is not forgotten; its record expires by itself", "err", gone)
 		}

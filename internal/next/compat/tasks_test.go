@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,10 +137,10 @@ var stories = []struct {
 	{
 		name: "if its replica dies before the order, a poll heals it", depth: -1, sold: 1, counts: "0 1 0 0 0",
 		play: func(w *solvetest.World, a, b *side) {
-			w.Concurrency = 0
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
 			a.Kill()
-			w.Concurrency = 1
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(20 * time.Second)
 			b.poll(number)
 			after(15 * time.Second)
@@ -150,10 +151,10 @@ var stories = []struct {
 	{
 		name: "nothing new is ordered for a guest's task that nobody polls", depth: -1, sold: 1,
 		play: func(w *solvetest.World, a, _ *side) {
-			w.Concurrency = 0
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
 			after(40 * time.Second)
-			w.Concurrency = 1
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(40 * time.Second)
 			a.heard = append(a.heard, fmt.Sprint(w.Sold(), " sold"))
 			a.poll(number)
@@ -165,7 +166,7 @@ var stories = []struct {
 	{
 		name: "a submit learns at once that the parameters are refused", depth: -1, sold: 1, counts: "0 0 1 0 0",
 		play: func(w *solvetest.World, a, b *side) {
-			w.End = solvetest.Fail(pool.Hopeless, "wrong sitekey")
+			w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Hopeless, "wrong sitekey") })
 			a.submit()
 			b.submit()
 		},
@@ -174,9 +175,9 @@ var stories = []struct {
 	{
 		name: "and that nothing can be bought", depth: -1, sold: 1,
 		play: func(w *solvetest.World, a, b *side) {
-			w.NoProvider = errors.New("no provider")
+			w.Set(func(w *solvetest.World) { w.NoProvider = errors.New("no provider") })
 			a.submit()
-			w.NoProvider = nil
+			w.Set(func(w *solvetest.World) { w.NoProvider = nil })
 			b.terms.Guest.Budgets[0].PerDay = 1
 			b.submit()
 			b.submit()
@@ -188,7 +189,7 @@ var stories = []struct {
 	{
 		name: "a failed order fails its task, at every poll", depth: -1, sold: 1, counts: "0 0 1 0 0",
 		play: func(w *solvetest.World, a, b *side) {
-			w.End = solvetest.Fail(pool.Failed, "unsolvable")
+			w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Failed, "unsolvable") })
 			number := a.submit()
 			after(11 * time.Second)
 			b.poll(number)
@@ -249,12 +250,12 @@ var stories = []struct {
 	{
 		name: "a target that cannot buy refuses tasks, and a waiting task until it can", depth: 0, sold: 1,
 		play: func(w *solvetest.World, a, b *side) {
-			w.Concurrency = 0
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
 			a.terms.Out = func(context.Context) bool { return true }
 			a.submit()
 			a.poll(number)
-			w.Concurrency = 1
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			b.poll(number)
 			after(15 * time.Second)
 			a.poll(number)
@@ -300,27 +301,27 @@ var stories = []struct {
 	{
 		name: "a picture is bought by the replica of its submit", depth: -2, sold: 1, counts: "0 1 0 0 0",
 		play: func(w *solvetest.World, a, b *side) {
-			held := 0
-			a.terms.Hold = func() func() { held++; return func() { held-- } }
-			w.Concurrency = 0
+			var held atomic.Int32
+			a.terms.Hold = func() func() { held.Add(1); return func() { held.Add(-1) } }
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
 			b.poll(number)
-			w.Concurrency = 1
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(5 * time.Second)
-			a.heard = append(a.heard, fmt.Sprint("held ", held))
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
 			after(10 * time.Second)
 			b.poll(number)
-			a.heard = append(a.heard, fmt.Sprint("held ", held))
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
 		},
 		want: "held 1, held 0; CAPCHA_NOT_READY, token 1 (solve)",
 	},
 	{
 		name: "a picture whose replica died before the order fails in the end", depth: -2, sold: 0, counts: "0 0 1 0 0",
 		play: func(w *solvetest.World, a, b *side) {
-			w.Concurrency = 0
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
 			a.Kill()
-			w.Concurrency = 1
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(4 * time.Minute)
 			b.poll(number)
 			after(61 * time.Second)
@@ -337,13 +338,13 @@ var stories = []struct {
 			spec.Identity.Proxy, spec.Identity.ProxyType = "user:secret@proxy:80", "http"
 			spec.ID = pool.Guest(spec.Identity.ID())
 			a.terms.Call.ID, b.terms = spec.ID, a.terms
-			w.Concurrency = 0
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
 			b.poll(number)
 			after(20 * time.Second)
 			a.poll(number)
 			after(20 * time.Second)
-			w.Concurrency = 1
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(15 * time.Second)
 			b.poll(number)
 			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(fmt.Sprint(stored), "secret") {

@@ -269,21 +269,21 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 		token, pause, err := p.takeOnce(ctx, c, park, first)
 		if err != nil || pause == 0 {
 			if !c.Task && (errors.Is(err, ErrDown) || ctx.Err() != nil) {
-				p.abandon(c)
+				p.abandon(c) //nolint:contextcheck // the caller is gone
 			}
 			return token, err
 		}
 		left := time.Until(over)
 		if left <= 0 {
 			if err := p.end(ctx, c, "missed"); err != nil {
-				p.abandon(c)
+				p.abandon(c) //nolint:contextcheck // the caller is gone
 				return Token{}, err
 			}
 			return Token{}, &EmptyError{}
 		}
 		select {
 		case <-ctx.Done():
-			p.abandon(c)
+			p.abandon(c) //nolint:contextcheck // the caller is gone
 			return Token{}, ctx.Err()
 		case <-woken:
 		case <-time.After(min(left, pause)):

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/next/pool"
 	"poold/internal/next/solve"
-	. "poold/internal/next/solve/solvetest" //nolint:revive // the world of these tests
+	. "poold/internal/next/solve/solvetest"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/redisdb/redistest"
 )
@@ -141,12 +142,13 @@ var stories = []struct {
 	{
 		name: "a failed order answers one caller, wherever it waits", sold: 3, counts: "0 2 1 0 0 0",
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
-			w.End = func(n int, e *pool.End) string {
+			end := func(n int, e *pool.End) string {
 				if n == 2 {
 					Fail(pool.Failed, "unsolvable")(n, e)
 				}
 				return ""
 			}
+			w.Set(func(w *World) { w.End = end })
 			return collect(ask(a, time.Minute), ask(b, time.Minute), ask(a, time.Minute))
 		},
 		want: []string{"failed: unsolvable after 10s", "token 1 (solve) after 10s", "token 3 (solve) after 10s"},
@@ -154,9 +156,9 @@ var stories = []struct {
 	{
 		name: "callers with one key fail together, and a later one tries again", sold: 2,
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
-			w.End = Fail(pool.Failed, "unsolvable")
+			w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
 			list := timeless(collect(keyed(a, "k"), keyed(a, "k"), keyed(b, "k")))
-			w.End = nil
+			w.Set(func(w *World) { w.End = nil })
 			return append(list, collect(keyed(b, "k"))...)
 		},
 		want: []string{"failed: unsolvable", "failed: unsolvable", "failed: unsolvable", "token 2 (solve) after 10s"},
@@ -164,14 +166,14 @@ var stories = []struct {
 	{
 		name: "refused parameters answer all callers, and those of the next minute", sold: 2, counts: "0 1 3 0 0 2",
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
-			w.End = Fail(pool.Hopeless, "wrong sitekey")
-			w.Concurrency = 0 // they wait for a permit
+			w.Set(func(w *World) { w.End = Fail(pool.Hopeless, "wrong sitekey") })
+			w.Set(func(w *World) { w.Concurrency = 0 }) // they wait for a permit
 			waiting := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
 			after(time.Second)
-			w.Concurrency = 1
+			w.Set(func(w *World) { w.Concurrency = 1 })
 			list := collect(waiting...)
 			list = append(list, collect(ask(a, time.Minute), ask(b, time.Minute))...)
-			w.End = nil
+			w.Set(func(w *World) { w.End = nil })
 			after(61 * time.Second)
 			return append(list, collect(ask(a, time.Minute))...)
 		},
@@ -201,9 +203,9 @@ var stories = []struct {
 	{
 		name: "callers learn at once that no provider accepts orders", sold: 0, counts: "0 0 2 0 0 0",
 		play: func(t *testing.T, w *World, a, b *Replica) []string {
-			w.NoProvider = errors.New("no provider")
+			w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
 			list := collect(ask(a, time.Minute))
-			w.NoProvider = nil
+			w.Set(func(w *World) { w.NoProvider = nil })
 			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeAccount, "no money", 20*time.Second, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +216,7 @@ var stories = []struct {
 	{
 		name: "callers wait for the end of a short outage, and for permits", sold: 2,
 		play: func(t *testing.T, w *World, a, b *Replica) []string {
-			w.Concurrency = 1
+			w.Set(func(w *World) { w.Concurrency = 1 })
 			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeOutage, "no answer", 2*time.Second, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -239,16 +241,17 @@ var stories = []struct {
 	{
 		name: "pictures are bought where their bytes are", sold: 3, counts: "0 2 1 0 0 0",
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
-			w.Concurrency = 0 // the first one waits for a permit
+			w.Set(func(w *World) { w.Concurrency = 0 }) // the first one waits for a permit
 			first := picture(a, "cat")
 			after(2 * time.Second)
-			w.Concurrency = 9
-			w.End = func(n int, e *pool.End) string {
+			w.Set(func(w *World) { w.Concurrency = 9 })
+			end := func(n int, e *pool.End) string {
 				if n == 3 {
 					Fail(pool.Failed, "unreadable")(n, e)
 				}
 				return ""
 			}
+			w.Set(func(w *World) { w.End = end })
 			after(2 * time.Second)
 			list := append(collect(first, picture(b, "dog")), collect(picture(a, "bird"))...)
 			return list
@@ -258,9 +261,9 @@ var stories = []struct {
 	{
 		name: "a picture whose caller has gone is not bought", sold: 0, counts: "0 0 1 0 0 0",
 		play: func(_ *testing.T, w *World, a, _ *Replica) []string {
-			w.Concurrency = 0
+			w.Set(func(w *World) { w.Concurrency = 0 })
 			list := collect(a.Ask(context.Background(), Request(PictureSpec("cat"), time.Second, "")))
-			w.Concurrency = 9
+			w.Set(func(w *World) { w.Concurrency = 9 })
 			after(10 * time.Second)
 			return list
 		},
@@ -282,16 +285,16 @@ var stories = []struct {
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
 			spec := *GuestSpec(page)
 			spec.ID, spec.Guest = spec.Identity.ID(), false
-			out := false
+			var out atomic.Bool
 			request := Request(&spec, time.Minute, "")
-			request.Guest, request.Out = nil, func(context.Context) bool { return out }
+			request.Guest, request.Out = nil, func(context.Context) bool { return out.Load() }
 			w.Target(spec)
 			list := collect(a.Ask(context.Background(), request))
-			w.Concurrency = 0
+			w.Set(func(w *World) { w.Concurrency = 0 })
 			solve.Identify(request.Call, "qa", "")
 			next := b.Ask(context.Background(), request)
 			after(3 * time.Second)
-			out = true
+			out.Store(true)
 			return append(list, collect(next)...)
 		},
 		want: []string{"token 1 (solve) after 10s", "pool: empty after 3s"},
@@ -329,7 +332,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// Each request is counted once.
+// Each request is counted once, also if a write of the counts fails.
 func TestSavings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t)
@@ -339,12 +342,12 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Second))
 		after(15 * time.Second)
 		collect(ask(a, time.Minute))
-		w.End = Fail(pool.Hopeless, "wrong sitekey")
+		w.Set(func(w *World) { w.End = Fail(pool.Hopeless, "wrong sitekey") })
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
-		want := Savings{dedup.SavedSolve: 1, dedup.SavedReplay: 1, dedup.SavedMissed: 1, dedup.SavedPool: 1, dedup.SavedRefused: 1}
-		if fmt.Sprint(a.Saved) != fmt.Sprint(want) {
-			t.Errorf("counted %v, want %v", a.Saved, want)
+		want := map[dedup.SavingsSource]int{dedup.SavedSolve: 1, dedup.SavedReplay: 1, dedup.SavedMissed: 1, dedup.SavedPool: 1, dedup.SavedRefused: 1}
+		if a.Saved.String() != fmt.Sprint(want) {
+			t.Errorf("counted %v, want %v", &a.Saved, want)
 		}
 	})
 }

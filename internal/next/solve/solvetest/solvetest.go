@@ -38,7 +38,7 @@ type World struct {
 	sold     int
 	specs    map[captcha.ID]solve.Spec // of targets
 
-	// The service. A test changes it between its steps.
+	// The service. A test changes it by Set.
 	Lead        time.Duration                   // of a solve
 	Concurrency int                             // of the account
 	NoProvider  error                           // what Buy reports instead of an order
@@ -64,8 +64,15 @@ func (w *World) Sold() int {
 	return w.sold
 }
 
+// Set changes the service.
+func (w *World) Set(change func(w *World)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w)
+}
+
 // Target makes a target known to the refillers.
-func (w *World) Target(s solve.Spec) { w.specs[s.ID] = s }
+func (w *World) Target(s solve.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
 
 // Replica is a replica. It refills like the real one, but without its policy.
 type Replica struct {
@@ -86,7 +93,7 @@ type Replica struct {
 
 // Start starts a replica.
 func (w *World) Start() *Replica {
-	r := &Replica{world: w, guests: map[captcha.ID]int{}, specs: map[captcha.ID]solve.Spec{}, changed: make(chan captcha.ID, 1000), Saved: Savings{}}
+	r := &Replica{world: w, guests: map[captcha.ID]int{}, specs: map[captcha.ID]solve.Spec{}, changed: make(chan captcha.ID, 1000)}
 	r.DB = redis.NewClient(&redis.Options{
 		Dialer: w.Server.Dial, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -103,7 +110,7 @@ func (w *World) Start() *Replica {
 		}
 	}})
 	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Savings: r.Saved, Log: log})
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Savings: &r.Saved, Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
@@ -179,7 +186,8 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 			spec, known := r.specs[id]
 			r.mu.Unlock()
 			if !known {
-				if spec, known = r.world.specs[id]; !known {
+				r.world.Set(func(w *World) { spec, known = w.specs[id] })
+				if !known {
 					continue
 				}
 			}
@@ -205,12 +213,15 @@ type orders struct{ r *Replica }
 
 func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
 	w, p := o.r.world, o.r.Pool
-	if w.NoProvider != nil {
-		placed("", w.NoProvider)
+	w.mu.Lock()
+	noProvider, concurrency, lead, change := w.NoProvider, w.Concurrency, w.Lead, w.End
+	w.mu.Unlock()
+	if noProvider != nil {
+		placed("", noProvider)
 		return
 	}
 	order := &pool.Order{
-		Name: rand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: 5 * time.Minute, Concurrency: w.Concurrency,
+		Name: rand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: 5 * time.Minute, Concurrency: concurrency,
 		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Unpooled: s.Image != nil, Budgets: s.Budgets,
 	}
 	if _, next, err := p.Place(ctx, order); err != nil {
@@ -223,12 +234,12 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 	w.mu.Unlock()
 	placed("", nil)
 	end := &pool.End{
-		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: w.Lead, Lifetime: Life, Margin: s.Margin,
+		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: Life, Margin: s.Margin,
 		Repeats: s.Image != nil,
 	}
 	early := ""
-	if w.End != nil {
-		early = w.End(n, end)
+	if change != nil {
+		early = change(n, end)
 	}
 	if early == "" {
 		if ok, err := p.Begin(ctx, order.Name, "n"); err != nil || !ok {
@@ -240,10 +251,10 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		end.Answer = &pool.FailedError{Refused: end.How == pool.Hopeless, Reason: end.Reason}
 	}
 	ended := make(chan struct{})
-	w.ending.Go(func() {
+	w.ending.Go(func() { //nolint:contextcheck // the order outlives its replica
 		defer close(ended)
 		if early == "" {
-			time.Sleep(w.Lead)
+			time.Sleep(lead)
 		}
 		// If the replica is dead, another one has adopted the order.
 		end.Anyone = true
@@ -284,14 +295,30 @@ func Fail(how pool.How, reason string) func(n int, e *pool.End) string {
 }
 
 // Savings counts requests.
-type Savings map[dedup.SavingsSource]int
+type Savings struct {
+	mu sync.Mutex
+	by map[dedup.SavingsSource]int
+}
 
-// Count implements solve.Savings.
-func (s Savings) Count(_ context.Context, requests map[dedup.SavingsSource]int) error {
+// Count implements solve.Savings. The first call fails.
+func (s *Savings) Count(_ context.Context, requests map[dedup.SavingsSource]int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil {
+		s.by = map[dedup.SavingsSource]int{}
+		return errors.New("away")
+	}
 	for source, n := range requests {
-		s[source] += n
+		s.by[source] += n
 	}
 	return nil
+}
+
+// String lists the counts.
+func (s *Savings) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint(s.by)
 }
 
 // GuestSpec returns the purchase for a page without a target.

@@ -198,7 +198,7 @@ func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string, length 
 
 // Flush discards the tokens of an identity and returns their number. Orders in flight still land.
 func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
-	v, err := p.call(ctx, flush, []string{p.key("tokens", id), p.key("stats", id), p.key("due")}, string(id))
+	v, err := p.call(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
 	if err != nil {
 		return 0, err
 	}

@@ -137,6 +137,7 @@ type Counts struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded + Counts.Fresh + Counts.Bought
 type Counters struct {
 	Hits, Waited, Missed, Left, Replays, Returned             int64
+	Declined                                                  int64 // requests that Admit refused
 	Bought, Solved, Expired, Discarded, Failed, Lost, Refused int64
 	Accepted, Rejected                                        int64
 	Spent                                                     int64 // billionths of the currency
@@ -174,7 +175,7 @@ type Query struct {
 
 // Decide takes the next decision about an identity.
 func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
-	keys := []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.key("stats", q.ID), p.key("brake", q.ID)}
+	keys := []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
 	v, err := p.call(ctx, decide, keys, string(q.ID), string(mode), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(),
 		q.Want, max(q.Period, time.Second).Milliseconds())
 	if err != nil {
@@ -231,7 +232,7 @@ func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 // Decided notes the result of a decision: when the next one is due (below 0 = as Decide said), and a status
 // for all replicas ("" = unchanged).
 func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
-	_, err := p.call(ctx, decided, []string{p.key("due"), p.key("stats", id)}, string(id), max(-1, next.Milliseconds()), status)
+	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), max(-1, next.Milliseconds()), status)
 	return err
 }
 

@@ -27,12 +27,16 @@
 //	turn:ID              string  the place in wants that an identity had; 10 s
 //	spend:SCOPE          zset    order -> ms; only of scopes that have a limit
 //	brake:SCOPE          hash    what keeps an identity or an account from buying; see Brake
-//	stats:ID             hash    counters, and the last lead times, reports and failures
+//	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
+//	                             without a target have the counters of the ID guests
 //	minutes:ID:HOUR      hash    counters of an hour by minute
 //	day:ID:DAY           hash    the counters at the start of a UTC day (days since 1970)
 //	due                  zset    identity -> ms of its next decision
 //	learned:ID           string  the learned state of the demand
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate
+//	rate:guests          zset    nonces of the last requests for guests; only with a rate
+//	record:CALL          hash    a compatible task: caller, identity, and its order once it has been read
+//	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the texts of an identity's tokens, as hashes
 //	task:ACCOUNT:TASK    string  the order of a task
 //	outbox:ends, outbox:handouts  streams  rows for the sink

@@ -211,13 +211,7 @@ end
 if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller learns it whom no other order serves
   local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
   local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
-  for i = 1, n do
-    local replica, call = string.match(tickets[i], '|([^|]*)|(.*)$')
-    redis.call('ZREM', KEYS[6], tickets[i])
-    redis.call('SET', '@reply:' .. call, 'f|||' .. ARGV[11], 'PX', 900000)
-    count(id, 'missed', 1)
-    if replica ~= '' then redis.call('PUBLISH', '@wake:' .. replica, call) end
-  end
+  for i = 1, n do fail(id, tickets[i], ARGV[11]) end
 end
 if ARGV[9] ~= '' then tell('ends', 100000, 'kind', how, 'order', order, 'row', ARGV[9]) end
 soon(id)
@@ -335,7 +329,7 @@ const taskLife = 24 * time.Hour
 // Gone or Repeated.
 func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (string, error) {
 	v, err := p.call(ctx, bought,
-		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.key("stats", o.ID), p.key("outbox", "ends"), p.key("brake", o.Key)},
+		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"), p.key("brake", o.Key)},
 		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row)
 	if err != nil {
 		return "", err
@@ -389,13 +383,13 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		}
 	}
 	if e.Answer != nil {
-		answer = bit(e.Answer.Refused) + "|" + cut(e.Answer.Reason)
+		answer = e.Answer.stored()
 	}
 	if e.Anyone {
 		owner = ""
 	}
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID), p.key("tokens", o.ID),
-		p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.key("stats", o.ID), p.key("outbox", "ends"),
+		p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.stats(o.ID), p.key("outbox", "ends"),
 		p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name), p.key("sale", o.Name)}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))

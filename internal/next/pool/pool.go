@@ -152,6 +152,14 @@ func (p *Pool) listen(ctx context.Context) {
 	}
 }
 
+// stats returns the key of the counters of an identity.
+func (p *Pool) stats(id captcha.ID) string {
+	if _, guest := Hash(id); guest {
+		id = Guests
+	}
+	return p.key("stats", id)
+}
+
 // key returns a key: the tag, the kind and the parts, joined by colons.
 func (p *Pool) key(kind string, parts ...any) string {
 	var b strings.Builder
@@ -208,7 +216,7 @@ func (f fields) list(name string) (list []int64) {
 
 func (f fields) counters() Counters {
 	return Counters{
-		Hits: f.int("hits"), Waited: f.int("waited"), Missed: f.int("missed"), Left: f.int("left"), Replays: f.int("replays"),
+		Hits: f.int("hits"), Waited: f.int("waited"), Missed: f.int("missed"), Declined: f.int("declined"), Left: f.int("left"), Replays: f.int("replays"),
 		Returned: f.int("returned"), Bought: f.int("bought"), Solved: f.int("solved"), Expired: f.int("expired"),
 		Discarded: f.int("discarded"), Failed: f.int("failed"), Lost: f.int("lost"), Refused: f.int("refused"),
 		Accepted: f.int("accepted"), Rejected: f.int("rejected"), Spent: f.int("spent"),

@@ -22,9 +22,13 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local minutely = {hits = true, waited = true, missed = true, bought = true, solved = true}
 
+-- ledger returns the identity that has the counters: all guests have one set.
+local function ledger(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
+
 -- count adds to a counter of an identity, and to the minute of the hour. The first event of a UTC day
 -- copies the counters.
 local function count(id, name, n)
+  id = ledger(id)
   local stats, day, first = '@stats:' .. id, math.floor(now / 86400000), true
   if minutely[name] then
     local minutes = '@minutes:' .. id .. ':' .. math.floor(now / 3600000)
@@ -42,11 +46,11 @@ end
 
 -- keep puts an entry before the comma separated list in a field of the counters, which keeps the last n.
 local function keep(id, field, entry, n)
-  local list = {entry}
-  for old in string.gmatch(redis.call('HGET', '@stats:' .. id, field) or '', '[^,]+') do
+  local list, stats = {entry}, '@stats:' .. ledger(id)
+  for old in string.gmatch(redis.call('HGET', stats, field) or '', '[^,]+') do
     if #list < n then list[#list + 1] = old end
   end
-  redis.call('HSET', '@stats:' .. id, field, table.concat(list, ','))
+  redis.call('HSET', stats, field, table.concat(list, ','))
 end
 
 -- tell appends a row to the outbox. A full stream drops the row and counts it.
@@ -56,6 +60,15 @@ local function tell(stream, most, ...)
   else
     redis.call('HINCRBY', '@outbox:dropped', stream, 1)
   end
+end
+
+-- fail ends a ticket. Its caller gets the answer; a task's caller reads it at the next poll.
+local function fail(id, ticket, answer)
+  local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
+  redis.call('ZREM', '@tickets:' .. id, ticket)
+  redis.call('SET', '@reply:' .. call, 'f|||' .. answer, 'PX', replica == '' and 900000 or 10000)
+  count(id, 'missed', 1)
+  if replica ~= '' then redis.call('PUBLISH', '@wake:' .. replica, call) end
 end
 
 local function death(element) return tonumber(string.match(element, '^%d+')) end
@@ -80,10 +93,9 @@ local function expire(id, moment)
   if n == 0 then return first end
   count(id, 'expired', n)
   for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
-    local call = string.match(ticket, '||(.*)$')
-    if call and n > 0 then
-      n = n - redis.call('ZREM', '@tickets:' .. id, ticket)
-      redis.call('SET', '@reply:' .. call, 'f|||0|the token expired before the task was read', 'PX', 900000)
+    if n > 0 and string.find(ticket, '||', 1, true) then
+      n = n - 1
+      fail(id, ticket, '0|the token expired before the task was read')
     end
   end
   return first

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,9 +25,10 @@ const (
 )
 
 // once runs the take script once, without the loop of a wait.
-func once(c *Call) func(p *Pool) any {
+func once(c *Call, again ...bool) func(p *Pool) any {
+	first := len(again) == 0
 	return func(p *Pool) any {
-		token, pause, err := p.takeOnce(context.Background(), c, c.Wait > 0 || c.Task)
+		token, pause, err := p.takeOnce(context.Background(), c, c.Wait > 0 || c.Task, first)
 		if pause > 0 {
 			return "waits " + pause.String()
 		}
@@ -89,6 +91,12 @@ var tables = map[string][]row{
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
 		{name: "the rate refuses", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
 		{name: "the rate makes a waiting call pause", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
+		{name: "the same request waits at another replica", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "the same request waited at a dead replica", given: "SET reply:c w|fp|dead\nZADD tickets:A 1 1000|dead|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "a waiting request with a key learns its failure", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
+		{name: "a later request with the key tries again", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "no order can be placed for a call", given: "SET reply:c f|||budget|now+5000|the|budget\n", call: once(aCall(waiting))},
+		{name: "a guest counts with all guests", given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|agent|T1\n", call: once(aCall(func(c *Call) { c.ID = Guest("A") }))},
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
@@ -105,6 +113,12 @@ var tables = map[string][]row{
 		{name: "a token without its text is slow", given: "RPUSH tokens:A now+60000|o1\n", call: laned(aCall(nil))},
 		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main||T1\n", call: laned(aCall(nil))},
 	},
+	"again": {
+		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: again},
+		{name: "a failure", given: oneToken + "SET reply:c f|||0|bad\n", call: again},
+		{name: "the token has died", given: oneToken + "SET reply:c t|fp|n|hits|o9|now+60000\n", call: again},
+		{name: "no answer", given: oneToken, call: again},
+	},
 	"cancel": {
 		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
 		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
@@ -117,6 +131,34 @@ var tables = map[string][]row{
 		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
 		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
 		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+	},
+	"guest": {
+		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},
+		{name: "a repetition counts once", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted, twice: true},
+		{name: "the rate of all guests is reached", given: "ZADD rate:guests now-500 x now-300 y\n", call: admitted},
+		{name: "requests in the future are void", given: "ZADD rate:guests now+500 x now+300 y\n", call: admitted},
+		{name: "an identity that does not buy", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\n", call: admitted},
+		{name: "a brake that ends soon", given: "HSET brake:guest-A next now+2000 every 5000 kind failed reason no\n", call: admitted},
+		{name: "a token is ready in spite of the brake", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n", call: admitted},
+		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c w|fp|r1\n", call: admitted},
+		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||0|no\n", call: admitted},
+		{name: "callers that nothing serves are refused, the latest first", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
+			call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
+		{name: "all callers are served", given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n", call: refused(&FailedError{})},
+		{name: "one call fails", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\nZADD inflight:guest-A now+9 o\n", call: failedOne, twice: true},
+	},
+	"tasks": {
+		{name: "a task", given: "ZADD tasks:" + fingerprint("qa") + " now-900001 old now-900000 x\n", call: added("n")},
+		{name: "a repetition", call: added("n"), twice: true},
+		{name: "the name is another task's", given: "HSET record:c nonce m\n", call: added("n")},
+		{name: "too many unfinished tasks", given: "ZADD tasks:" + fingerprint("qa") + " now-899999 x now-1 y\n", call: added("n")},
+		{name: "a poll gets the token", given: aTask, call: endedTask("o1", "p"), twice: true},
+		{name: "a later poll gets it again", given: aTask + "HSET record:c ended o order o1\n", call: endedTask("o1", "p")},
+		{name: "a failed task", given: aTask, call: endedTask("", "p")},
+		{name: "a task whose time is over", call: endedTask("o1", "p")},
+		{name: "a task is read", given: aTask + "HSET record:c ended p order o1\n", call: readTask},
+		{name: "no task", call: readTask},
+		{name: "a task that nobody knows is dropped", given: aTask, call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
 	},
 	"decide": {
 		{name: "nothing is due", given: "ZADD due now+5000 A\n", call: decidedAs(IfDue, 2)},
@@ -249,6 +291,47 @@ var tables = map[string][]row{
 // anOrder is a bought order o of the identity A, placed 10 s ago.
 const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
 	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:all now-10000 o\nHSET stats:A bought 1\n"
+
+// aTask is the unfinished task c of the caller qa.
+var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") + " now-7000 c\n"
+
+func added(nonce string) func(p *Pool) any {
+	return func(p *Pool) any {
+		return fmt.Sprint(p.AddTask(context.Background(), &Task{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile, Facts: "{}"}, nonce, 2))
+	}
+}
+
+func endedTask(order, nonce string) func(p *Pool) any {
+	return func(p *Pool) any {
+		return fmt.Sprint(p.EndTask(context.Background(), &Task{Name: "c", Caller: "qa"}, order, nonce))
+	}
+}
+
+func readTask(p *Pool) any {
+	t, is, err := p.Task(context.Background(), "c")
+	if !is {
+		return fmt.Sprint("none ", err)
+	}
+	return fmt.Sprintf("%s %s %s %v %q, %v old, %v", t.Caller, t.ID, t.Type, t.Ended, t.Order, t.Now.Sub(t.Made), err)
+}
+
+func admitted(p *Pool) any {
+	err := p.Admit(context.Background(), aCall(func(c *Call) { c.ID = Guest("A") }), Rate{2, time.Second})
+	if brake := (*BrakeError)(nil); errors.As(err, &brake) {
+		return fmt.Sprintf("%s: %v, again in %v", brake.Kind, err, brake.RetryAfter)
+	}
+	return describe(err)
+}
+
+func refused(e *FailedError) func(p *Pool) any {
+	return func(p *Pool) any { return fmt.Sprint(p.Refuse(context.Background(), Guest("A"), e)) }
+}
+
+func failedOne(p *Pool) any {
+	return p.Fail(context.Background(), aCall(func(c *Call) { c.ID = Guest("A") }), &FailedError{Reason: "over"})
+}
+
+func again(p *Pool) any { return taken(p.Again(context.Background(), aCall(nil))) }
 
 func cancelled(c *Call, outcome string) func(p *Pool) any {
 	return func(p *Pool) any { return p.end(context.Background(), c, outcome) }

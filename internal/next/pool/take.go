@@ -3,9 +3,12 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 )
@@ -13,17 +16,23 @@ import (
 // take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
 // The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES is a token, f|FINGERPRINT||REFUSED|REASON
-// the failure of the call's order, w|FINGERPRINT| a call with a key that waits, l||| a call that ended.
+// the failure of the call's order (or BUDGET|UNTIL_MS|REASON, BRAKE|UNTIL_MS|REASON: nothing was ordered),
+// w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 reply_ms (0 = until the token dies)
 --      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
+--      14 first (1: the first take of a request with a key)
 -- Reply {stored answer, token}, {parked, new}, {none}, {full}, {conflict} or {limited, ms}
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
-local done = redis.call('GET', KEYS[3])
+local done, kind, fingerprint, nonce, order = redis.call('GET', KEYS[3])
+if ARGV[14] == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
+  redis.call('DEL', KEYS[3])
+  done = nil
+end
 if done then
-  local kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)|?[^|]*|?([^|]*)')
+  kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)|?[^|]*|?([^|]*)')
   if fingerprint ~= ARGV[12] and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
   if kind ~= 'w' then
     redis.call('ZREM', KEYS[2], ticket)
@@ -31,7 +40,7 @@ if done then
     return {done, kind == 't' and redis.call('GET', '@token:' .. order) or ''}
   end
 end
-local waiting, element, order, token = redis.call('ZCARD', KEYS[2])
+local waiting, element, token = redis.call('ZCARD', KEYS[2])
 repeat
   element = expire(id, now + ARGV[5])
   local first = element
@@ -56,6 +65,14 @@ if not element then
   if ended and ended ~= done then return {ended, ''} end -- expire has ended this task
   soon(id)
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
+  if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
+    local other = ARGV[4] .. '|' .. nonce .. '|' .. ARGV[2]
+    if not live(other) then
+      redis.call('ZREM', KEYS[2], other)
+    elseif redis.call('ZSCORE', KEYS[2], other) then
+      return {'parked', 0}
+    end
+  end
   waiting = redis.call('ZCARD', KEYS[2])
   if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
     count(id, 'missed', 1)
@@ -64,7 +81,7 @@ if not element then
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
   redis.call('PEXPIRE', KEYS[2], 3600000)
-  if ARGV[12] ~= '' then redis.call('SET', KEYS[3], 'w|' .. ARGV[12] .. '|', 'PX', 900000) end
+  if ARGV[12] ~= '' then redis.call('SET', KEYS[3], 'w|' .. ARGV[12] .. '|' .. ARGV[3], 'PX', 900000) end
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
@@ -96,7 +113,10 @@ if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
   if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', ARGV[6], 'row', ARGV[7]) end
   wake(id)
 end
-if ARGV[5] == '1' then return {0} end
+if ARGV[5] == '1' then
+  if string.sub(done or '', 1, 1) == 'w' then redis.call('DEL', KEYS[3]) end
+  return {0}
+end
 redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
 local order, dies = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)$')
 if not order then return {0} end
@@ -144,13 +164,46 @@ type RateError struct{ RetryAfter time.Duration }
 
 func (e *RateError) Error() string { return "pool: rate limited" }
 
-// FailedError means that the order of a solve without a target failed.
+// FailedError means that the order of a solve without a target failed, or that none can be placed.
 type FailedError struct {
-	Refused bool // the provider rejects the parameters
-	Reason  string
+	Refused  bool      // the provider rejects the parameters
+	Obstacle string    // ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed
+	Until    time.Time // of an obstacle, on Redis' clock; zero = unknown
+	Reason   string
 }
 
-func (e *FailedError) Error() string { return "pool: the order failed: " + e.Reason }
+func (e *FailedError) Error() string {
+	if e.Obstacle != "" {
+		return "pool: no order: " + e.Reason
+	}
+	return "pool: the order failed: " + e.Reason
+}
+
+// stored returns the text that scripts store.
+func (e *FailedError) stored() string {
+	if e.Obstacle == "" {
+		return bit(e.Refused) + "|" + cut(e.Reason)
+	}
+	var until int64
+	if !e.Until.IsZero() {
+		until = e.Until.UnixMilli()
+	}
+	return fmt.Sprintf("%s|%d|%s", e.Obstacle, until, cut(e.Reason))
+}
+
+// readFailure reads what stored wrote.
+func readFailure(text string) *FailedError {
+	what, reason, _ := strings.Cut(text, "|")
+	e := &FailedError{Refused: what == "1", Reason: reason}
+	if what != "0" && what != "1" {
+		e.Obstacle = what
+		until, reason, _ := strings.Cut(reason, "|")
+		if e.Reason = reason; until != "0" {
+			e.Until = millis(until)
+		}
+	}
+	return e
+}
 
 // Source says how a caller got its token.
 type Source string
@@ -205,11 +258,12 @@ func (p *Pool) ticketReplica(c *Call) string {
 
 // Take returns a token, and waits for one for c.Wait. Without a wait, or after it, the error is an
 // *EmptyError. If Take fails for another reason, or the answer does not reach the caller, the token
-// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel.
+// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
+// task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	if token, err := p.fast(c); !errors.Is(err, errSlow) {
 		if errors.Is(err, ErrDown) {
-			p.abandon(c)
+			p.abandon(c) //nolint:contextcheck // as below
 		}
 		return token, err
 	}
@@ -217,25 +271,25 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	park := c.Wait > 0 || c.Task
 	woken, stop := p.waiters.add(c.Name, park && !c.Task)
 	defer stop()
-	for {
-		token, pause, err := p.takeOnce(ctx, c, park)
+	for first := true; ; first = false {
+		token, pause, err := p.takeOnce(ctx, c, park, first)
 		if err != nil || pause == 0 {
-			if errors.Is(err, ErrDown) {
-				p.abandon(c) // the script may have run
+			if !c.Task && errors.Is(err, ErrDown) {
+				p.abandon(c) //nolint:contextcheck // the script may have run, and the caller is gone
 			}
 			return token, err
 		}
 		left := time.Until(over)
 		if left <= 0 {
 			if err := p.end(ctx, c, "missed"); err != nil {
-				p.abandon(c)
+				p.abandon(c) //nolint:contextcheck // the caller is gone
 				return Token{}, err
 			}
 			return Token{}, &EmptyError{}
 		}
 		select {
 		case <-ctx.Done():
-			p.abandon(c)
+			p.abandon(c) //nolint:contextcheck // the caller is gone
 			return Token{}, ctx.Err()
 		case <-woken:
 		case <-time.After(min(left, pause)):
@@ -247,16 +301,16 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 var ErrWaiting = errors.New("pool: the call waits")
 
 // takeOnce runs the script once. A positive pause means that the call waits.
-func (p *Pool) takeOnce(ctx context.Context, c *Call, park bool) (token Token, pause time.Duration, err error) {
+func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
 	life, per := replyLife, max(c.RatePer, time.Millisecond)
 	if c.Fingerprint != "" || c.Task {
 		life = 0
 	}
 	reply, err := p.call(ctx, take,
-		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.key("stats", c.ID),
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
 		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park), life.Milliseconds(),
-		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce)
+		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, bit(first && c.Fingerprint != ""))
 	if err != nil {
 		return Token{}, 0, err
 	}
@@ -290,7 +344,7 @@ func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
 	f := strings.SplitN(stored, "|", 6)
 	switch {
 	case f[0] == "f" && len(f) >= 5:
-		return Token{}, &FailedError{Refused: f[3] == "1", Reason: strings.Join(f[4:], "|")}
+		return Token{}, readFailure(strings.Join(f[3:], "|"))
 	case f[0] == "l":
 		return Token{}, ErrEnded
 	case f[0] != "t" || len(f) != 6:
@@ -311,6 +365,28 @@ func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
 	return token, nil
 }
 
+// Again returns the stored answer of a call, and takes nothing. Without one it is an *EmptyError.
+func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
+	var stored, value string
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		stored, err = p.db.Get(ctx, p.key("reply", c.Name)).Result()
+		if order := strings.Split(stored, "|"); err == nil && order[0] == "t" && len(order) == 6 {
+			value, err = p.db.Get(ctx, p.key("token", order[4])).Result()
+		}
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Token{}, err
+	case stored == "":
+		return Token{}, &EmptyError{}
+	}
+	return p.answer(c, stored, value)
+}
+
 // Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key
 // stays with the key.
 func (p *Pool) Cancel(c *Call) { p.abandon(c) }
@@ -329,7 +405,7 @@ func (p *Pool) abandon(c *Call) {
 // end runs cancel. The outcome is the counter for a ticket: missed or left.
 func (p *Pool) end(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.call(ctx, cancel,
-		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.key("stats", c.ID), p.key("outbox", "handouts"), p.key("due")},
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
 		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row)
 	if err == nil {
 		p.changed(c.ID)

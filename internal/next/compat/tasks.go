@@ -1,0 +1,319 @@
+package compat
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/crash"
+	"poold/internal/next/pool"
+	"poold/internal/next/solve"
+)
+
+const (
+	// guestWait limits the wait of a guest's task, as that of a caller of POST /solve.
+	guestWait = 5 * time.Minute
+	// taskIdle is how long after a submit or a poll orders are placed for a guest's task.
+	taskIdle = 30 * time.Second
+	// refusalPatience is how long Submit waits for an early failure of a guest's task.
+	refusalPatience = 300 * time.Millisecond
+	// sweepEvery is the interval between two searches for guests without polls.
+	sweepEvery = 5 * time.Second
+)
+
+// Task is the part of a task that never changes.
+type Task struct {
+	Caller   string
+	Identity captcha.ID // the hash of the identity
+	Type     captcha.Type
+	Guest    bool // no target had the identity at the submit
+	// Parameters is the identity of a guest at a poll, without its proxy.
+	Parameters captcha.Identity
+}
+
+// Terms describes how a task takes its token.
+type Terms struct {
+	// Call has the terms of the take: ID, Margin, MostTickets, Row, Rate. Tasks sets the rest.
+	Call pool.Call
+	// Guest is the purchase for an identity without a target, as in solve.Request; nil = a target.
+	Guest *solve.Spec
+	// Rate limits the requests for all guests.
+	Rate pool.Rate
+	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. nil =
+	// never.
+	Out func(ctx context.Context) bool
+	// Hold reserves the memory of a picture until release is called; nil = no picture.
+	Hold func() (release func())
+}
+
+// Tasks manages the tasks. It is safe for concurrent use.
+type Tasks struct {
+	pool   *pool.Pool
+	solver *solve.Service
+	log    *slog.Logger
+	most   int // unfinished tasks of a caller; always pool.MostTasks except in tests
+
+	mu     sync.Mutex
+	guests map[captcha.ID]*guest // registered at the refiller
+}
+
+// guest is a registration.
+type guest struct {
+	release func()
+	until   time.Time
+}
+
+// New returns Tasks. It starts no goroutine.
+func New(p *pool.Pool, solver *solve.Service, log *slog.Logger) *Tasks {
+	return &Tasks{pool: p, solver: solver, log: log, most: pool.MostTasks, guests: map[captcha.ID]*guest{}}
+}
+
+// Run ends the registrations of guests that nobody polls, until ctx ends, and then all. It must be called once.
+func (t *Tasks) Run(ctx context.Context) error {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			t.sweep(time.Now().Add(taskIdle))
+			return nil
+		case <-ticker.C:
+			t.sweep(time.Now())
+		}
+	}
+}
+
+func (t *Tasks) sweep(at time.Time) {
+	t.mu.Lock()
+	var over []*guest
+	for id, g := range t.guests {
+		if !at.Before(g.until) {
+			over = append(over, g)
+			delete(t.guests, id)
+		}
+	}
+	t.mu.Unlock()
+	for _, g := range over {
+		g.release()
+	}
+}
+
+// register makes this replica place orders for a guest for the next 30 s, if it knows how: neither the bytes of a
+// picture nor a proxy are in the record, so the identity of the purchase may be another one.
+func (t *Tasks) register(id captcha.ID, spec *solve.Spec) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.guests[id]
+	if g == nil {
+		if spec.ID != id || spec.Identity.Type == captcha.Image {
+			return
+		}
+		g = &guest{release: t.solver.Refiller.Guest(*spec)}
+		t.guests[id] = g
+	}
+	g.until = time.Now().Add(taskIdle)
+}
+
+// Submit creates a task and returns its number. If the task would fail at once, Submit returns the cause instead.
+func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
+	call := terms.call()
+	record := pool.Task{Caller: task.Caller, ID: call.ID, Type: task.Type}
+	waits := terms.Guest != nil
+	if waits {
+		facts, _ := json.Marshal(terms.Guest.Identity) // omits the proxy
+		record.Facts = string(facts)
+	} else {
+		stock, err := t.pool.Look(ctx, pool.Query{ID: call.ID, Margin: call.Margin})
+		if err != nil {
+			return "", err
+		}
+		// Callers that wait already get the fresh tokens first.
+		if waits = stock.Fresh <= stock.Waiting; waits && terms.isOut(ctx) {
+			return "", NoSlot
+		}
+	}
+	nonce := rand.Text()
+	for added := false; !added; {
+		record.Name = newNumber()
+		var full bool
+		added, full, err = t.pool.AddTask(ctx, &record, nonce, t.most)
+		switch {
+		case err != nil:
+			return "", err
+		case full:
+			return "", NoSlot
+		}
+	}
+	if !waits {
+		return record.Name, nil
+	}
+	call.Name = record.Name
+	if err = t.begin(ctx, &call, &terms); err != nil {
+		t.pool.Cancel(&call) //nolint:contextcheck // it goes on when the client has hung up
+		if gone := t.pool.DropTask(context.WithoutCancel(ctx), &record); gone != nil {
+			t.log.Debug("a refused task is not forgotten; its record expires by itself", "err", gone)
+		}
+		return "", err
+	}
+	return record.Name, nil
+}
+
+// begin leaves the ticket of a new task, and sees to it that a token is bought. The error is final.
+func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error {
+	if terms.Guest == nil {
+		_, err := t.pool.Take(ctx, call)
+		return unlessWaiting(err)
+	}
+	call.Nonce = call.Name // of the request for the rate alone: a task is never a replay
+	err := t.pool.Admit(ctx, call, terms.Rate)
+	call.Nonce = ""
+	if err != nil {
+		return err
+	}
+	t.register(call.ID, terms.Guest)
+	if _, err := t.pool.Take(ctx, call); !errors.Is(err, pool.ErrWaiting) {
+		return err
+	}
+	if terms.Guest.Image != nil {
+		release := func() {}
+		if terms.Hold != nil {
+			release = terms.Hold()
+		}
+		if _, err := t.solver.Supply(ctx, terms.Guest, true, release); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(refusalPatience):
+	}
+	_, err = t.pool.Take(ctx, call)
+	return unlessWaiting(err)
+}
+
+// unlessWaiting drops the errors of a task that may get a token later.
+func unlessWaiting(err error) error {
+	if limited := (*pool.RateError)(nil); errors.Is(err, pool.ErrWaiting) || errors.As(err, &limited) {
+		return nil
+	}
+	return err
+}
+
+// newNumber returns a number of 11 digits: clients of both protocols accept it, as a number or as a text.
+func newNumber() string {
+	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
+	return n.Add(n, big.NewInt(1e10)).String()
+}
+
+// call returns the call of a task.
+func (on *Terms) call() pool.Call {
+	call := on.Call
+	call.Task, call.Wait, call.Fingerprint, call.Nonce = true, 0, "", ""
+	call.MostTickets = max(1, call.MostTickets/2) // tasks that nobody polls keep no caller out that waits
+	return call
+}
+
+func (on *Terms) isOut(ctx context.Context) bool { return on.Out != nil && on.Out(ctx) }
+
+// Result is a solved task.
+type Result struct {
+	Token    pool.Token
+	Identity captcha.ID
+	Type     captcha.Type
+	Made     time.Time // of the submit, on Redis' clock
+}
+
+// Poll returns the token of a task. It calls terms unless the task has its token. From the second delivery on, the
+// source of the token is "replay". The error is a Cause, such as NotReady, or one that CauseOf maps to a Cause.
+func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
+	record, task, err := t.read(ctx, number, caller)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Identity: task.Identity, Type: task.Type, Made: record.Made}
+	if record.Ended {
+		result.Token, err = t.pool.Again(ctx, &pool.Call{Name: number, ID: record.ID})
+		result.Token.Source = pool.FromReplay
+		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) {
+			err = UnknownTask // its token has expired
+		}
+		return result, err
+	}
+	on, err := terms(task)
+	if err != nil {
+		return Result{}, err
+	}
+	call := on.call()
+	call.Name, call.ID = number, record.ID
+	if on.Guest != nil {
+		t.register(call.ID, on.Guest)
+	}
+	result.Token, err = t.pool.Take(ctx, &call)
+	var failed *pool.FailedError
+	var limited *pool.RateError
+	switch {
+	case err == nil:
+		crash.At("taken")
+	case errors.As(err, &limited):
+		return Result{}, NotReady
+	case errors.Is(err, pool.ErrWaiting) && task.Guest && record.Now.Sub(record.Made) > guestWait:
+		failed = &pool.FailedError{Reason: fmt.Sprintf("no token came within %v", guestWait)}
+		if err := t.pool.Fail(ctx, &call, failed); err != nil {
+			return Result{}, err
+		}
+		err = failed
+	case errors.Is(err, pool.ErrWaiting) && on.isOut(ctx):
+		return Result{}, NoSlot
+	case errors.Is(err, pool.ErrWaiting):
+		return Result{}, NotReady
+	case !errors.As(err, &failed):
+		return Result{}, err
+	}
+	// Before the client gets the answer: a poll after the token's death must not take another token.
+	first, noted := t.pool.EndTask(ctx, &record, result.Token.Order, rand.Text())
+	if noted != nil {
+		return Result{}, noted
+	}
+	crash.At("noted")
+	switch {
+	case !first:
+		result.Token.Source = pool.FromReplay
+	case task.Guest && result.Token.Source == pool.FromWait:
+		result.Token.Source = solve.FromSolve
+	}
+	return result, err
+}
+
+// read reads a task of a caller.
+func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Task, error) {
+	record, known, err := t.pool.Task(ctx, number)
+	switch {
+	case err != nil:
+		return record, Task{}, err
+	case !known, record.Caller != caller:
+		return record, Task{}, UnknownTask
+	}
+	task := Task{Caller: caller, Type: record.Type}
+	task.Identity, task.Guest = pool.Hash(record.ID)
+	if task.Guest {
+		_ = json.Unmarshal([]byte(record.Facts), &task.Parameters) // Submit has written it
+	}
+	return record, task, nil
+}
+
+// Report returns a task and the order whose token a poll has got, for a report on the token.
+func (t *Tasks) Report(ctx context.Context, number, caller string) (task Task, order string, err error) {
+	record, task, err := t.read(ctx, number, caller)
+	if err == nil && record.Order == "" {
+		err = NotReported
+	}
+	return task, record.Order, err
+}

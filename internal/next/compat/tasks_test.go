@@ -1,0 +1,464 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/next/pool"
+	"poold/internal/next/solve"
+	"poold/internal/next/solve/solvetest"
+	"poold/internal/redisdb/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const page = "https://e.example/login"
+
+// side is a replica with its tasks, and the client of a test.
+type side struct {
+	*solvetest.Replica
+
+	t     *testing.T
+	tasks *Tasks
+	terms Terms // of the next calls
+	heard []string
+}
+
+func begin(t *testing.T, w *solvetest.World, terms Terms) *side {
+	s := &side{Replica: w.Start(), t: t, terms: terms}
+	s.tasks = New(s.Pool, s.Service, slog.New(slog.DiscardHandler))
+	s.Go(s.tasks.Run)
+	return s
+}
+
+// submit submits a task, and notes the cause if it is refused.
+func (s *side) submit() string {
+	terms := s.terms
+	hash, _ := pool.Hash(terms.Call.ID)
+	number, err := s.tasks.Submit(s.t.Context(), Task{Caller: "qa", Identity: hash, Type: captcha.Turnstile}, terms)
+	if err != nil {
+		s.heard = append(s.heard, "submit: "+CauseOf(err).Legacy())
+	}
+	return number
+}
+
+// poll polls a task, and notes what the client hears.
+func (s *side) poll(number string) {
+	s.heard = append(s.heard, s.pollAs(s.t.Context(), number, "qa"))
+}
+
+func (s *side) pollAs(ctx context.Context, number, caller string) string {
+	got, err := s.tasks.Poll(ctx, number, caller, func(task Task) (Terms, error) {
+		terms := s.terms
+		if task.Guest {
+			spec := *terms.Guest
+			spec.Identity, spec.ID, spec.Image = task.Parameters, pool.Guest(task.Parameters.ID()), nil
+			terms.Guest = &spec
+		}
+		return terms, nil
+	})
+	if err != nil {
+		return CauseOf(err).Legacy()
+	}
+	return fmt.Sprintf("%s (%s)", got.Token.Value, got.Token.Source)
+}
+
+func after(d time.Duration) { time.Sleep(d) }
+
+func guestTerms(spec *solve.Spec) Terms {
+	return Terms{Call: pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: solve.MostWaiting}, Guest: spec}
+}
+
+func targetTerms(w *solvetest.World, depth int) Terms {
+	spec := *solvetest.GuestSpec(page)
+	spec.ID, spec.Guest, spec.Depth, spec.Budgets = spec.Identity.ID(), false, depth, nil
+	w.Target(spec)
+	return Terms{Call: pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: 8}}
+}
+
+var stories = []struct {
+	name   string
+	depth  int // of the target; -1 = a guest, -2 = a picture
+	play   func(w *solvetest.World, a, b *side)
+	want   string // what the clients of a, then of b heard
+	sold   int
+	counts string // hits, waited, missed, left, replays; "" = not checked
+}{
+	{
+		name: "a pooled task takes its token at the first poll, and every replica repeats it while it lives", depth: 0, sold: 1, counts: "1 0 0 1 0",
+		play: func(w *solvetest.World, a, b *side) {
+			ctx, hangUp := context.WithTimeout(context.Background(), time.Second)
+			defer hangUp()
+			call := a.terms.Call
+			call.Name, call.Wait = "someone", time.Minute
+			_, _ = a.Pool.Take(ctx, &call)
+			after(10 * time.Second) // a token is ready
+			number := a.submit()
+			a.poll(number)
+			a.poll(number)
+			b.poll(number)
+			after(solvetest.Life)
+			b.poll(number)
+		},
+		want: "token 1 (pool), token 1 (replay); token 1 (replay), ERROR_WRONG_CAPTCHA_ID",
+	},
+	{
+		name: "a waiting task is one request, however often it is polled", depth: 0, sold: 1, counts: "0 1 0 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			a.poll(number)
+			after(4 * time.Second)
+			b.poll(number)
+			after(7 * time.Second)
+			b.poll(number)
+			a.poll(number)
+		},
+		want: "CAPCHA_NOT_READY, token 1 (replay); CAPCHA_NOT_READY, token 1 (wait)",
+	},
+	{
+		name: "a guest's task is bought at its submit, and survives its replica", depth: -1, sold: 1, counts: "0 1 0 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			a.Kill()
+			after(10 * time.Second)
+			b.poll(number)
+			b.poll(number)
+		},
+		want: "; token 1 (solve), token 1 (replay)",
+	},
+	{
+		name: "if its replica dies before the order, a poll heals it", depth: -1, sold: 1, counts: "0 1 0 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			a.Kill()
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(20 * time.Second)
+			b.poll(number)
+			after(15 * time.Second)
+			b.poll(number)
+		},
+		want: "; CAPCHA_NOT_READY, token 1 (solve)",
+	},
+	{
+		name: "nothing new is ordered for a guest's task that nobody polls", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, _ *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			after(40 * time.Second)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(40 * time.Second)
+			a.heard = append(a.heard, fmt.Sprint(w.Sold(), " sold"))
+			a.poll(number)
+			after(15 * time.Second)
+			a.poll(number)
+		},
+		want: "0 sold, CAPCHA_NOT_READY, token 1 (solve); ",
+	},
+	{
+		name: "a submit learns at once that the parameters are refused", depth: -1, sold: 1, counts: "0 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Hopeless, "wrong sitekey") })
+			a.submit()
+			b.submit()
+		},
+		want: "submit: ERROR_BAD_PARAMETERS; submit: ERROR_BAD_PARAMETERS",
+	},
+	{
+		name: "and that nothing can be bought", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.NoProvider = errors.New("no provider") })
+			a.submit()
+			w.Set(func(w *solvetest.World) { w.NoProvider = nil })
+			b.terms.Guest.Budgets[0].PerDay = 1
+			b.submit()
+			b.submit()
+			b.terms.Rate = pool.Rate{Count: 2, Per: time.Minute}
+			b.submit()
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE; submit: ERROR_NO_SLOT_AVAILABLE, submit: ERROR_NO_SLOT_AVAILABLE",
+	},
+	{
+		name: "a failed order fails its task, at every poll", depth: -1, sold: 1, counts: "0 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Failed, "unsolvable") })
+			number := a.submit()
+			after(11 * time.Second)
+			b.poll(number)
+			after(time.Minute)
+			a.poll(number)
+		},
+		want: "ERROR_CAPTCHA_UNSOLVABLE; ERROR_CAPTCHA_UNSOLVABLE",
+	},
+	{
+		name: "a token that expires unread ends its task, and nothing is bought again", depth: 0, sold: 1, counts: "0 0 1 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			after(5 * time.Minute)
+			b.poll(number)
+		},
+		want: "; ERROR_CAPTCHA_UNSOLVABLE",
+	},
+	{
+		name: "a record lives for 15 min", depth: -1, sold: 1,
+		play: func(_ *solvetest.World, a, _ *side) {
+			number := a.submit()
+			after(15*time.Minute + time.Second)
+			a.poll(number)
+		},
+		want: "ERROR_WRONG_CAPTCHA_ID; ",
+	},
+	{
+		name: "the unfinished tasks of a caller are bounded", depth: 0, sold: 4,
+		play: func(_ *solvetest.World, a, b *side) {
+			a.tasks.most, b.tasks.most = 2, 2
+			first := a.submit()
+			after(time.Second)
+			b.submit()
+			a.submit()
+			after(11 * time.Second)
+			a.poll(first)
+			b.submit()
+			b.submit()
+			after(15*time.Minute + time.Second)
+			b.submit()
+			after(time.Second)
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE, token 1 (wait); submit: ERROR_NO_SLOT_AVAILABLE",
+	},
+	{
+		name: "tasks have at most half of the tickets", depth: 0, sold: 5,
+		play: func(_ *solvetest.World, a, b *side) {
+			for range 5 {
+				a.submit()
+			}
+			call := b.terms.Call
+			call.Name, call.Wait = "someone", time.Second
+			_, err := b.Pool.Take(context.Background(), &call)
+			b.heard = append(b.heard, err.Error())
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE; pool: empty",
+	},
+	{
+		name: "a target that cannot buy refuses tasks, and a waiting task until it can", depth: 0, sold: 1,
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			a.terms.Out = func(context.Context) bool { return true }
+			a.submit()
+			a.poll(number)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			b.poll(number)
+			after(15 * time.Second)
+			a.poll(number)
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE, ERROR_NO_SLOT_AVAILABLE, token 1 (wait); CAPCHA_NOT_READY",
+	},
+	{
+		name: "a poll that hangs up delivers nothing and loses nothing", depth: 0, sold: 1, counts: "0 1 0 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			gone, hangUp := context.WithCancel(context.Background())
+			hangUp()
+			a.pollAs(gone, number, "qa")
+			after(11 * time.Second)
+			a.pollAs(gone, number, "qa")
+			b.poll(number)
+		},
+		want: "; token 1 (wait)",
+	},
+	{
+		name: "other callers have no such task, and no task has a report before its token", depth: -1, sold: 1,
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			a.heard = append(a.heard, a.pollAs(context.Background(), number, "other"))
+			report := func(s *side, caller string) {
+				_, order, err := s.tasks.Report(context.Background(), number, caller)
+				if err != nil {
+					s.heard = append(s.heard, CauseOf(err).Legacy())
+					return
+				}
+				outcome, sale, err := s.Pool.Report(context.Background(), order, true, "n")
+				s.heard = append(s.heard, fmt.Sprint(outcome, " ", sale.Provider, " ", sale.Task, " ", err))
+			}
+			report(a, "qa")
+			after(11 * time.Second)
+			b.poll(number)
+			report(b, "other")
+			after(solvetest.Life + time.Minute) // long after the token's death
+			report(b, "qa")
+		},
+		want: "ERROR_WRONG_CAPTCHA_ID, REPORT_NOT_RECORDED; token 1 (solve), ERROR_WRONG_CAPTCHA_ID, 1 main  <nil>",
+	},
+	{
+		name: "a picture is bought by the replica of its submit", depth: -2, sold: 1, counts: "0 1 0 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			var held atomic.Int32
+			a.terms.Hold = func() func() { held.Add(1); return func() { held.Add(-1) } }
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			b.poll(number)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(5 * time.Second)
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
+			after(10 * time.Second)
+			b.poll(number)
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
+		},
+		want: "held 1, held 0; CAPCHA_NOT_READY, token 1 (solve)",
+	},
+	{
+		name: "a picture whose replica died before the order fails in the end", depth: -2, sold: 0, counts: "0 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			a.Kill()
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(4 * time.Minute)
+			b.poll(number)
+			after(61 * time.Second)
+			b.poll(number)
+			after(time.Minute)
+			b.poll(number)
+		},
+		want: "; CAPCHA_NOT_READY, ERROR_CAPTCHA_UNSOLVABLE, ERROR_CAPTCHA_UNSOLVABLE",
+	},
+	{
+		name: "a guest with a proxy is bought by the replica of its submit alone", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, b *side) {
+			spec := a.terms.Guest
+			spec.Identity.Proxy, spec.Identity.ProxyType = "user:secret@proxy:80", "http"
+			spec.ID = pool.Guest(spec.Identity.ID())
+			a.terms.Call.ID, b.terms = spec.ID, a.terms
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			b.poll(number)
+			after(20 * time.Second)
+			a.poll(number)
+			after(20 * time.Second)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(15 * time.Second)
+			b.poll(number)
+			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(fmt.Sprint(stored), "secret") {
+				a.heard = append(a.heard, "the record has the password")
+			}
+		},
+		want: "CAPCHA_NOT_READY; CAPCHA_NOT_READY, token 1 (solve)",
+	},
+	{
+		name: "a task survives an outage of Redis", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, _ *side) {
+			number := a.submit()
+			w.Server.SetDown(true)
+			ctx, stop := context.WithTimeout(context.Background(), time.Second)
+			defer stop()
+			a.heard = append(a.heard, a.pollAs(ctx, number, "qa"))
+			_, err := a.tasks.Submit(ctx, Task{Caller: "qa"}, a.terms)
+			a.heard = append(a.heard, CauseOf(err).Error())
+			w.Server.SetDown(false)
+			after(15 * time.Second)
+			a.poll(number)
+		},
+		want: "ERROR_NO_SLOT_AVAILABLE, compat: ERROR_NO_SLOT_AVAILABLE: the store cannot be used, token 1 (solve); ",
+	},
+}
+
+// Each story begins with an empty Redis and two replicas. Afterwards no registration is left.
+func TestStories(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := solvetest.New(t)
+				terms := func() Terms {
+					switch s.depth {
+					case -1:
+						return guestTerms(solvetest.GuestSpec(page))
+					case -2:
+						return guestTerms(solvetest.PictureSpec("cat"))
+					}
+					return targetTerms(w, s.depth)
+				}
+				a, b := begin(t, w, terms()), begin(t, w, terms())
+				s.play(w, a, b)
+				if got := strings.Join(a.heard, ", ") + "; " + strings.Join(b.heard, ", "); got != s.want {
+					t.Errorf("the clients heard\n\t%s\nwant\n\t%s", got, s.want)
+				}
+				if w.Sold() != s.sold {
+					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
+				}
+				c, err := b.Pool.Look(t.Context(), pool.Query{ID: b.terms.Call.ID})
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := c.Counters
+				if counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays); s.counts != "" && counts != s.counts {
+					t.Errorf("hits, waited, missed, left, replays: %s, want %s", counts, s.counts)
+				}
+				after(taskIdle + sweepEvery)
+				if a.Guests()+b.Guests() > 0 {
+					t.Error("a guest that nobody polls is still known to a refiller")
+				}
+			})
+		})
+	}
+}
+
+// Of polls at the same time exactly one is the first.
+func TestPollsAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := solvetest.New(t)
+		a, b := begin(t, w, targetTerms(w, 0)), begin(t, w, targetTerms(w, 0))
+		number := a.submit()
+		after(11 * time.Second)
+		heard := make(chan string)
+		for i := range 20 {
+			s := []*side{a, b}[i%2]
+			go func() { heard <- s.pollAs(t.Context(), number, "qa") }()
+		}
+		counted := map[string]int{}
+		for range 20 {
+			counted[<-heard]++
+		}
+		if fmt.Sprint(counted) != "map[token 1 (replay):19 token 1 (wait):1]" {
+			t.Errorf("the polls got %v", counted)
+		}
+	})
+}
+
+// Each cause has a code in both protocols, and each error of a take has a cause.
+func TestCauses(t *testing.T) {
+	for c := range causeTexts {
+		if c.Legacy() == "" || c.Tasks() == "" || c.Why() == "" && c != NotReady {
+			t.Errorf("cause %d: codes %q, %q, explanation %q", c, c.Legacy(), c.Tasks(), c.Why())
+		}
+	}
+	for _, row := range []struct {
+		err  error
+		want Cause
+	}{
+		{&pool.EmptyError{Full: true}, NoSlot},
+		{&pool.RateError{}, NoSlot},
+		{&pool.BrakeError{Kind: "hopeless"}, Refused},
+		{&pool.BrakeError{Kind: "failed"}, Unsolvable},
+		{&pool.FailedError{}, Unsolvable},
+		{&pool.FailedError{Refused: true}, Refused},
+		{&pool.FailedError{Obstacle: pool.ReasonBudget}, NoSlot},
+		{&pool.FailedError{Obstacle: pool.ReasonBrake}, NoSlot},
+		{fmt.Errorf("a take: %w", pool.ErrDown), StoreDown},
+		{solve.ErrStopping, Stopping},
+		{NotAllowed, NotAllowed},
+		{errors.New("a bug"), Broken},
+	} {
+		if got := CauseOf(row.err); got != row.want {
+			t.Errorf("%v: cause %v, want %v", row.err, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package pool
+
+import (
+	"context"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// addTask stores a compatible task. What one caller can leave behind is bounded: a caller with too many
+// unfinished tasks cannot add another.
+var addTask = newScript("add_task", `
+-- KEYS 1 record:CALL 2 tasks:CALLER
+-- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts
+-- Reply {ok}, {full}, or {taken}: another task has the name
+local nonce = redis.call('HGET', KEYS[1], 'nonce')
+if nonce then return {nonce == ARGV[2] and 'ok' or 'taken'} end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
+if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[3]) then return {'full'} end
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+redis.call('HSET', KEYS[1], 'nonce', ARGV[2], 'caller', ARGV[5], 'id', ARGV[6], 'type', ARGV[7],
+  'facts', ARGV[8], 'made', now)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {'ok'}
+`)
+
+// endTask notes that a task has been answered: with a token of an order, or with a failure.
+var endTask = newScript("end_task", `
+-- KEYS 1 record:CALL 2 tasks:CALLER
+-- ARGV 1 call 2 order ('' = it failed) 3 nonce of the poll
+-- Reply {1 this poll ended it, 0 an earlier one}
+redis.call('ZREM', KEYS[2], ARGV[1]) -- needs no memory
+if redis.call('EXISTS', KEYS[1]) == 0 then return {1} end
+if redis.call('HSETNX', KEYS[1], 'ended', ARGV[3]) == 1 and ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'order', ARGV[2]) end
+return {redis.call('HGET', KEYS[1], 'ended') == ARGV[3] and 1 or 0}
+`)
+
+const (
+	// taskLimit is the life of a task's record.
+	taskLimit = 15 * time.Minute
+	// MostTasks limits the unfinished tasks of one caller.
+	MostTasks = 1000
+)
+
+// Task is a compatible task. Its name is the name of its call.
+type Task struct {
+	Name   string
+	Caller string
+	ID     captcha.ID
+	Type   captcha.Type
+	Facts  string // what another replica needs to buy for the task; "" = nothing
+
+	// Set by Task.
+	Made  time.Time // on Redis' clock
+	Ended bool      // a poll got the answer
+	Order string    // whose token it got; "" = none
+	Now   time.Time // the time of the reading
+}
+
+// AddTask stores a task for 15 min. Full: the caller has too many unfinished tasks. Neither added nor full:
+// another task has the name.
+func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
+	v, err := p.call(ctx, addTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))},
+		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
+	if err != nil {
+		return false, false, err
+	}
+	return text(v[0]) == "ok", text(v[0]) == "full", nil
+}
+
+// Task reads a task. False: it does not exist, or its 15 min are over.
+func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		read, clock := pipe.HGetAll(ctx, p.key("record", name)), pipe.Time(ctx)
+		_, err := pipe.Exec(ctx)
+		h := fields(read.Val())
+		is = h["caller"] != ""
+		t = Task{
+			Name: name, Caller: h["caller"], ID: captcha.ID(h["id"]), Type: captcha.Type(h["type"]), Facts: h["facts"],
+			Made: millis(h["made"]), Ended: h["ended"] != "", Order: h["order"], Now: clock.Val(),
+		}
+		return err
+	})
+	return t, is, err
+}
+
+// EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
+// whether the poll with this nonce is the first one that got it.
+func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
+	v, err := p.call(ctx, endTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))}, t.Name, order, nonce)
+	return err == nil && number(v[0]) == 1, err
+}
+
+// DropTask forgets a task whose name no client has learned.
+func (p *Pool) DropTask(ctx context.Context, t *Task) error {
+	return p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		pipe.ZRem(ctx, p.key("tasks", fingerprint(t.Caller)), t.Name)
+		pipe.Del(ctx, p.key("record", t.Name))
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+}

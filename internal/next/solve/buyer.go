@@ -1,0 +1,94 @@
+package solve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/next/pool"
+)
+
+// Spec describes the order that a decision or a request wants. It becomes purchase.Spec when that package is there.
+type Spec struct {
+	Target, Owner                       string
+	Identity                            captcha.Identity
+	ID                                  captcha.ID
+	Depth                               int
+	Margin, Lifetime, Horizon, Shortest time.Duration
+	Budgets                             []pool.Budget
+	SimulatedOnly, Guest                bool
+	Image                               []byte
+	Policy                              string
+	MissCost                            float64
+}
+
+// Orderer carries one order from its place to its end, and returns at the end. It calls placed once, as soon
+// as it is known whether the order was placed.
+type Orderer interface {
+	Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error))
+}
+
+// Buyer is an Orderer for guests: if an order cannot be placed, it tells the callers that wait for it.
+// The refiller and the Service buy through it.
+type Buyer struct {
+	Orderer
+
+	Pool *pool.Pool
+	Log  *slog.Logger
+}
+
+// Buy buys with the Orderer.
+func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
+	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
+		if s.Guest && err != nil && ctx.Err() == nil {
+			b.tell(ctx, s, err)
+		}
+		placed(next, err)
+	})
+}
+
+// tell answers the callers of a guest for whom no order can be placed.
+func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
+	answer := &pool.FailedError{Obstacle: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
+	var refused *pool.RefusedError
+	switch {
+	case errors.Is(cause, pool.ErrDown):
+		return
+	case errors.As(cause, &refused):
+		lasts := refused.After == 0 || refused.After > pool.Patience
+		if refused.Reason == pool.ReasonEnough || refused.Reason == pool.ReasonPermit || !lasts {
+			return
+		}
+		answer.Reason = refused.Text
+		if refused.After > 0 {
+			answer.Until = time.Now().Add(refused.After)
+		}
+		switch refused.Reason {
+		case pool.ReasonBudget:
+			answer.Obstacle, answer.Reason = pool.ReasonBudget, budgetText(s, refused)
+		case pool.ReasonBrake:
+			// Only the counts tell the identity's own brake from the one of an account.
+			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
+			if err == nil && c.Brake.Brakes() {
+				answer = &pool.FailedError{Refused: c.Brake.Kind == string(pool.Hopeless), Reason: c.Brake.Reason}
+			}
+		}
+	}
+	if _, err := b.Pool.Refuse(ctx, s.ID, answer); err != nil {
+		b.Log.Debug("callers not told that nothing can be bought; the next decision tells them", "identity", s.ID, "err", err)
+	}
+}
+
+func budgetText(s Spec, refused *pool.RefusedError) string {
+	whose := "the overall budget"
+	if refused.Text == GuestBudget || refused.Text == string(s.ID) {
+		whose = "the budget of solves without a target"
+	}
+	return fmt.Sprintf("%s is used up; there is room again in %v", whose, refused.After.Round(time.Second))
+}
+
+// GuestBudget is the scope of the budget of all guests.
+const GuestBudget = string(pool.Guests)

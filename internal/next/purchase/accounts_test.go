@@ -35,8 +35,8 @@ func TestKeyRotation(t *testing.T) {
 	}{
 		{name: "the new key sees the task", old: wrongKey, newPolls: 1, kinds: "open solved"},
 		{name: "another account, with overlap", new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open solved"},
-		{name: "another account, without overlap", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open failed"},
-		{name: "an older or half written file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "open solved", brake: "account"},
+		{name: "another account, no overlap", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open failed"},
+		{name: "an older file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "open solved", brake: "account"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			before, entry := keyed("old")
@@ -113,24 +113,25 @@ func TestKeyRotation(t *testing.T) {
 // The first poll comes when the task may be solved, or after the fallback time; the last one at the time-out.
 func TestPollTimes(t *testing.T) {
 	for _, c := range []struct {
-		name                  string
-		callbacks             purchase.Callbacks
-		limit, life, shortest time.Duration
-		first                 string
+		name                            string
+		called                          bool
+		fallback, limit, life, shortest time.Duration
+		first                           string
 	}{
 		{name: "without callbacks", limit: 60 * second, life: 200 * second, first: "10"},
-		{name: "one interval before the shortest lead time", limit: 60 * second, life: 200 * second, shortest: 30 * second, first: "25"},
+		{name: "by the shortest lead time", limit: 60 * second, life: 200 * second, shortest: 30 * second, first: "25"},
 		{name: "not before the first wait", limit: 60 * second, life: 200 * second, shortest: 12 * second, first: "10"},
-		{name: "after the fallback", callbacks: purchase.Callbacks{Fallback: 33 * second}, limit: 100 * second, life: 200 * second, first: "33"},
-		{name: "half the time-out", callbacks: purchase.Callbacks{URL: "x"}, limit: 60 * second, life: 200 * second, first: "30"},
-		{name: "half the usable life", callbacks: purchase.Callbacks{URL: "x"}, limit: 180 * second, life: 90 * second, first: "40"},
-		{name: "at most two minutes", callbacks: purchase.Callbacks{URL: "x"}, limit: time.Hour, life: time.Hour, first: "120"},
+		{name: "after the fallback", called: true, fallback: 33 * second, limit: 100 * second, life: 200 * second, first: "33"},
+		{name: "half the time-out", called: true, limit: 60 * second, life: 200 * second, first: "30"},
+		{name: "half the usable life", called: true, limit: 180 * second, life: 90 * second, first: "40"},
+		{name: "at most two minutes", called: true, limit: time.Hour, life: time.Hour, first: "120"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
 			f.limit, f.poll = c.limit, notReady
 			e := f.entry()
-			if e.Callbacks = c.callbacks; c.callbacks.Fallback > 0 || c.callbacks.URL != "" {
+			e.Callbacks.Fallback = c.fallback
+			if c.called {
 				e.Callbacks.URL, e.Callbacks.Secrets = "https://poold", []captcha.Secret{"s"}
 			}
 			r := w.replica("r1", nil, e)
@@ -228,7 +229,7 @@ func TestAnAccountFault(t *testing.T) {
 		submits, _ := f.counts()
 		same(t, "submits", submits, 4)
 		s := two.Providers(t.Context())[0]
-		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" || s.Brake.Kind != "account" {
+		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" {
 			t.Errorf("%+v", s)
 		}
 		broken = false
@@ -347,7 +348,8 @@ func TestChoice(t *testing.T) {
 		first, second, c := newFake("first"), newFake("second"), &chooser{}
 		second.threads = 1
 		second.poll = notReady
-		first.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Account, "ERROR_ZERO_BALANCE") }
+		empty := fails(provider.Account, "ERROR_ZERO_BALANCE")
+		first.submit = func(int, provider.Request) (string, error) { return "", empty }
 		one := w.replica("r1", c, first.entry(), second.entry())
 		counts := func() string {
 			a, _ := first.counts()

@@ -48,9 +48,9 @@ func TestCallbacks(t *testing.T) {
 		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "open"},
 		{name: "no token", query: "id=main1", want: "malformed", kinds: "open"},
 		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "open"},
-		{name: "too large", query: "id=main1&code=03AFtoken", change: func(c *purchase.Callback) { c.Oversized = true }, want: "malformed", kinds: "open"},
-		{name: "forged", query: "id=main1&code=03AFtoken", change: func(c *purchase.Callback) { c.Secret = strings.Repeat("0", 32) }, want: "forged", kinds: "open"},
-		{name: "of another order", query: "code=03AF", change: func(c *purchase.Callback) { c.Order = "OTHER" }, want: "forged", kinds: "open"},
+		{name: "too large", query: "code=03AF", change: func(c *purchase.Callback) { c.Oversized = true }, want: "malformed", kinds: "open"},
+		{name: "forged", query: "code=03AF", change: func(c *purchase.Callback) { c.Secret += "0" }, want: "forged", kinds: "open"},
+		{name: "another order", query: "code=03AF", change: func(c *purchase.Callback) { c.Order = "X" }, want: "forged", kinds: "open"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f, e := calledBack("new", "old")
@@ -186,7 +186,8 @@ func TestDeadLetters(t *testing.T) {
 		dead := purchase.New(purchase.Config{Pool: deadPool(w), Letters: folder, Observer: one, Log: one.log.Logger()})
 		dead.SetProviders([]purchase.Entry{e})
 		for i := range 2 {
-			if err := dead.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))); err != nil {
+			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
+			if err := dead.Callback(t.Context(), back); err != nil {
 				t.Fatal(err)
 			}
 		}

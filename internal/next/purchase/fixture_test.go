@@ -164,20 +164,22 @@ func (r *replica) outcomes() string {
 }
 
 var identity = captcha.Identity{
-	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1", ProxyType: "http",
+	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1",
+	ProxyType: "http",
 }
 
 // spec returns the usual order.
 func spec() purchase.Spec {
 	return purchase.Spec{
-		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second, Lifetime: 200 * second,
-		Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
+		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second,
+		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
 	}
 }
 
 // take returns the token in stock, and when it was born.
 func (w *world) take(r *replica) (string, time.Time) {
-	token, err := r.pool.Take(w.t.Context(), &pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second})
+	call := pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second}
+	token, err := r.pool.Take(w.t.Context(), &call)
 	if err != nil {
 		return err.Error(), time.Time{}
 	}
@@ -201,6 +203,9 @@ func (w *world) brake(key string) string {
 func (w *world) number(key, field string) string {
 	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
 }
+
+// spend returns the number of orders in the budget.
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all").Val() }
 
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {
@@ -235,7 +240,8 @@ type fake struct {
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
 
 func (f *fake) entry() purchase.Entry {
-	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: func(captcha.Type) float64 { return 0.002 }}
+	price := func(captcha.Type) float64 { return 0.002 }
+	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: price}
 }
 
 func (f *fake) Name() string                                      { return f.name }
@@ -261,7 +267,7 @@ func (f *fake) settle(action string, err error) {
 	var e *provider.Error
 	switch {
 	case errors.As(err, &e) && e.Class == provider.Account:
-		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action, Since: time.Now()}
+		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
 	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
 		f.fault = nil
 	}

@@ -73,7 +73,7 @@ func TestADeadReplicasOrders(t *testing.T) {
 			same(t, "submits", int64(submits), c.submits)
 			same(t, "kinds", w.kinds(), c.kinds)
 			same(t, "in flight", w.inFlight("main"), c.inFlight)
-			same(t, "spend", w.db.ZCard(t.Context(), "{p}:spend:all").Val(), c.spend)
+			same(t, "spend", w.spend(), c.spend)
 			time.Sleep(160 * second)
 			close(hold)
 			same(t, "kinds at the end", w.kinds(), c.later)
@@ -119,7 +119,7 @@ func TestStops(t *testing.T) {
 		submits, _ := f.counts()
 		same(t, "submits", submits, 0)
 		same(t, "in flight", w.inFlight("main"), 0)
-		same(t, "spend", w.db.ZCard(t.Context(), "{p}:spend:all").Val(), 0)
+		same(t, "spend", w.spend(), 0)
 		same(t, "kinds", w.kinds(), "")
 		r.stop()
 		if err := r.buy(spec()); err == nil {
@@ -218,7 +218,7 @@ func TestRedisAway(t *testing.T) {
 		p := pool.New(pool.Config{DB: w.db, Prefix: "p", Replica: "r1", Log: r.log.Logger()})
 		s := spec()
 		_, _, err := p.Place(t.Context(), &pool.Order{
-			Name: "lost", ID: s.ID, Account: "main", Key: "main.k", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,
+			Name: "lost", ID: s.ID, Account: "main", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,
 			Facts: `{"provider":"main","budgets":[{"Scope":"all"}]}`,
 		})
 		if err != nil {
@@ -226,7 +226,7 @@ func TestRedisAway(t *testing.T) {
 		}
 		time.Sleep(4 * second)
 		same(t, "in flight", w.inFlight("main"), 0)
-		same(t, "spend", w.db.ZCard(t.Context(), "{p}:spend:all").Val(), 0)
+		same(t, "spend", w.spend(), 0)
 	})
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -274,7 +274,8 @@ func TestASlowBegin(t *testing.T) {
 					return ""
 				}
 				w.server.SetAnswer(nil)
-				if reply := w.db.Do(context.Background(), append([]any{command}, words(args)...)...).Val(); fmt.Sprint(reply) != "[1]" {
+				reply := w.db.Do(context.Background(), append([]any{command}, words(args)...)...).Val()
+				if fmt.Sprint(reply) != "[1]" {
 					w.server.SetAnswer(freeze) // the script is not known yet
 					return ""
 				}

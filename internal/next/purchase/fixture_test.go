@@ -56,11 +56,12 @@ func client(dial func(context.Context, string, string) (net.Conn, error)) *redis
 // replica is a replica with a running Buyer.
 type replica struct {
 	*purchase.Buyer
-	w     *world
-	name  string
-	pool  *pool.Pool
-	log   testkit.Log
-	turns []captcha.ID
+	w      *world
+	name   string
+	folder string // of the dead letters
+	pool   *pool.Pool
+	log    testkit.Log
+	turns  []captcha.ID
 
 	mu     sync.Mutex
 	dead   bool
@@ -107,11 +108,11 @@ func (r *replica) kill() {
 
 // replica starts a replica with the given providers.
 func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
-	r := &replica{w: w, name: name}
+	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db := client(r.dial)
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
 	r.Buyer = purchase.New(purchase.Config{
-		Pool: r.pool, Letters: w.t.TempDir(), Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+		Pool: r.pool, Letters: r.folder, Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
@@ -143,7 +144,7 @@ func (r *replica) mustBuy(s purchase.Spec) {
 	}
 }
 
-// called returns what was counted so far, sorted.
+// counted returns what was counted so far, sorted.
 func (r *replica) counted() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +235,8 @@ type fake struct {
 	reports  []string
 	fault    *provider.Fault
 	threads  int
-	adopted  int
+
+	threadsErr error
 }
 
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
@@ -251,7 +253,7 @@ func (f *fake) ReportWindow() time.Duration                       { return time.
 func (f *fake) ReadBalance(context.Context) error                 { return nil }
 func (f *fake) Probe(context.Context) error                       { return nil }
 func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
-	return f.threads, f.threads > 0, nil
+	return f.threads, f.threads > 0, f.threadsErr
 }
 
 func (f *fake) State(time.Time) provider.State {
@@ -321,7 +323,6 @@ func (f *fake) Adopt(_ context.Context, fault *provider.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
-	f.adopted++
 }
 
 // PollTurn gives no turn during an account fault that polls have: then only the slow polls remain.
@@ -331,13 +332,19 @@ func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
 	return f.fault == nil || f.fault.Polls, time.Minute
 }
 
-func (f *fake) counts() (submits, polls int) {
+func (f *fake) submitted() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.submits), len(f.polls)
+	return len(f.submits)
 }
 
-// since returns the times of polls after the first submit, in seconds.
+func (f *fake) polled() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.polls)
+}
+
+// pollTimes returns the times of polls after the first submit, in seconds.
 func (f *fake) pollTimes() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -358,7 +365,5 @@ func fails(class provider.Class, code string) error { return &provider.Error{Cla
 func unheard(code string) error {
 	return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true}
 }
-
-func zero(member string) redis.Z { return redis.Z{Member: member} }
 
 func isDown(err error) bool { return errors.Is(err, pool.ErrDown) }

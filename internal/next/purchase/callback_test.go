@@ -116,12 +116,12 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 
 // The age of a token counts from callback_delay before the callback arrived, but not from before the submit.
 func TestTheAgeOfATokenOfACallback(t *testing.T) {
-	for name, c := range map[string]struct{ submitTakes, arrived, delay, born time.Duration }{
-		"the delay before":       {0, 30 * second, 10 * second, 20 * second},
-		"no delay":               {0, 30 * second, 0, 30 * second},
-		"not before the submit":  {0, 6 * second, 10 * second, 0},
-		"a clock that went back": {0, -time.Hour, 10 * second, 0},
-		"a clock that is ahead":  {0, time.Hour, 10 * second, 30 * second}, // the callback is handled at 40 s
+	for name, c := range map[string]struct{ arrived, delay, born time.Duration }{
+		"the delay before":       {30 * second, 10 * second, 20 * second},
+		"no delay":               {30 * second, 0, 30 * second},
+		"not before the submit":  {6 * second, 10 * second, 0},
+		"a clock that went back": {-time.Hour, 10 * second, 0},
+		"a clock that is ahead":  {time.Hour, 10 * second, 30 * second}, // the callback is handled at 40 s
 	} {
 		bubble(t, name, func(t *testing.T, w *world) {
 			f, e := calledBack("s")

@@ -332,17 +332,9 @@ func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
 	return f.fault == nil || f.fault.Polls, time.Minute
 }
 
-func (f *fake) submitted() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.submits)
-}
+func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }
 
-func (f *fake) polled() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.polls)
-}
+func (f *fake) polled() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.polls) }
 
 // pollTimes returns the times of polls after the first submit, in seconds.
 func (f *fake) pollTimes() string {

@@ -56,11 +56,12 @@ func client(dial func(context.Context, string, string) (net.Conn, error)) *redis
 // replica is a replica with a running Buyer.
 type replica struct {
 	*purchase.Buyer
-	w     *world
-	name  string
-	pool  *pool.Pool
-	log   testkit.Log
-	turns []captcha.ID
+	w      *world
+	name   string
+	folder string // of the dead letters
+	pool   *pool.Pool
+	log    testkit.Log
+	turns  []captcha.ID
 
 	mu     sync.Mutex
 	dead   bool
@@ -107,11 +108,11 @@ func (r *replica) kill() {
 
 // replica starts a replica with the given providers.
 func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
-	r := &replica{w: w, name: name}
+	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db := client(r.dial)
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
 	r.Buyer = purchase.New(purchase.Config{
-		Pool: r.pool, Letters: w.t.TempDir(), Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+		Pool: r.pool, Letters: r.folder, Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
@@ -143,7 +144,7 @@ func (r *replica) mustBuy(s purchase.Spec) {
 	}
 }
 
-// called returns what was counted so far, sorted.
+// counted returns what was counted so far, sorted.
 func (r *replica) counted() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,20 +165,22 @@ func (r *replica) outcomes() string {
 }
 
 var identity = captcha.Identity{
-	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1", ProxyType: "http",
+	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1",
+	ProxyType: "http",
 }
 
 // spec returns the usual order.
 func spec() purchase.Spec {
 	return purchase.Spec{
-		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second, Lifetime: 200 * second,
-		Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
+		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second,
+		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
 	}
 }
 
 // take returns the token in stock, and when it was born.
 func (w *world) take(r *replica) (string, time.Time) {
-	token, err := r.pool.Take(w.t.Context(), &pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second})
+	call := pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second}
+	token, err := r.pool.Take(w.t.Context(), &call)
 	if err != nil {
 		return err.Error(), time.Time{}
 	}
@@ -201,6 +204,9 @@ func (w *world) brake(key string) string {
 func (w *world) number(key, field string) string {
 	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
 }
+
+// spend returns the number of orders in the budget.
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all").Val() }
 
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {
@@ -229,13 +235,15 @@ type fake struct {
 	reports  []string
 	fault    *provider.Fault
 	threads  int
-	adopted  int
+
+	threadsErr error
 }
 
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
 
 func (f *fake) entry() purchase.Entry {
-	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: func(captcha.Type) float64 { return 0.002 }}
+	price := func(captcha.Type) float64 { return 0.002 }
+	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: price}
 }
 
 func (f *fake) Name() string                                      { return f.name }
@@ -245,7 +253,7 @@ func (f *fake) ReportWindow() time.Duration                       { return time.
 func (f *fake) ReadBalance(context.Context) error                 { return nil }
 func (f *fake) Probe(context.Context) error                       { return nil }
 func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
-	return f.threads, f.threads > 0, nil
+	return f.threads, f.threads > 0, f.threadsErr
 }
 
 func (f *fake) State(time.Time) provider.State {
@@ -261,7 +269,7 @@ func (f *fake) settle(action string, err error) {
 	var e *provider.Error
 	switch {
 	case errors.As(err, &e) && e.Class == provider.Account:
-		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action, Since: time.Now()}
+		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
 	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
 		f.fault = nil
 	}
@@ -315,7 +323,6 @@ func (f *fake) Adopt(_ context.Context, fault *provider.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
-	f.adopted++
 }
 
 // PollTurn gives no turn during an account fault that polls have: then only the slow polls remain.
@@ -325,13 +332,11 @@ func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
 	return f.fault == nil || f.fault.Polls, time.Minute
 }
 
-func (f *fake) counts() (submits, polls int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.submits), len(f.polls)
-}
+func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }
 
-// since returns the times of polls after the first submit, in seconds.
+func (f *fake) polled() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.polls) }
+
+// pollTimes returns the times of polls after the first submit, in seconds.
 func (f *fake) pollTimes() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -352,7 +357,5 @@ func fails(class provider.Class, code string) error { return &provider.Error{Cla
 func unheard(code string) error {
 	return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true}
 }
-
-func zero(member string) redis.Z { return redis.Z{Member: member} }
 
 func isDown(err error) bool { return errors.Is(err, pool.ErrDown) }

@@ -250,6 +250,12 @@ type Budget struct {
 	PerHour, PerDay int
 }
 
+// The scopes that several identities share.
+const (
+	ScopeAll   = "all"   // every order
+	ScopeSolve = "solve" // orders without a target
+)
+
 // Order is an order to place.
 type Order struct {
 	Name        string // random; without |

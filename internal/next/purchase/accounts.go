@@ -271,7 +271,7 @@ func (b *Buyer) refresh(ctx context.Context) {
 }
 
 func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
-	limited, cancel := context.WithTimeout(ctx, callTime)
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	was, asked := a.Fault(), time.Now()
 	total, ok, err := a.Threads(limited)
@@ -339,6 +339,21 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	return list
 }
 
+// Pace returns the poll times of the provider that would get an order now; 0 without a provider.
+func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	list := b.accounts.list()
+	if len(list) == 0 {
+		return 0, 0
+	}
+	a := list[0]
+	b.accounts.mu.Lock()
+	if i := slices.IndexFunc(list, func(a *account) bool { return !a.brake.Brakes() }); i >= 0 {
+		a = list[i]
+	}
+	b.accounts.mu.Unlock()
+	return a.Pace(t)
+}
+
 // ErrUnknownProvider means that no provider of the file has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
@@ -349,7 +364,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	if a == nil {
 		return ErrUnknownProvider
 	}
-	limited, cancel := context.WithTimeout(ctx, callTime)
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	if err := a.Probe(limited); err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
@@ -547,7 +562,7 @@ func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, 
 	if a == nil || task == "" {
 		return ReportRefused
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)
 	defer cancel()
 	for try := 1; ; try++ {
 		if time.Since(solved) >= a.ReportWindow() {

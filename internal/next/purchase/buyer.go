@@ -1,6 +1,7 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -32,9 +33,6 @@ var (
 )
 
 const (
-	// callTime limits a call to a provider. It exceeds the client's own time-out, because a submit that
-	// is cancelled earlier has an unknown outcome.
-	callTime = 20 * time.Second
 	// stepTime limits a step in Redis that need not succeed.
 	stepTime = 3 * time.Second
 	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the
@@ -80,6 +78,9 @@ type Observer interface {
 
 // Config configures a Buyer.
 type Config struct {
+	// CallTime limits a call to a provider; 0 = 20 s. It exceeds the client's own time-out, because a submit that
+	// is cancelled earlier has an unknown outcome.
+	CallTime time.Duration
 	Pool     *pool.Pool
 	Letters  string // folder of the dead letters
 	Sink     bool   // rows are written for the history
@@ -112,6 +113,7 @@ type Buyer struct {
 
 // New returns a Buyer without providers.
 func New(c Config) *Buyer {
+	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	b := &Buyer{
 		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}),
 		running: map[string]*order{},
@@ -235,14 +237,14 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
 	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
 	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
 	o.journal = pool.Order{
-		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: life(a.Timeout()), Depth: s.Depth,
+		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
 		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
 		Budgets: s.Budgets,
 	}
 }
 
 // life returns the time from the placing of an order to its deadline.
-func life(timeout time.Duration) time.Duration { return timeout + 2*callTime }
+func (b *Buyer) life(timeout time.Duration) time.Duration { return timeout + 2*b.c.CallTime }
 
 // beat is what a beat found.
 type beat struct {

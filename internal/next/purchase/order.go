@@ -109,7 +109,7 @@ func readOrder(e *pool.Entry) *order {
 }
 
 // deadline returns the time at which the order ends in Redis, or a little later.
-func (o *order) deadline() time.Time { return o.placed.Add(life(o.facts.Timeout)) }
+func (b *Buyer) deadline(o *order) time.Time { return o.placed.Add(b.life(o.facts.Timeout)) }
 
 // onRedis converts a time of this process to Redis' clock.
 func (o *order) onRedis(at time.Time) time.Time {
@@ -253,8 +253,8 @@ func (b *Buyer) row(o *order) string {
 
 // steps returns a context for a step of an order that must not be lost: it is repeated until the order's
 // deadline, and after the end of ctx for stopGrace.
-func (o *order) steps(ctx context.Context) (context.Context, context.CancelFunc) {
-	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.deadline())
+func (b *Buyer) steps(ctx context.Context, o *order) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.deadline(o))
 	unhook := context.AfterFunc(ctx, func() {
 		_ = backoff.Sleep(limited, stopGrace)
 		cancel()
@@ -289,7 +289,7 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 
 // finish ends an order, whose end is not to be lost.
 func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
-	steps, cancel := o.steps(ctx)
+	steps, cancel := b.steps(ctx, o)
 	defer cancel()
 	how, err := b.end(steps, o, state, n)
 	if err != nil && !o.elsewhere.Load() {
@@ -331,7 +331,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	passBreaker(ctx, o.account)
 	was, asked := o.account.Fault(), time.Now()
 	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.c.CallTime)
 	task, err := o.account.Submit(limited, request)
 	cancel()
 	o.answered = time.Now()
@@ -341,7 +341,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		return newsOf("submit", err)
 	}
 	f.Task = task
-	steps, cancel := o.steps(ctx)
+	steps, cancel := b.steps(ctx, o)
 	defer cancel()
 	how, err := b.c.Pool.Bought(steps, &o.journal, task, b.row(o))
 	switch {
@@ -474,7 +474,7 @@ func (b *Buyer) firstPoll(o *order) time.Time {
 // poll asks for the task with the account's present key. If the service refuses the key or does not know the
 // task, it asks with the key that submitted the order, whose faults say nothing about the present key.
 func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provider.Solution, error) {
-	limited, cancel := context.WithTimeout(ctx, callTime)
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	was, asked := a.Fault(), time.Now()
 	solution, err := a.Poll(limited, o.facts.Task, o.identity)
@@ -483,7 +483,7 @@ func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provide
 	if former == nil || !errors.As(err, &fault) || fault.Class != provider.Account && fault.Class != provider.Task {
 		return solution, err
 	}
-	again, cancelAgain := context.WithTimeout(ctx, callTime)
+	again, cancelAgain := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancelAgain()
 	other, otherErr := former.Poll(again, o.facts.Task, o.identity)
 	if otherErr == nil || errors.Is(otherErr, provider.ErrNotReady) {

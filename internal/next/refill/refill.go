@@ -56,6 +56,7 @@ type Manager struct {
 
 	mu       sync.Mutex
 	subjects map[captcha.ID]*subject
+	overall  pool.Budget   // of all targets
 	changed  []captcha.ID  // to be decided soon
 	woken    chan struct{} // there are changed identities; capacity 1
 
@@ -113,7 +114,7 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
 			gone = append(gone, id)
 		}
 	}
-	m.subjects = next
+	m.subjects, m.overall = next, Overall(set)
 	m.mu.Unlock()
 	var errs []error
 	for _, id := range gone {
@@ -323,7 +324,9 @@ func (m *Manager) decideGuest(ctx context.Context, s *subject) error {
 
 // decideTarget lets the policy decide, and tells all replicas what came of it.
 func (m *Manager) decideTarget(ctx context.Context, s *subject) error {
-	t := s.target
+	m.mu.Lock()
+	t, overall := s.target, m.overall
+	m.mu.Unlock()
 	at := time.Now()
 	s.tracker.Pace(m.buyer.Pace(t.Identity.Type))
 	plan := s.tracker.Plan(at)
@@ -353,7 +356,7 @@ func (m *Manager) decideTarget(ctx context.Context, s *subject) error {
 	next := clamp(d.Look, gather, period)
 	held := c.Fresh + c.Orders - c.Waiting
 	refused := m.place(ctx, d.Order, func(n int) purchase.Spec {
-		spec := Spec(t)
+		spec := Spec(t, overall)
 		spec.Depth, spec.Horizon, spec.Shortest = d.Want, t.Margin+d.Lead, d.Shortest
 		if t.Refill == targets.RefillAdaptive {
 			// The depth grows by one with each order: an order of another replica since the decision counts.
@@ -405,13 +408,23 @@ func (m *Manager) place(ctx context.Context, n int, spec func(n int) purchase.Sp
 	return nil
 }
 
+// Overall returns the budget of all orders of a file.
+func Overall(set *targets.Set) pool.Budget {
+	return pool.Budget{Scope: pool.ScopeAll, PerHour: set.Budget.PerHour, PerDay: set.Budget.PerDay}
+}
+
 // Spec returns what each order of a target has.
-func Spec(t *targets.Target) purchase.Spec {
-	return purchase.Spec{
+func Spec(t *targets.Target, overall pool.Budget) purchase.Spec {
+	s := purchase.Spec{
 		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
-		Budgets:       []pool.Budget{{Scope: string(t.ID), PerHour: t.Budget.PerHour, PerDay: t.Budget.PerDay}},
 		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy), MissCost: t.MaxWaste,
 	}
+	for _, b := range []pool.Budget{overall, {Scope: string(t.ID), PerHour: t.Budget.PerHour, PerDay: t.Budget.PerDay}} {
+		if b.PerHour > 0 || b.PerDay > 0 {
+			s.Budgets = append(s.Budgets, b)
+		}
+	}
+	return s
 }
 
 // learned is a saved state: the policy's, and the counts to which it belongs.

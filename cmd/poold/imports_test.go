@@ -94,6 +94,7 @@ var mayImport = map[string][]string{
 // livesIn lists the packages that may import an external library.
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                         {"internal/targets", "internal/targets/syntax", "internal/simulate", "internal/httpapi/openapi/openapitest"},
+	"github.com/go-json-experiment/json":       {"internal/strictjson"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/httpapi/openapi/openapitest"},
 	"github.com/fsnotify/fsnotify":             {"internal/targets/reload"},
 	"github.com/robfig/cron/v3":                {"internal/targets"},

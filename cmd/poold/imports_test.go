@@ -113,6 +113,7 @@ var livesIn = map[string][]string{
 	"golang.org/x/text":                        {"internal/cli", "internal/httpapi/openapi/openapitest"}, // the texts of jsonschema
 	"github.com/alicebob/miniredis/v2":         {"cmd/poold", "internal/redisdb/redistest"},
 	"github.com/jackc/pgx/v5":                  {"internal/postgres"},
+	"github.com/pressly/goose/v3":              {"internal/postgres"},
 	"github.com/aws/aws-sdk-go-v2":             {"internal/history/dynamostore"},
 	"github.com/aws/smithy-go":                 {"internal/history/dynamostore"},
 	"pgregory.net/rapid":                       {"internal/ondemand/claimtest", "internal/history/historytest"},

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"poold/internal/next/pool"
-	"poold/internal/next/solve"
+	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/provider/wire"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/crash"
-	"poold/internal/next/pool"
-	"poold/internal/next/solve"
+	"poold/internal/pool"
+	"poold/internal/solve"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/solve"
-	"poold/internal/next/solve/solvetest"
+	"poold/internal/pool"
+	"poold/internal/solve"
+	"poold/internal/solve/solvetest"
 	"poold/internal/redisdb/redistest"
 )
 

@@ -20,9 +20,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/purchase"
-	"poold/internal/next/refill"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 )

@@ -13,7 +13,7 @@ import (
 
 	"poold/internal/backoff"
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/panics"
 	"poold/internal/provider"
 	"poold/internal/purchase/signature"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/purchase"
+	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/provider"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/crash"
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/panics"
 	"poold/internal/purchase/signature"
 	"poold/internal/spool"

@@ -9,7 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/crash"
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase/signature"
 	"poold/internal/redisdb"

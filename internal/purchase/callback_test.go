@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/next/purchase"
+	"poold/internal/purchase"
 	"poold/internal/provider"
 )
 

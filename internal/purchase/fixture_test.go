@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/purchase"
+	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/provider"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"

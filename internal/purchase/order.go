@@ -13,7 +13,7 @@ import (
 	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/crash"
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/provider"
 )
 

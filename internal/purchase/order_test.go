@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/purchase"
+	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/provider"
 )
 

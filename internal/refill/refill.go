@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/purchase"
+	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/panics"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )

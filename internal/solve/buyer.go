@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 )
 
 // Spec describes the order that a decision or a request wants. It becomes purchase.Spec when that package is there.

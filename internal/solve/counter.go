@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/ondemand/dedup"
 )
 

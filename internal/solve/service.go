@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
+	"poold/internal/pool"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/panics"
 )

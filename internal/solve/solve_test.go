@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/next/pool"
-	"poold/internal/next/solve"
-	. "poold/internal/next/solve/solvetest"
+	"poold/internal/pool"
+	"poold/internal/solve"
+	. "poold/internal/solve/solvetest"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/redisdb/redistest"
 )

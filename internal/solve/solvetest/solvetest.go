@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
-	"poold/internal/next/solve"
+	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/redisdb/redistest"
 )

@@ -44,6 +44,9 @@ const (
 	currency = 1e9
 )
 
+// GuestTarget is the target's name of orders without a target. No target of a file can have it.
+const GuestTarget = "/solve"
+
 // Spec describes the order that a decision or a request wants.
 type Spec struct {
 	Target, Owner string
@@ -60,6 +63,9 @@ type Spec struct {
 	Image         []byte  // bytes of a picture; the order is unpooled
 	Policy        string  // how the provider is chosen: ordered, cheapest or best
 	MissCost      float64 // of the target; see Chooser
+	// Afford is how long the stock will last: an order may take so long before a caller waits for it. For a
+	// guest it is how long its caller waits.
+	Afford time.Duration
 }
 
 // Chooser chooses the providers of orders whose policy is not ordered. It must not block.

@@ -358,6 +358,7 @@ func (m *Manager) decideTarget(ctx context.Context, s *subject) error {
 	refused := m.place(ctx, d.Order, func(n int) purchase.Spec {
 		spec := Spec(t, overall)
 		spec.Depth, spec.Horizon, spec.Shortest = d.Want, t.Margin+d.Lead, d.Shortest
+		spec.Afford = s.tracker.Lasts(max(0, held+n))
 		if t.Refill == targets.RefillAdaptive {
 			// The depth grows by one with each order: an order of another replica since the decision counts.
 			spec.Depth, spec.Horizon = min(held+n+1, d.Most), t.Margin

@@ -18,8 +18,8 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/crash"
-	"poold/internal/pool"
 	"poold/internal/panics"
+	"poold/internal/pool"
 	"poold/internal/purchase/signature"
 	"poold/internal/spool"
 )

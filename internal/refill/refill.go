@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/panics"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
@@ -99,7 +99,7 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
 		t := &set.Targets[i]
 		s := m.subjects[t.ID]
 		if s == nil || s.target == nil || !reflect.DeepEqual(definition(s.target), definition(t)) {
-			s = &subject{tracker: policy.NewTracker(params(t, 0, 0), windows(t))}
+			s = &subject{tracker: policy.NewTracker(params(t, 0, 0), Windows(t))}
 			m.markLocked(t.ID, s)
 		}
 		s.target = t
@@ -509,7 +509,8 @@ func params(t *targets.Target, firstPoll, interval time.Duration) policy.Params 
 	}
 }
 
-func windows(t *targets.Target) (list []policy.Warm) {
+// Windows returns the warm windows of a target for the policy.
+func Windows(t *targets.Target) (list []policy.Warm) {
 	for _, w := range t.Warm {
 		list = append(list, policy.Warm{Tokens: w.Tokens, Next: w.Next})
 	}

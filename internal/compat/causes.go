@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"poold/internal/pool"
-	"poold/internal/solve"
 	"poold/internal/provider/wire"
+	"poold/internal/solve"
 )
 
 // Cause is the reason for an error response of the compatible endpoints. It implements error.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/ondemand/dedup"
+	"poold/internal/pool"
 )
 
 // countEvery is the interval between two writes of the counts.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/panics"
+	"poold/internal/pool"
 )
 
 // FromSolve is the source of a token that was bought for the request.

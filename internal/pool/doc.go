@@ -41,6 +41,7 @@
 //	task:ACCOUNT:TASK    string  the order of a task
 //	outbox:ends, outbox:handouts  streams  rows for the sink
 //	outbox:dropped       hash    rows that found no room, by stream
+//	sender:STREAM        string  the replica that is sending rows of a stream; 20 s
 //	wake:REPLICA         channel the call whose turn it is
 //
 // # Rules

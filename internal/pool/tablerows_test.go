@@ -274,6 +274,18 @@ var tables = map[string][]row{
 		{name: "a caller whom another order serves waits on", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
 		{name: "all callers learn that the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1) + "ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
 	},
+	"outbox": {
+		{name: "the oldest rows are read", given: twoRows + oneRow, call: read(2)},
+		{name: "the sender reads them again", given: twoRows, call: read(2), twice: true},
+		{name: "another replica is sending", given: twoRows + "SET sender:ends r2\n", call: read(2)},
+		{name: "nothing waits", call: read(2)},
+		{name: "rows are done", given: twoRows + oneRow + "SET sender:ends r1\n", call: sent("1-1", "1-2"), twice: true},
+		{name: "rows are done too late", given: twoRows + "SET sender:ends r2\n", call: sent("1-1")},
+		{name: "nothing could be sent", given: twoRows + "SET sender:ends r1\n", call: sent()},
+		{name: "what waits and what found no room", given: twoRows + "HSET outbox:dropped ends 7\n", call: func(p *Pool) any {
+			return fmt.Sprint(p.Outbox(context.Background(), Ends))
+		}},
+	},
 	"beat": {
 		{name: "the first beat judges nobody", given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
 		{name: "a replica takes over the orders of a dead one", given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state b\nHSET order:o3 state e\nSADD owned:r1 o9\n", call: beaten},
@@ -302,6 +314,27 @@ var tables = map[string][]row{
 		{name: "a second report", given: "SET sale:o A|main|7|now-5000|other\n", call: reported(true, "n")},
 		{name: "an unknown token", call: reported(true, "n")},
 	},
+}
+
+const (
+	twoRows = "XADD outbox:ends 1-1 at now-9000 kind open order o row {}\nXADD outbox:ends 1-2 at now-5000 kind solved order o row {1}\n"
+	oneRow  = "XADD outbox:ends 1-3 at now-1000 kind failed order p row {2}\n"
+)
+
+func read(most int) func(p *Pool) any {
+	return func(p *Pool) any {
+		list, mine, err := p.Rows(context.Background(), Ends, most)
+		var ms []int64
+		for i := range list {
+			ms = append(ms, list[i].At.UnixMilli())
+			list[i].At = time.Time{}
+		}
+		return fmt.Sprint(list, ms, mine, err)
+	}
+}
+
+func sent(ids ...string) func(p *Pool) any {
+	return func(p *Pool) any { return p.Done(context.Background(), Ends, ids) }
 }
 
 // anOrder is a bought order o of the identity A, placed 10 s ago.

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -443,27 +444,64 @@ type Entry struct {
 
 // Find reads an order of the journal. False: it does not exist or has ended.
 func (p *Pool) Find(ctx context.Context, order string) (e Entry, is bool, err error) {
+	list, err := p.entries(ctx, []string{order})
+	if err != nil || len(list) == 0 {
+		return Entry{}, false, err
+	}
+	return list[0], true, nil
+}
+
+// mostEntries limits the orders that one exchange with Redis reads.
+const mostEntries = 500
+
+// Journal lists the orders of all replicas, by their deadlines.
+func (p *Pool) Journal(ctx context.Context) (list []Entry, err error) {
+	var orders []string
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		orders, err = p.db.ZRange(ctx, p.key("deadlines"), 0, -1).Result()
+		return err
+	})
+	for part := range slices.Chunk(orders, mostEntries) {
+		if err != nil {
+			break
+		}
+		var some []Entry
+		some, err = p.entries(ctx, part)
+		list = append(list, some...)
+	}
+	return list, err
+}
+
+// entries reads orders of the journal, without those that do not exist or have ended.
+func (p *Pool) entries(ctx context.Context, orders []string) (list []Entry, err error) {
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		pipe := p.db.Pipeline()
-		read, clock := pipe.HGetAll(ctx, p.key("order", order)), pipe.Time(ctx)
+		clock := pipe.Time(ctx)
+		hashes := make([]*redis.MapStringStringCmd, len(orders))
+		for i, order := range orders {
+			hashes[i] = pipe.HGetAll(ctx, p.key("order", order))
+		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
-		h := fields(read.Val())
-		if h["id"] == "" {
-			return nil
+		for i, order := range orders {
+			h := fields(hashes[i].Val())
+			if h["id"] == "" {
+				continue
+			}
+			e := Entry{
+				Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
+				Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
+			}
+			if h["submitted"] != "" {
+				e.Submitted = millis(h["submitted"])
+			}
+			e.Age = clock.Val().Sub(e.Placed)
+			list = append(list, e)
 		}
-		is, e = true, Entry{
-			Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
-			Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
-		}
-		if h["submitted"] != "" {
-			e.Submitted = millis(h["submitted"])
-		}
-		e.Age = clock.Val().Sub(e.Placed)
 		return nil
 	})
-	return e, is, err
+	return list, err
 }
 
 // Owned lists the orders that this replica owns.

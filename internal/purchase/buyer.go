@@ -86,13 +86,14 @@ type Observer interface {
 type Config struct {
 	// CallTime limits a call to a provider; 0 = 20 s. It exceeds the client's own time-out, because a submit that
 	// is cancelled earlier has an unknown outcome.
-	CallTime time.Duration
-	Pool     *pool.Pool
-	Letters  string // folder of the dead letters
-	Sink     bool   // rows are written for the history
-	Chooser  Chooser
-	Observer Observer
-	Log      *slog.Logger
+	CallTime  time.Duration
+	Pool      *pool.Pool
+	Letters   string // folder of the dead letters
+	Sink      bool   // rows of ends are written for the history
+	Purchases bool   // and rows of purchases
+	Chooser   Chooser
+	Observer  Observer
+	Log       *slog.Logger
 }
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
@@ -251,6 +252,25 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
 
 // life returns the time from the placing of an order to its deadline.
 func (b *Buyer) life(timeout time.Duration) time.Duration { return timeout + 2*b.c.CallTime }
+
+// OrderInFlight is an order of any replica that may have been submitted.
+type OrderInFlight struct {
+	Purchase
+
+	State pool.State
+	Age   time.Duration // since the submit
+}
+
+// OrdersInFlight lists the orders in flight of all replicas, in any order.
+func (b *Buyer) OrdersInFlight(ctx context.Context) (list []OrderInFlight, err error) {
+	all, err := b.c.Pool.Journal(ctx)
+	for i := range all {
+		if e := &all[i]; e.State != pool.Placed {
+			list = append(list, OrderInFlight{readOrder(e).facts.Purchase, e.State, e.Age - e.Submitted.Sub(e.Placed)})
+		}
+	}
+	return list, err
+}
 
 // beat is what a beat found.
 type beat struct {

@@ -29,7 +29,7 @@ const (
 	outcomeUnknown = "the order's outcome is unknown"
 
 	// CodeTimeout is the code of an order that was not solved in time.
-	CodeTimeout = "timeout"
+	CodeTimeout = "TIMEOUT"
 )
 
 // Purchase is an order as the history has it: the row of its purchase and of its end. Times are on Redis'
@@ -48,11 +48,12 @@ type Purchase struct {
 	Price     int64            `json:"price"`          // billionths of the currency; -1 = unknown
 	Placed    time.Time        `json:"placed,omitzero"`
 	Submitted time.Time        `json:"submitted,omitzero"`
-	Solved    time.Time        `json:"solved,omitzero"`
-	Polls     int              `json:"polls,omitempty"` // by the replica that ended it
-	Callback  bool             `json:"callback,omitempty"`
-	EndedBy   string           `json:"ended_by,omitempty"` // submit, poll, callback, deadline, stop or adoption
-	Choice    string           `json:"choice,omitempty"`   // how the provider was chosen
+	// Solved is when the token was noticed; in a row, the earliest time at which it can have been solved.
+	Solved   time.Time `json:"solved,omitzero"`
+	Polls    int       `json:"polls,omitempty"` // by the replica that ended it
+	Callback bool      `json:"callback,omitempty"`
+	EndedBy  string    `json:"ended_by,omitempty"` // submit, poll, callback, deadline, stop or adoption
+	Choice   string    `json:"choice,omitempty"`   // how the provider was chosen
 }
 
 // facts is what the journal keeps of an order: all that an adopter or a callback needs.
@@ -98,7 +99,7 @@ func readOrder(e *pool.Entry) *order {
 	o := &order{journal: e.Order, at: e.Placed, placed: time.Now().Add(-e.Age)}
 	f := &o.facts
 	_ = json.Unmarshal([]byte(e.Facts), f)
-	f.Placed, f.Submitted, f.Task = e.Placed, e.Submitted, e.Task
+	f.Order, f.ID, f.Placed, f.Submitted, f.Task = e.Name, e.ID, e.Placed, e.Submitted, e.Task
 	o.identity, o.journal.Budgets, o.journal.Key = f.Identity, f.Budgets, brakeKey(f.Provider, f.Fingerprint)
 	o.submitted = o.placed
 	if !e.Submitted.IsZero() {
@@ -192,7 +193,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	e := ends[situation{state, n.trigger}]
 	if e.how == "" {
 		if e.unknown {
-			_, err = b.c.Pool.Bought(ctx, &o.journal, "", b.row(o))
+			_, err = b.c.Pool.Bought(ctx, &o.journal, "", row(o, b.c.Purchases))
 			o.owned.Store(false)
 		}
 		return "", err
@@ -209,16 +210,14 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		f.Outcome = pool.Lost
 	}
 	if n.trigger == solved {
-		f.Solved = o.onRedis(n.solvedAt)
+		f.Solved = o.at.Add(n.born.Truncate(time.Millisecond))
 	}
-	row := ""
-	if state != pool.Placed && n.trigger != stopped {
-		row = b.row(o)
-	}
+	submitted := state != pool.Placed && n.trigger != stopped
 	end := pool.End{
 		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
 		Lifetime: f.Lifetime, UserAgent: n.solution.UserAgent, Value: n.solution.Token, Born: n.born, Lead: n.lead,
-		Repeats: f.Identity.Type == captcha.Image, Reason: reason, Row: row,
+		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
+		Row: row(o, b.c.Sink && submitted),
 	}
 	if f.Guest && e.answers {
 		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
@@ -238,13 +237,16 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", f.Task)
 	}
 	f.Outcome = pool.How(how)
+	if n.trigger == solved {
+		f.Solved = o.onRedis(n.solvedAt)
+	}
 	b.c.Observer.Ended(f.Purchase)
 	return how, nil
 }
 
-// row returns the row of an order for the history, or "" without a sink.
-func (b *Buyer) row(o *order) string {
-	if !b.c.Sink {
+// row returns the row of an order for the history, or "" if the history does not want it.
+func row(o *order, wanted bool) string {
+	if !wanted {
 		return ""
 	}
 	text, _ := json.Marshal(o.facts.Purchase) // of strings, numbers and times: no error is possible
@@ -343,7 +345,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f.Task = task
 	steps, cancel := b.steps(ctx, o)
 	defer cancel()
-	how, err := b.c.Pool.Bought(steps, &o.journal, task, b.row(o))
+	how, err := b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Purchases))
 	switch {
 	case err != nil:
 		b.c.Log.Warn("a paid task is lost", "target", f.Target, "provider", f.Provider, "task", task, "err", err)

@@ -11,6 +11,9 @@ const (
 	Handouts = "handouts" // tokens that were handed out, and misses
 )
 
+// Opened is the kind of the row of a purchase.
+const Opened = "open"
+
 // senderLife is how long a replica may send rows before another one begins, unless it says Done. Rows that
 // are sent twice must do no harm.
 const senderLife = 20 * time.Second
@@ -41,7 +44,7 @@ return {}
 type Row struct {
 	ID    string // of the row
 	At    time.Time
-	Kind  string // open (the order was bought), or its end
+	Kind  string // Opened, or the end of the order
 	Order string
 	JSON  string // as its caller wrote it
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -262,7 +261,8 @@ func (m *model) check() {
 	for _, kind := range ends {
 		kinds[kind]++
 	}
-	if s.most > concurrency || s.accepted > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
+	// A failed task costs nothing, so the budget counts it only while it is in flight.
+	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
 		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit, s.submits, kinds)
 	}
 	// A call whose replica died after its take keeps its token: the stored reply names it.
@@ -286,6 +286,7 @@ func (m *model) check() {
 // node is a replica.
 type node struct {
 	m       *model
+	index   int
 	pool    *pool.Pool
 	manager *refill.Manager
 	client  *redis.Client
@@ -297,7 +298,7 @@ type node struct {
 
 // start starts a replica under a new name.
 func (m *model) start(i int) {
-	n := &node{m: m}
+	n := &node{m: m, index: i}
 	ctx, kill := context.WithCancel(context.Background())
 	n.kill = kill
 	n.client = redis.NewClient(&redis.Options{
@@ -359,7 +360,7 @@ func (n *node) at() {
 		n.kill()
 		n.m.starting.Go(func() {
 			time.Sleep(30 * time.Millisecond)
-			n.m.start(slices.Index(n.m.nodes[:], n))
+			n.m.start(n.index)
 			n.stop()
 		})
 	case x < 0.0014:

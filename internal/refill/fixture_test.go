@@ -23,8 +23,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/refill"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/refill"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )

@@ -226,7 +226,7 @@ return {how, turn(ARGV[15])}
 var beat = newScript("beat", `
 -- KEYS 1 replicas 2 deadlines
 -- ARGV 1 replica
--- Reply {number of its orders, orders past their deadline}
+-- Reply {number of its orders, orders past their deadline, live replicas}
 local last = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 local mine = '@owned:' .. ARGV[1]
@@ -243,7 +243,8 @@ if last > now - DEAD / 2 then
     if redis.call('EXISTS', theirs) == 0 then redis.call('ZREM', KEYS[1], r) end
   end
 end
-return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50)}
+return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
+  redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf')}
 `)
 
 // Budget is a scope with a limit: at most PerHour and PerDay orders in any hour and day; 0 = no limit. The
@@ -426,11 +427,9 @@ func (p *Pool) Beat(ctx context.Context) (owned int, late []string, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	list, _ := v[1].([]any)
-	for _, order := range list {
-		late = append(late, text(order))
-	}
-	return int(number(v[0])), late, nil
+	live := texts(v[2])
+	p.live.Store(&live)
+	return int(number(v[0])), texts(v[1]), nil
 }
 
 // Entry is an order as the journal has it.

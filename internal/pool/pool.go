@@ -11,12 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Config configures a Pool.
@@ -28,6 +30,8 @@ type Config struct {
 	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
 	// dropped and its orders have a new owner.
 	Beat time.Duration
+	// Away returns an error while Redis is known to be away, without asking it; nil = it is never known.
+	Away func() error
 	// Changed is called after a script of this replica changed something about an identity, so that a
 	// decision is due. It must not block; nil = no decisions.
 	Changed func(captcha.ID)
@@ -40,6 +44,10 @@ type Pool struct {
 	db         redis.UniversalClient
 	tag        string // {captcha}:
 	beat       time.Duration
+	away       func() error
+	closing    chan struct{} // closed by EndWaits
+	close      sync.Once
+	live       atomic.Pointer[[]string] // the replicas of the last beat
 	log        *slog.Logger
 	changed    func(captcha.ID)
 	waiters    waiters
@@ -49,9 +57,12 @@ type Pool struct {
 
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
-	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second)}
+	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second), away: c.Away, closing: make(chan struct{})}
 	if p.Replica == "" {
 		p.Replica = rand.Text()[:12]
+	}
+	if p.away == nil {
+		p.away = func() error { return nil }
 	}
 	if p.changed == nil {
 		p.changed = func(captcha.ID) {}
@@ -84,6 +95,17 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 		}
 	})
 	return group.Wait()
+}
+
+// EndWaits ends the waits of all calls with ErrClosed, because this replica stops.
+func (p *Pool) EndWaits() { p.close.Do(func() { close(p.closing) }) }
+
+// Live returns the names of the live replicas, as of the last beat; nil = unknown.
+func (p *Pool) Live() []string {
+	if list := p.live.Load(); list != nil {
+		return *list
+	}
+	return nil
 }
 
 // Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
@@ -171,20 +193,14 @@ func (p *Pool) key(kind string, parts ...any) string {
 	return b.String()
 }
 
-// callLimit limits a plain command.
-const callLimit = time.Second
-
 // plainly runs plain commands.
 func (p *Pool) plainly(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, callLimit)
 	defer stop()
-	if err := do(ctx); err != nil {
-		if mayPass(err) || ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", ErrDown, err)
-		}
-		return fmt.Errorf("redis: %w", err)
+	if err := p.away(); err != nil {
+		return err
 	}
-	return nil
+	return redisdb.Down(do(ctx))
 }
 
 // fields is a hash that Redis replied. An absent field is empty or 0.

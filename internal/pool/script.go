@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 // head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is
@@ -216,8 +218,8 @@ func (s *script) in(f form) *redis.Script {
 	return known.(*redis.Script) //nolint:forcetypeassert // the map has no other values
 }
 
-// ErrDown means that Redis did not answer in time, or cannot write.
-var ErrDown = errors.New("redis does not answer")
+// ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
+var ErrDown = redisdb.ErrDown
 
 // passing lists the errors after which the same call may succeed.
 var passing = []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY"}
@@ -234,28 +236,45 @@ func mayPass(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, redis.ErrPoolTimeout)
 }
 
+// callLimit limits a call whose context has no deadline: a caller learns within it that Redis is away.
+const callLimit = time.Second
+
 // call runs a script, and repeats it until ctx ends if its failure may pass. It is the only retry:
 // every script may be repeated with the same arguments.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
+	if _, limited := ctx.Deadline(); !limited {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, callLimit)
+		defer stop()
+	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if err := p.away(); err != nil { // known to be away: nobody waits for the limit
+			return nil, err
+		}
 		reply, err := s.in(form{p.tag, 5 * p.beat}).Run(ctx, p.db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %s: %w", ErrDown, s.name, err)
-		case !mayPass(err):
-			return nil, fmt.Errorf("redis: %s: %w", s.name, err)
+		case ctx.Err() == nil && !mayPass(err):
+			return nil, fmt.Errorf("redis: %s: %w", s.name, redisdb.Down(err))
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %s: %w", ErrDown, s.name, err)
+			return nil, redisdb.Down(fmt.Errorf("%s: %w", s.name, err))
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: no secret depends on the pause
 		}
 	}
 }
 
 func text(v any) string { s, _ := v.(string); return s }
+
+func texts(v any) (list []string) {
+	items, _ := v.([]any)
+	for _, item := range items {
+		list = append(list, text(item))
+	}
+	return list
+}
 
 func number(v any) int64 { n, _ := v.(int64); return n }
 

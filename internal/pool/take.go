@@ -145,6 +145,8 @@ const (
 var (
 	// ErrConflict means that the Idempotency-Key was used for another request.
 	ErrConflict = errors.New("pool: idempotency key used for another request")
+	// ErrClosed means that this replica stops and ends all waits.
+	ErrClosed = errors.New("pool: closing")
 	// ErrEnded means that the call was cancelled before.
 	ErrEnded = errors.New("pool: the call has ended")
 )
@@ -291,6 +293,9 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 		case <-ctx.Done():
 			p.abandon(c) //nolint:contextcheck // the caller is gone
 			return Token{}, ctx.Err()
+		case <-p.closing:
+			p.abandon(c) //nolint:contextcheck // the caller learns it at once
+			return Token{}, ErrClosed
 		case <-woken:
 		case <-time.After(min(left, pause)):
 		}

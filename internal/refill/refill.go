@@ -143,6 +143,28 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
 	return m.addDue(ctx)
 }
 
+// Retry lets the next order of each failing target of a type be placed at once: another provider has become the
+// best one.
+func (m *Manager) Retry(t captcha.Type) {
+	var failing []captcha.ID
+	m.mu.Lock()
+	for id, s := range m.subjects {
+		if s.target != nil && s.failing && s.target.Identity.Type == t && s.target.ProvidersPolicy != targets.ProvidersOrdered {
+			failing = append(failing, id)
+		}
+	}
+	m.mu.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), stepTime)
+	defer stop()
+	for _, id := range failing {
+		if err := m.pool.Retry(ctx, id); err != nil {
+			m.log.Debug("a failing target is not tried again", "identity", id, "err", err)
+			return
+		}
+		m.Changed(id)
+	}
+}
+
 // definition is the part of a target on which its learned state and its orders depend.
 func definition(t *targets.Target) targets.Target {
 	d := *t

@@ -99,7 +99,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		pause := lookEvery
 		_ = panics.Contain(s.log, "panic while sending the history", func() { pause = s.send(ctx) })
 		bell := s.bell
-		if pause < lookEvery {
+		if pause != lookEvery {
 			bell = nil
 		}
 		select {
@@ -111,7 +111,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	return nil
 }
 
-// send sends the oldest rows. It returns the pause before the next call.
+// send sends the oldest rows. It returns the pause before the next call, which the bell ends if it is lookEvery.
 func (s *Sender) send(ctx context.Context) (pause time.Duration) {
 	rows, mine, err := s.from.Rows(ctx, pool.Ends, MostBatch)
 	switch {

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -212,6 +213,41 @@ func TestADeadReplicasOrders(t *testing.T) {
 			same(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
 		})
 	}
+}
+
+// Every replica lists the orders in flight of all replicas, as soon as they may have been submitted.
+func TestOrdersInFlight(t *testing.T) {
+	bubble(t, "orders in flight", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if n == 2 {
+				return "", errors.New("no answer")
+			}
+			return fmt.Sprint("T", n), nil
+		}
+		one, two := w.replica("r1", nil, f.entry()), w.replica("r2", nil)
+		one.mustBuy(spec())
+		time.Sleep(2 * second)
+		one.mustBuy(spec())
+		order := pool.Order{Name: "placed", ID: identity.ID(), Life: time.Minute, Depth: 100, Account: "x", Concurrency: 1}
+		if _, _, err := one.pool.Place(t.Context(), &order); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * second)
+		list, err := two.OrdersInFlight(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range list {
+			if o.Order == "" || o.ID != identity.ID() || o.Submitted.Before(o.Placed) || o.Identity.Sitekey != "0x4AAA" {
+				t.Errorf("%+v", o)
+			}
+			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
+		}
+		slices.Sort(got)
+		same(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
+	})
 }
 
 // An order whose submit had no answer ends at its deadline, also if every replica that knew it is gone; its

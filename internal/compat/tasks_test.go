@@ -284,12 +284,12 @@ var stories = []struct {
 			number := a.submit()
 			a.heard = append(a.heard, a.pollAs(context.Background(), number, "other"))
 			report := func(s *side, caller string) {
-				_, order, err := s.tasks.Report(context.Background(), number, caller)
+				task, order, err := s.tasks.Report(context.Background(), number, caller)
 				if err != nil {
 					s.heard = append(s.heard, CauseOf(err).Legacy())
 					return
 				}
-				outcome, sale, err := s.Pool.Report(context.Background(), order, true, "n")
+				outcome, sale, err := s.Pool.Report(context.Background(), order, task.Identity, true, "n")
 				s.heard = append(s.heard, fmt.Sprint(outcome, " ", sale.Provider, " ", sale.Task, " ", err))
 			}
 			report(a, "qa")

@@ -44,11 +44,11 @@ return {1}
 var pause = newScript("pause", `
 -- KEYS 1 brake:ID 2 due
 -- ARGV 1 id 2 text ('' = resume) 3 pause_ms (0 = no end)
--- Reply {1 it was paused or braked before, else 0}
-local was = redis.call('EXISTS', KEYS[1])
+-- Reply {1 it was braked before, else 0}
+local was = redis.call('HEXISTS', KEYS[1], 'next')
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], 'paused', 'resumes')
-  if redis.call('HEXISTS', KEYS[1], 'next') == 1 then redis.call('HSET', KEYS[1], 'next', now) end
+  if was == 1 then redis.call('HSET', KEYS[1], 'next', now) end
   redis.call('PEXPIRE', KEYS[1], 86400000)
 else
   redis.call('HSET', KEYS[1], 'paused', ARGV[2], 'resumes', ARGV[3] == '0' and 0 or now + ARGV[3])
@@ -78,11 +78,12 @@ return {n}
 // report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition.
 var report = newScript("report", `
 -- KEYS 1 sale:ORDER
--- ARGV 1 accepted (1, 0) 2 nonce
+-- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity
 -- Reply {1 counted, 0 unknown, -1 reported before; identity, provider, task, age in ms}
 local sale = redis.call('GET', KEYS[1])
 if not sale then return {0, '', '', '', 0} end
 local id, provider, task, born, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|?(.*)$')
+if (string.gsub(id, '^guest%-', '')) ~= ARGV[3] then return {0, '', '', '', 0} end
 if by ~= '' then return {by == ARGV[2] and 1 or -1, id, provider, task, now - born} end
 redis.call('SET', KEYS[1], sale .. '|' .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
 count(id, ARGV[1] == '1' and 'accepted' or 'rejected', 1)
@@ -182,18 +183,22 @@ func (p *Pool) Brakes(ctx context.Context, keys []string) ([]Brake, error) {
 
 // Pause stops buying for an identity; 0 = until Resume.
 func (p *Pool) Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error {
-	return p.setPause(ctx, id, cmp.Or(cut(strings.TrimSpace(reason)), "paused by an operator"), length)
+	_, err := p.setPause(ctx, id, cmp.Or(cut(strings.TrimSpace(reason)), "paused by an operator"), length)
+	return err
 }
 
-// Resume ends a pause, and lets the next order of a failing identity be placed at once.
-func (p *Pool) Resume(ctx context.Context, id captcha.ID) error { return p.setPause(ctx, id, "", 0) }
+// Resume ends a pause, and lets the next order of a failing identity be placed at once; then tried is true.
+func (p *Pool) Resume(ctx context.Context, id captcha.ID) (tried bool, err error) {
+	return p.setPause(ctx, id, "", 0)
+}
 
-func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string, length time.Duration) error {
-	_, err := p.call(ctx, pause, []string{p.key("brake", id), p.key("due")}, string(id), text, length.Milliseconds())
-	if err == nil {
-		p.changed(id)
+func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string, length time.Duration) (braked bool, err error) {
+	v, err := p.call(ctx, pause, []string{p.key("brake", id), p.key("due")}, string(id), text, length.Milliseconds())
+	if err != nil {
+		return false, err
 	}
-	return err
+	p.changed(id)
+	return number(v[0]) == 1, nil
 }
 
 // Flush discards the tokens of an identity and returns their number. Orders in flight still land.
@@ -219,14 +224,15 @@ type Outcome int
 
 // The outcomes of Report.
 const (
-	ReportUnknown  Outcome = 0 // no such token, or it died more than 15 min ago
+	ReportUnknown  Outcome = 0 // no such token of the identity, or it died more than 15 min ago
 	ReportCounted  Outcome = 1
 	ReportRepeated Outcome = -1 // an earlier report was counted
 )
 
-// Report counts whether a site accepted the token of an order. The nonce identifies the request.
-func (p *Pool) Report(ctx context.Context, order string, accepted bool, nonce string) (Outcome, Sale, error) {
-	v, err := p.call(ctx, report, []string{p.key("sale", order)}, bit(accepted), nonce)
+// Report counts whether a site accepted the token of an order. The hash is that of the identity; the token may have
+// been bought for a target or for a guest. The nonce identifies the request.
+func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (Outcome, Sale, error) {
+	v, err := p.call(ctx, report, []string{p.key("sale", order)}, bit(accepted), nonce, string(hash))
 	if err != nil {
 		return ReportUnknown, Sale{}, err
 	}

@@ -15,8 +15,8 @@ import (
 var takes = newScript("takes", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 due
 -- ARGV 1 id 2 margin_ms 3 reply_ms, then call, need_ms, nonce, row for each call
--- Reply stored answer and token of each call, or slow and ''
-local id, replies, taken = ARGV[1], {}, 0
+-- Reply now, then stored answer and token of each call, or slow and ''
+local id, replies, taken = ARGV[1], {now}, 0
 local element = expire(id, now + ARGV[2])
 local waiting = redis.call('EXISTS', KEYS[2]) == 1
 for i = 4, #ARGV, 4 do
@@ -52,6 +52,7 @@ type lane struct {
 type laneCall struct {
 	*Call
 	answer, token string
+	now           time.Time // on Redis' clock
 	err           error
 	done          chan struct{}
 }
@@ -59,7 +60,6 @@ type laneCall struct {
 const (
 	laneScripts = 2  // scripts of one identity under way
 	laneMost    = 64 // calls of one script
-	laneLimit   = 2 * time.Second
 )
 
 // lanes are the lanes of the identities with calls under way.
@@ -96,7 +96,7 @@ func (p *Pool) fast(c *Call) (Token, error) {
 	case call.answer == "slow":
 		return Token{}, errSlow
 	}
-	return p.answer(c, call.answer, call.token)
+	return p.answer(c, call.answer, call.token, call.now)
 }
 
 // serve runs scripts until no call of the lane is pending.
@@ -117,12 +117,10 @@ func (p *Pool) serve(id captcha.ID, l *lane) {
 		for _, c := range calls {
 			args = append(args, c.Name, c.need().Milliseconds(), c.Nonce, c.Row)
 		}
-		ctx, stop := context.WithTimeout(context.Background(), laneLimit)
-		v, err := p.call(ctx, takes, []string{p.key("tokens", id), p.key("tickets", id), p.key("due")}, args...)
-		stop()
+		v, err := p.call(context.Background(), takes, []string{p.key("tokens", id), p.key("tickets", id), p.key("due")}, args...)
 		for i, c := range calls {
 			if c.err = err; err == nil {
-				c.answer, c.token = text(v[2*i]), text(v[2*i+1])
+				c.answer, c.token, c.now = text(v[2*i+1]), text(v[2*i+2]), time.UnixMilli(number(v[0]))
 			}
 			close(c.done)
 		}

@@ -55,7 +55,7 @@ func laned(calls ...*Call) func(p *Pool) any {
 				results = append(results, c.answer, c.err)
 				continue
 			}
-			results = append(results, taken(p.answer(c.Call, c.answer, c.token)))
+			results = append(results, taken(p.answer(c.Call, c.answer, c.token, c.now)))
 		}
 		return fmt.Sprint(results...)
 	}
@@ -307,11 +307,13 @@ var tables = map[string][]row{
 	"controls": {
 		{name: "a pause with an end", given: "HSET brake:A count 3\nPEXPIRE brake:A 5000\n", call: func(p *Pool) any { return p.Pause(context.Background(), "A", "works", time.Minute) }},
 		{name: "a pause without an end", call: func(p *Pool) any { return p.Pause(context.Background(), "A", " ", 0) }},
-		{name: "resume", given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n", call: func(p *Pool) any { return p.Resume(context.Background(), "A") }},
+		{name: "resume", given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n", call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
 		{name: "flush", given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "flush of nothing", call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "a report", given: "SET sale:o A|main|7|now-5000\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
 		{name: "a bad report", given: "SET sale:o A|main|7|now-5000\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
+		{name: "a report on the token of a guest", given: "SET sale:o guest-A|main|7|now-5000\n", call: reported(true, "n")},
+		{name: "a report on a token of another identity", given: "SET sale:o B|main|7|now-5000\n", call: reported(true, "n")},
 		{name: "a second report", given: "SET sale:o A|main|7|now-5000|other\n", call: reported(true, "n")},
 		{name: "an unknown token", call: reported(true, "n")},
 	},
@@ -468,5 +470,5 @@ func lifted(ago time.Duration) func(p *Pool) any {
 }
 
 func reported(accepted bool, nonce string) func(p *Pool) any {
-	return func(p *Pool) any { return fmt.Sprint(p.Report(context.Background(), "o", accepted, nonce)) }
+	return func(p *Pool) any { return fmt.Sprint(p.Report(context.Background(), "o", "A", accepted, nonce)) }
 }

@@ -223,8 +223,8 @@ func taken(token Token, err error) any {
 	if err != nil {
 		return describe(err)
 	}
-	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, source %s, agent %q", token.Value, token.Order, token.Provider,
-		time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.Source, token.UserAgent)
+	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, agent %q", token.Value, token.Order, token.Provider,
+		time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source, token.UserAgent)
 }
 
 func describe(err error) string {

@@ -23,7 +23,7 @@ var take = newScript("take", `
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 reply_ms (0 = until the token dies)
 --      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
 --      14 first (1: the first take of a request with a key)
--- Reply {stored answer, token}, {parked, new}, {none}, {full}, {conflict} or {limited, ms}
+-- Reply {stored answer, token, now}, {parked, new}, {none}, {full}, {conflict} or {limited, ms}
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
 local done, kind, fingerprint, nonce, order = redis.call('GET', KEYS[3])
@@ -37,7 +37,7 @@ if done then
   if kind ~= 'w' then
     redis.call('ZREM', KEYS[2], ticket)
     if kind == 't' and nonce ~= ARGV[13] then count(id, 'replays', 1) end
-    return {done, kind == 't' and redis.call('GET', '@token:' .. order) or ''}
+    return {done, kind == 't' and redis.call('GET', '@token:' .. order) or '', now}
   end
 end
 local waiting, element, token = redis.call('ZCARD', KEYS[2])
@@ -62,7 +62,7 @@ repeat
 until token or not element
 if not element then
   local ended = redis.call('GET', KEYS[3])
-  if ended and ended ~= done then return {ended, ''} end -- expire has ended this task
+  if ended and ended ~= done then return {ended, '', now} end -- expire has ended this task
   soon(id)
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
   if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
@@ -97,7 +97,7 @@ if rate > 0 then
 end
 if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', source, 'order', order, 'row', ARGV[9]) end
 soon(id)
-return {done, token}
+return {done, token, now}
 `)
 
 // cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. The ticket
@@ -220,7 +220,8 @@ const (
 // Token is a token that was handed out. Times are on Redis' clock.
 type Token struct {
 	Order, Value, Provider, UserAgent string
-	Born, Dies                        time.Time // the earliest possible time of the solve; the end of the life, without the margin
+	Born, Dies                        time.Time     // the earliest possible time of the solve; the end of the life, without the margin
+	TTL                               time.Duration // from the answer to Dies
 	Source                            Source
 }
 
@@ -339,13 +340,13 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		}
 		return Token{}, 0, &RateError{RetryAfter: span(reply[1])}
 	default:
-		token, err := p.answer(c, answer, text(reply[1]))
+		token, err := p.answer(c, answer, text(reply[1]), time.UnixMilli(number(reply[2])))
 		return token, 0, err
 	}
 }
 
-// answer reads a stored answer and the text of its token.
-func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
+// answer reads a stored answer and the text of its token. Now is on Redis' clock.
+func (p *Pool) answer(c *Call, stored, value string, now time.Time) (Token, error) {
 	f := strings.SplitN(stored, "|", 6)
 	switch {
 	case f[0] == "f" && len(f) >= 5:
@@ -361,6 +362,7 @@ func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
 	}
 	p.changed(c.ID)
 	token := Token{Order: f[4], Born: millis(v[0]), Provider: v[1], UserAgent: v[2], Value: v[3], Dies: millis(f[5]), Source: FromPool}
+	token.TTL = token.Dies.Sub(now)
 	switch {
 	case f[2] != c.Nonce:
 		token.Source = FromReplay
@@ -373,10 +375,14 @@ func (p *Pool) answer(c *Call, stored, value string) (Token, error) {
 // Again returns the stored answer of a call, and takes nothing. Without one it is an *EmptyError.
 func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 	var stored, value string
+	var now time.Time
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		stored, err = p.db.Get(ctx, p.key("reply", c.Name)).Result()
 		if order := strings.Split(stored, "|"); err == nil && order[0] == "t" && len(order) == 6 {
-			value, err = p.db.Get(ctx, p.key("token", order[4])).Result()
+			pipe := p.db.Pipeline()
+			token, clock := pipe.Get(ctx, p.key("token", order[4])), pipe.Time(ctx)
+			_, err = pipe.Exec(ctx)
+			value, now = token.Val(), clock.Val()
 		}
 		if errors.Is(err, redis.Nil) {
 			return nil
@@ -389,7 +395,7 @@ func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 	case stored == "":
 		return Token{}, &EmptyError{}
 	}
-	return p.answer(c, stored, value)
+	return p.answer(c, stored, value, now)
 }
 
 // Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key

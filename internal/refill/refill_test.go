@@ -277,7 +277,7 @@ func TestPause(t *testing.T) {
 		_ = r1.pool.Pause(ctx, login.ID, "", 0)
 		time.Sleep(2 * time.Minute)
 		same(t, "tokens in a pause without an end", w.counts(login).Fresh, 0)
-		_ = r2.pool.Resume(ctx, login.ID)
+		_, _ = r2.pool.Resume(ctx, login.ID)
 		time.Sleep(100 * time.Millisecond)
 		same(t, "orders at once", w.counts(login).Orders, 3)
 	})

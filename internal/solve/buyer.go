@@ -81,4 +81,4 @@ func budgetText(s Spec, refused *pool.RefusedError) string {
 }
 
 // GuestBudget is the scope of the budget of all guests.
-const GuestBudget = string(pool.Guests)
+const GuestBudget = pool.ScopeSolve

@@ -132,8 +132,8 @@ return {'ok'}
 //
 // The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
 // (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
-// margin) and repeated (the service sold the text before), which were bought. Only solved and lost count in
-// the budgets: services do not charge for the rest.
+// margin) and repeated (the service sold the text before), which were bought. Only solved, lost and timed out
+// ones count in the budgets: services do not charge for the rest.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
@@ -141,7 +141,7 @@ var end = newScript("end", `
 -- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
 --      placed) 6 lifetime_ms 7 margin_ms 8 provider|user agent|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
---      15 account
+--      15 account 16 timed out (1: the service may still solve it)
 -- Reply {how, next identity of wants}, {gone} or {other}: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
@@ -158,7 +158,8 @@ redis.call('SREM', '@owned:' .. o[1], order)
 local counted = o[2] == 'b' or o[2] == 'u'
 local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
-if how ~= 'solved' and how ~= 'lost' then
+local costs = how == 'solved' or how == 'lost' or ARGV[16] == '1'
+if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
 end
 local reason = ARGV[10]
@@ -185,9 +186,7 @@ if how == 'solved' then
 elseif how ~= 'stopped' then
   count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
-if (how == 'solved' or how == 'expired' or how == 'repeated' or how == 'lost') and tonumber(ARGV[14]) > 0 then
-  count(id, 'spent', ARGV[14])
-end
+if costs and how ~= 'repeated' and tonumber(ARGV[14]) > 0 then count(id, 'spent', ARGV[14]) end
 -- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
@@ -380,7 +379,8 @@ type End struct {
 	Lifetime, Margin           time.Duration
 	Lead                       time.Duration // 0 = not counted
 
-	Reason string // of another end
+	Reason   string // of another end
+	TimedOut bool   // the service may still solve the task of a failed order, and charge for it
 	// Answer is what a caller of a solve without a target learns if no other order serves it.
 	Answer *FailedError
 	Row    string // JSON for the sink; "" = no sink
@@ -409,7 +409,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		keys = append(keys, p.key("spend", b.Scope))
 	}
 	v, err := p.call(ctx, end, keys, o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
-		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account)
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.TimedOut))
 	if err != nil {
 		return "", "", err
 	}

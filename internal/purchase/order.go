@@ -217,7 +217,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
 		Lifetime: f.Lifetime, UserAgent: n.solution.UserAgent, Value: n.solution.Token, Born: n.born, Lead: n.lead,
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
-		Row: row(o, b.c.Sink && submitted),
+		TimedOut: n.code == CodeTimeout, Row: row(o, b.c.Sink && submitted),
 	}
 	if f.Guest && e.answers {
 		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}

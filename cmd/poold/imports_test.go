@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"internal/ondemand/dedup":        {"internal/captcha"},
 	"internal/ondemand/redisclaims":  {"internal/captcha", "internal/ondemand/dedup", "internal/redisdb"},
 	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/ondemand/dedup", "internal/postgres", "internal/redisdb"},
-	"internal/history":               {"internal/backoff", "internal/captcha", "internal/panics", "internal/pool", "internal/redisdb"},
+	"internal/history":               {"internal/backoff", "internal/captcha", "internal/panics", "internal/pool", "internal/purchase", "internal/redisdb"},
 	"internal/history/redisstore":    {"internal/captcha", "internal/history", "internal/redisdb"},
 	"internal/history/historytest":   {"internal/captcha", "internal/history"},
 	"internal/history/pgstore":       {"internal/captcha", "internal/history", "internal/postgres"},

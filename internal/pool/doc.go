@@ -39,6 +39,7 @@
 //	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the texts of an identity's tokens, as hashes
 //	task:ACCOUNT:TASK    string  the order of a task
+//	first:NAME           string  who asked first; see First
 //	outbox:ends, outbox:handouts  streams  rows for the sink
 //	outbox:dropped       hash    rows that found no room, by stream
 //	sender:STREAM        string  the replica that is sending rows of a stream; 20 s

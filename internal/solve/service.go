@@ -45,6 +45,7 @@ type Config struct {
 	Pool     *pool.Pool
 	Buyer    *Buyer
 	Refiller Refiller
+	Claims   Claims
 	Savings  Savings
 	Log      *slog.Logger
 }
@@ -53,7 +54,8 @@ type Config struct {
 type Service struct {
 	Config
 
-	counter  counter
+	counter  *counter
+	shares   *shares
 	pictures chan picture
 	slots    chan struct{} // one element for each picture
 	stopped  chan struct{} // closed when Run accepts no more pictures
@@ -61,11 +63,19 @@ type Service struct {
 
 // New returns a Service. It starts no goroutine; Run buys pictures, and KeepCounts writes the counts.
 func New(c Config) *Service {
-	return &Service{
-		Config: c, counter: counter{savings: c.Savings, log: c.Log, requests: map[dedup.SavingsSource]int{}},
+	s := &Service{
+		Config: c, counter: &counter{savings: c.Savings, log: c.Log, requests: map[dedup.SavingsSource]int{}},
 		pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
 	}
+	s.shares = &shares{
+		claims: c.Claims, pool: c.Pool, take: s.Take, counter: s.counter, log: c.Log,
+		stopped: make(chan struct{}), begun: make(chan *share), of: map[captcha.ID]*share{},
+	}
+	return s
 }
+
+// Wake tells of an event of a shared claim. It is a no-op for an unknown key.
+func (s *Service) Wake(key captcha.ID) { s.shares.wake(key) }
 
 // Request asks for one token.
 type Request struct {
@@ -74,6 +84,8 @@ type Request struct {
 	// Guest is the purchase for an identity without a target: Spec.ID and Call.ID are pool.Guest of its hash, Depth is 0,
 	// Horizon is the margin, and Guest is true. nil = the identity has a target.
 	Guest *Spec
+	// Share names the claim of requests that share a solve; nil = this one does not share.
+	Share *Share
 	// Rate limits the requests for all guests.
 	Rate pool.Rate
 	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. It ends
@@ -146,6 +158,13 @@ func Explain(err error) error {
 // The error is one of pool.Take or Explain, or ErrStopping. A *pool.EmptyError whose Full is false means that the
 // time-out has passed, or that Request.Out has ended the wait.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
+	if r.Share != nil {
+		token, err := s.shares.solve(ctx, r)
+		if err != nil {
+			s.counter.count("", err)
+		}
+		return token, err
+	}
 	token, err := s.Take(ctx, r)
 	s.counter.count(token.Source, err)
 	return token, err
@@ -252,10 +271,11 @@ func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()
 	return nil, err
 }
 
-// Run buys pictures until ctx ends, and returns when their orders have been handed over. It must be called
-// once.
+// Run buys pictures and carries shared solves until ctx ends, and returns when the orders have been handed over. It
+// must be called once.
 func (s *Service) Run(ctx context.Context) error {
 	var orders sync.WaitGroup // at most mostPictures: each has a slot
+	orders.Go(func() { s.shares.run(ctx) })
 	defer orders.Wait()
 	defer close(s.stopped)
 	for {

@@ -99,6 +99,8 @@ type Brake struct {
 	Every  time.Duration // between two probes
 	Next   time.Time     // of the next probe
 	Count  int           // weighted failures in a row
+	// Failures counts the orders that failed or were refused in a row.
+	Failures int
 
 	Paused  string    // what the operator said; "" = not paused
 	Resumes time.Time // zero = the pause has no end
@@ -112,7 +114,7 @@ func (b Brake) IsPaused() bool { return b.Paused != "" }
 
 // readBrake reads a brake at a time. A brake never lasts longer than its own interval.
 func readBrake(f fields, at time.Time) Brake {
-	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Count: int(f.int("count"))}
+	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Count: int(f.int("count")), Failures: int(f.int("failures"))}
 	if f["since"] != "" && f["next"] != "" {
 		b.Since, b.Next = millis(f["since"]), millis(f["next"])
 		if latest := at.Add(b.Every); b.Next.After(latest) {

@@ -102,11 +102,17 @@ return {1}
 `)
 
 // disown takes an identity that this replica cannot decide from due, unless callers or orders need it: then
-// another replica is asked in 2 s.
+// another replica is asked in 2 s. It is due again when a token dies, which nobody else would count.
 var disown = newScript("disown", `
 -- KEYS 1 due 2 tickets:ID 3 inflight:ID
 -- ARGV 1 id
-if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then redis.call('ZREM', KEYS[1], ARGV[1]) end
+local first = expire(ARGV[1], now)
+if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return {1} end
+if first then
+  redis.call('ZADD', KEYS[1], death(first) + 1, ARGV[1])
+else
+  redis.call('ZREM', KEYS[1], ARGV[1])
+end
 return {1}
 `)
 
@@ -200,14 +206,24 @@ type Query struct {
 
 // Decide takes the next decision about an identity.
 func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
-	keys := []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
-	v, err := p.call(ctx, decide, keys, string(q.ID), string(mode), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(),
-		q.Want, max(q.Period, time.Second).Milliseconds())
+	keys, args := p.decideArguments(mode, q)
+	v, err := p.call(ctx, decide, keys, args...)
 	if err != nil {
 		return Counts{}, err
 	}
+	return readCounts(v, mode), nil
+}
+
+func (p *Pool) decideArguments(mode Mode, q Query) (keys []string, args []any) {
+	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
+	return keys, []any{string(q.ID), string(mode), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
+		max(q.Period, time.Second).Milliseconds()}
+}
+
+// readCounts reads the reply of decide.
+func readCounts(v []any, mode Mode) Counts {
 	if number(v[0]) == 0 {
-		return Counts{Due: span(v[1])}, nil
+		return Counts{Due: span(v[1])}
 	}
 	c := Counts{
 		Decided: true, Due: span(v[1]), Fresh: int(number(v[2])), Outliving: int(number(v[3])), Orders: int(number(v[4])),
@@ -238,7 +254,7 @@ func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
 			c.Ages = append(c.Ages, span(age))
 		}
 	}
-	return c, nil
+	return c
 }
 
 // Look reads the counts and changes nothing.

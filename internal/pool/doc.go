@@ -30,7 +30,8 @@
 //	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
 //	                             without a target have the counters of the ID guests
 //	minutes:ID:HOUR      hash    counters of an hour by minute
-//	day:ID:DAY           hash    the counters at the start of a UTC day (days since 1970)
+//	hours:ID, days:ID    lists   HOUR|COUNTER..., the noted counters before the first event of a UTC hour, newest first;
+//	                             of the last 25 hours and the last 8 days that had an event
 //	due                  zset    identity -> ms of its next decision
 //	learned:ID           string  the learned state of the demand
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate

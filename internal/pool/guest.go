@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,62 @@ local n = math.max(0, #tickets - redis.call('LLEN', KEYS[2]) - redis.call('ZCARD
 for i = 1, n do fail(ARGV[1], tickets[i], ARGV[2]) end
 return {n}
 `)
+
+// guestsNow sums the stock of guests.
+var guestsNow = newScript("guests", `
+-- KEYS 1 due
+-- ARGV identities
+-- Reply {tokens, orders in flight, bought ones, tickets}
+local fresh, orders, bought, waiting = 0, 0, 0, 0
+for _, id in ipairs(ARGV) do
+  fresh = fresh + redis.call('LLEN', '@tokens:' .. id) - ageing(id, now)
+  waiting = waiting + redis.call('ZCARD', '@tickets:' .. id)
+  for _, order in ipairs(redis.call('ZRANGE', '@inflight:' .. id, 0, -1)) do
+    local state = redis.call('HGET', '@order:' .. order, 'state')
+    orders = orders + 1
+    if state == 'b' or state == 'u' then bought = bought + 1 end
+  end
+end
+return {fresh, orders, bought, waiting}
+`)
+
+// GuestStock sums the stock of all guests.
+type GuestStock struct {
+	Guests   int // that have tokens, orders or tickets, or had some until lately
+	Fresh    int // tokens, with those that are in their margin
+	Orders   int // in flight
+	Bought   int // orders in flight that count as bought
+	Waiting  int // tickets
+	Counters Counters
+}
+
+// LookGuests reads the stock of all guests.
+func (p *Pool) LookGuests(ctx context.Context) (g GuestStock, err error) {
+	var due []string
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.TxPipeline()
+		all, stats := pipe.ZRange(ctx, p.key("due"), 0, -1), pipe.HGetAll(ctx, p.key("stats", Guests))
+		_, err := pipe.Exec(ctx)
+		due, g.Counters = all.Val(), fields(stats.Val()).counters()
+		return err
+	})
+	guests := slices.DeleteFunc(due, func(id string) bool { return !strings.HasPrefix(id, guestMark) })
+	g.Guests = len(guests)
+	for part := range slices.Chunk(guests, mostEntries) {
+		var args []any
+		for _, id := range part {
+			args = append(args, id)
+		}
+		v, err := p.call(ctx, guestsNow, []string{p.key("due")}, args...)
+		if err != nil {
+			return g, err
+		}
+		for i, sum := range []*int{&g.Fresh, &g.Orders, &g.Bought, &g.Waiting} {
+			*sum += int(number(v[i]))
+		}
+	}
+	return g, err
+}
 
 // Patience is how long a caller waits for the end of an obstacle. It learns of a longer one at once.
 const Patience = 2 * time.Second

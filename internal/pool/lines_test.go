@@ -63,7 +63,7 @@ func mutate(line scriptLine) {
 		default:
 			continue
 		}
-		s.compiled.Store(f, redis.NewScript(strings.NewReplacer("@", f.tag, "DEAD", "5000").Replace(mutated)))
+		s.compiled.Store(f, redis.NewScript(f.fill(mutated)))
 	}
 }
 

@@ -172,7 +172,7 @@ if how == 'solved' then
   else
     count(id, 'solved', 1)
     if ARGV[12] ~= '0' then keep(id, 'leads', ARGV[12], 48) end
-    if redis.call('EXISTS', KEYS[8]) == 1 then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'every', 'next') end
+    if redis.call('EXISTS', KEYS[8]) == 1 then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
     if dies < now + ARGV[7] then
       how, reason = 'expired', 'the token came too late for its margin'
       count(id, 'expired', 1)
@@ -192,6 +192,7 @@ local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
   if b[3] == 'hopeless' and how ~= 'hopeless' then return end -- the strictest stays
   local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
+  redis.call('HINCRBY', key, 'failures', 1)
   redis.call('HSET', key, 'kind', how, 'reason', reason)
   if b[2] and b[3] == how then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
   if n >= from then
@@ -544,11 +545,18 @@ func (p *Pool) Spent(ctx context.Context, scope string) (hour, day int, err erro
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
-		from := func(d time.Duration) string { return "(" + strconv.FormatInt(clock.Val().Add(-d).UnixMilli(), 10) }
-		h, d := pipe.ZCount(ctx, p.key("spend", scope), from(time.Hour), "+inf"), pipe.ZCount(ctx, p.key("spend", scope), from(24*time.Hour), "+inf")
+		spent := countSpent(ctx, pipe, p.key("spend", scope), clock.Val())
 		_, err := pipe.Exec(ctx)
-		hour, day = int(h.Val()), int(d.Val())
+		hour, day = int(spent[0].Val()), int(spent[1].Val())
 		return err
 	})
 	return hour, day, err
+}
+
+// countSpent reads the orders of a scope in the last hour and day.
+func countSpent(ctx context.Context, pipe redis.Pipeliner, key string, now time.Time) (spent [2]*redis.IntCmd) {
+	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
+		spent[i] = pipe.ZCount(ctx, key, "("+strconv.FormatInt(now.Add(-span).UnixMilli(), 10), "+inf")
+	}
+	return spent
 }

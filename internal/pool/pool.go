@@ -189,13 +189,16 @@ func (p *Pool) listen(ctx context.Context) {
 	}
 }
 
-// stats returns the key of the counters of an identity.
-func (p *Pool) stats(id captcha.ID) string {
+// ledger returns the ID that has the counters of an identity.
+func ledger(id captcha.ID) captcha.ID {
 	if _, guest := Hash(id); guest {
-		id = Guests
+		return Guests
 	}
-	return p.key("stats", id)
+	return id
 }
+
+// stats returns the key of the counters of an identity.
+func (p *Pool) stats(id captcha.ID) string { return p.key("stats", ledger(id)) }
 
 // key returns a key: the tag, the kind and the parts, joined by colons.
 func (p *Pool) key(kind string, parts ...any) string {

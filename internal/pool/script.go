@@ -18,29 +18,40 @@ import (
 )
 
 // head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is
-// dead.
+// dead, NOTED for the names of the noted counters.
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local minutely = {hits = true, waited = true, missed = true, bought = true, solved = true}
+local minutely = {hits = true, waited = true, missed = true, left = true, bought = true, solved = true}
 
 -- ledger returns the identity that has the counters: all guests have one set.
 local function ledger(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
 
--- count adds to a counter of an identity, and to the minute of the hour. The first event of a UTC day
--- copies the counters.
+-- note puts a text before a list, which keeps the last n.
+local function note(list, text, n)
+  redis.call('LPUSH', list, text)
+  redis.call('LTRIM', list, 0, n - 1)
+  redis.call('PEXPIRE', list, 30 * 86400000)
+end
+
+-- count adds to a counter of an identity, and to the minute of the hour. Before the first event of a UTC hour or
+-- day it notes the counters.
 local function count(id, name, n)
   id = ledger(id)
-  local stats, day, first = '@stats:' .. id, math.floor(now / 86400000), true
+  local stats, hour, first = '@stats:' .. id, math.floor(now / 3600000), true
   if minutely[name] then
-    local minutes = '@minutes:' .. id .. ':' .. math.floor(now / 3600000)
+    local minutes = '@minutes:' .. id .. ':' .. hour
     first = redis.call('HINCRBY', minutes, name .. math.floor(now / 60000) % 60, n) == n
     if first then redis.call('PEXPIRE', minutes, 7200000) end
   end
-  if first and tonumber(redis.call('HGET', stats, 'day') or 0) < day then
-    redis.call('HSET', stats, 'day', day)
-    redis.call('HSET', '@day:' .. id .. ':' .. day, unpack(redis.call('HGETALL', stats)))
-    redis.call('PEXPIRE', '@day:' .. id .. ':' .. day, 8 * 86400000)
+  local last = first and tonumber(redis.call('HGET', stats, 'hour') or 0)
+  if first and last < hour then
+    local values = redis.call('HMGET', stats, NOTED)
+    for i = 1, #values do values[i] = values[i] or 0 end
+    local text = hour .. '|' .. table.concat(values, '|')
+    note('@hours:' .. id, text, 25)
+    if math.floor(last / 24) < math.floor(hour / 24) then note('@days:' .. id, text, 8) end
+    redis.call('HSET', stats, 'hour', hour)
     redis.call('PEXPIRE', stats, 30 * 86400000)
   end
   redis.call('HINCRBY', stats, name, n)
@@ -200,13 +211,18 @@ func newScript(name, body string) *script {
 
 // text returns the text of the script in a form.
 func (s *script) text(f form) string {
-	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10)).Replace(head + s.body)
+	return f.fill(head + s.body)
 }
 
 // form is what the text of a script depends on.
 type form struct {
 	tag  string
 	dead time.Duration
+}
+
+func (f form) fill(text string) string {
+	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10),
+		"NOTED", "'"+strings.Join(noted, "', '")+"'").Replace(text)
 }
 
 // in returns the script in a form.
@@ -217,6 +233,8 @@ func (s *script) in(f form) *redis.Script {
 	}
 	return known.(*redis.Script) //nolint:forcetypeassert // the map has no other values
 }
+
+func (p *Pool) in(s *script) *redis.Script { return s.in(form{p.tag, 5 * p.beat}) }
 
 // ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
 var ErrDown = redisdb.ErrDown
@@ -251,7 +269,7 @@ func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) 
 		if err := p.away(); err != nil { // known to be away: nobody waits for the limit
 			return nil, err
 		}
-		reply, err := s.in(form{p.tag, 5 * p.beat}).Run(ctx, p.db, keys, args...).Slice()
+		reply, err := p.in(s).Run(ctx, p.db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil

@@ -171,7 +171,7 @@ var tables = map[string][]row{
 		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decidedAs(IfDue, 2)},
 		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decidedAs(Changed, 9)},
 		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decidedAs(Changed, 2)},
-		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 every 5000 next now+99000 paused because resumes now+7000\n", call: decidedAs(Changed, 0)},
+		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decidedAs(Changed, 0)},
 		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decidedAs(Changed, 0)},
 		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: decidedAs(look, 2)},
 	},
@@ -185,7 +185,37 @@ var tables = map[string][]row{
 		{name: "an earlier time and a status", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},
 		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -5*time.Second, "") }},
 		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "a token of an unknown identity is looked after", given: "ZADD due now+9000 A\nRPUSH tokens:A now-1|o0 now+5000|o1\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1 1000||c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+	},
+	"counters": {
+		{name: "the first event notes the counters", call: missedAfter(0), twice: true},
+		{name: "an event of the next hour", given: "HSET stats:A hour 490923 hits 7 spent 9 leads 3\nPEXPIRE stats:A 9000000\nRPUSH hours:A" + hours(25) + "\nRPUSH days:A" + hours(8) + "\n", call: missedAfter(time.Hour)},
+		{name: "an event of the next day", given: "HSET stats:A hour 490919 hits 7\nRPUSH hours:A" + hours(25) + "\nRPUSH days:A" + hours(8) + "\n", call: missedAfter(0)},
+		{name: "Redis' clock went back", given: "HSET stats:A hour 490924\n", call: missedAfter(0)},
+	},
+	"survey": {
+		{name: "two identities", given: oneToken + "HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\nHSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
+			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nRPUSH days:A" + days + "\nHSET minutes:guests:490923 bought1 1\n",
+			call: func(p *Pool) any {
+				list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
+				return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh, list[0].SpentHour, list[0].SpentDay,
+					shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes), shown(list[1].Days), err)
+			}},
+		{name: "the hours of a day", given: "HSET stats:A hits 30\nRPUSH hours:A" + days + "\n", call: func(p *Pool) any {
+			list, err := p.Hours(context.Background(), "A")
+			return fmt.Sprint(shown(list), err)
+		}},
+		{name: "the hours of all guests", given: "HSET stats:guests hits 30\nRPUSH hours:guests 490923|1|0|0|0|0|0|0|0|0|0\n", call: func(p *Pool) any {
+			list, err := p.Hours(context.Background(), Guest("A"))
+			return fmt.Sprint(shown(list), err)
+		}},
+		{name: "all guests", given: "ZADD due now+1 A now+2 guest-A now+3 guest-B\nRPUSH tokens:A now+9|o1\nRPUSH tokens:guest-A now-1|o2 now+1|o3\nRPUSH tokens:guest-B now+1|o4\n" +
+			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state b\nHSET order:o6 state u\nHSET order:o7 state p\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
+			call: func(p *Pool) any {
+				g, err := p.LookGuests(context.Background())
+				return fmt.Sprintf("%d guests, %d fresh, %d orders, %d bought, %d waiting, %d hits %v", g.Guests, g.Fresh, g.Orders, g.Bought, g.Waiting, g.Counters.Hits, err)
+			}},
 	},
 	"learned": {
 		{name: "the first state", call: learns(AnyVersion)},
@@ -472,4 +502,31 @@ func lifted(ago time.Duration) func(p *Pool) any {
 
 func reported(accepted bool, nonce string) func(p *Pool) any {
 	return func(p *Pool) any { return fmt.Sprint(p.Report(context.Background(), "o", "A", accepted, nonce)) }
+}
+
+// missedAfter takes from an empty stock after a time.
+func missedAfter(d time.Duration) func(p *Pool) any {
+	return func(p *Pool) any {
+		time.Sleep(d)
+		return once(aCall(nil))(p)
+	}
+}
+
+// hours returns old elements of a list of noted counters. A | in a table stands for a space.
+func hours(n int) (list string) {
+	for i := range n {
+		list += fmt.Sprint(" ", n-i, "|0|0|0|0|0|0|0|0|0|0")
+	}
+	return list
+}
+
+// days are the counters before the first event of this hour, the one before, the day before, and six and seven days before.
+const days = " 490923|20|0|0|2|0|0|0|0|0|500 490922|15|0|0|2|0|0|0|0|0|500 490900|15|0|0|2|0|0|0|0|0|400 490776|9|0|0|0|0|0|0|0|0|0 490775|1|0|0|0|0|0|0|0|0|0"
+
+func shown(list []Period) (text string) {
+	for _, period := range list {
+		text += fmt.Sprintf("[%s %d hits %d waited %d missed %d left %d bought, spent %d]", period.At.Format(time.DateTime), period.Hits, period.Waited, period.Missed,
+			period.Left, period.Bought, period.Spent)
+	}
+	return text
 }

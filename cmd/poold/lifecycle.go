@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"poold/internal/captcha"
 	"poold/internal/events"
 )
 
@@ -73,6 +74,10 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
 	}
+	parts = append(parts, func(ctx context.Context) error {
+		d.redis.Listen(ctx, func(key string) { d.solver.Wake(captcha.ID(key)) })
+		return nil
+	})
 	if d.claims.run != nil {
 		parts = append(parts, d.claims.run)
 	}

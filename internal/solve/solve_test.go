@@ -50,6 +50,10 @@ func ask(r *Replica, wait time.Duration) <-chan Answer {
 	return r.Ask(context.Background(), Request(GuestSpec(page), wait, ""))
 }
 
+func sharing(r *Replica) <-chan Answer {
+	return r.Ask(context.Background(), Sharing(GuestSpec(page), time.Minute))
+}
+
 func keyed(r *Replica, key string) <-chan Answer {
 	return r.Ask(context.Background(), Request(GuestSpec(page), time.Minute, key))
 }
@@ -303,6 +307,64 @@ var stories = []struct {
 			return append(list, collect(first, picture(b, "cat"))...)
 		},
 		want: []string{"pool: empty after 5s", "token 1 (solve) after 10s", "token 2 (solve) after 4s"},
+	},
+	{
+		name: "callers at all replicas share one solve, and one of them has bought it", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			list := collect(sharing(a), sharing(a), sharing(b), sharing(b))
+			return append(list, collect(sharing(b))...)
+		},
+		want: []string{
+			"token 1 (shared) after 10s", "token 1 (shared) after 10s", "token 1 (shared) after 10s", "token 1 (solve) after 10s",
+			"token 1 (shared) after 0s",
+		},
+	},
+	{
+		name: "the next holder goes on with the order of a dead one", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			first := sharing(a)
+			after(2 * time.Second)
+			second := sharing(b)
+			after(2 * time.Second)
+			a.Kill()
+			return append(collect(first), collect(second)...)
+		},
+		want: []string{"solve: the daemon is stopping after 4s", "token 1 (solve) after 8s"},
+	},
+	{
+		name: "a token is not shared within its margin", sold: 2,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			spec := GuestSpec(page)
+			spec.Lifetime = Margin + 20*time.Second
+			ask := func(r *Replica) <-chan Answer { return r.Ask(context.Background(), Sharing(spec, time.Minute)) }
+			list := collect(ask(a))
+			after(19 * time.Second)
+			list = append(list, collect(ask(b))...)
+			after(2 * time.Second)
+			return append(list, collect(ask(b))...)
+		},
+		want: []string{"token 1 (solve) after 10s", "token 1 (shared) after 0s", "token 2 (solve) after 10s"},
+	},
+	{
+		name: "all callers of a shared solve learn its failure, and the next ones try again", sold: 2,
+		play: func(_ *testing.T, w *World, a, b *Replica) []string {
+			w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
+			list := collect(sharing(a), sharing(b), sharing(b))
+			w.Set(func(w *World) { w.End = nil })
+			return append(list, collect(sharing(b))...)
+		},
+		want: []string{
+			"failed: unsolvable after 10s", "failed: unsolvable after 10s", "failed: unsolvable after 10s", "token 2 (solve) after 10s",
+		},
+	},
+	{
+		name: "a shared solve whose callers have gone leaves its token to the next one", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			list := collect(a.Ask(context.Background(), Sharing(GuestSpec(page), 2*time.Second)))
+			after(10 * time.Second)
+			return append(list, collect(sharing(b))...)
+		},
+		want: []string{"pool: empty after 2s", "token 1 (pool) after 0s"},
 	},
 	{
 		name: "a target's caller learns from two checks that nothing can come, and from nothing else", sold: 1,

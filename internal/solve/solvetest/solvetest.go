@@ -18,7 +18,9 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
+	"poold/internal/ondemand/redisclaims"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
 )
@@ -83,6 +85,7 @@ type Replica struct {
 	Saved   Savings
 
 	world   *World
+	claims  *redisdb.DB // of shared claims
 	running sync.WaitGroup
 	stop    context.CancelFunc
 	mu      sync.Mutex
@@ -111,11 +114,18 @@ func (w *World) Start() *Replica {
 		}
 	}})
 	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Savings: &r.Saved, Log: log})
+	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: log})
+	if err != nil {
+		panic(err)
+	}
+	r.claims = db
+	claims := redisclaims.New(db, redisclaims.Options{Wake: func(key captcha.ID) { r.Service.Wake(key) }})
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: claims, Savings: &r.Saved, Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
 	r.running.Go(func() { _ = r.Service.Run(ctx) })
+	r.running.Go(func() { db.Listen(ctx, func(key string) { r.Service.Wake(captcha.ID(key)) }) })
 	r.running.Go(func() { _ = r.Service.KeepCounts(ctx) })
 	r.running.Go(func() { r.refill(ctx, buyer) })
 	time.Sleep(100 * time.Millisecond) // its first beat
@@ -140,6 +150,7 @@ func (r *Replica) Kill() {
 		r.stop()
 		r.running.Wait()
 		_ = r.DB.Close()
+		_ = r.claims.Close()
 	}
 }
 
@@ -344,6 +355,13 @@ func Request(s *solve.Spec, wait time.Duration, key string) solve.Request {
 	call := &pool.Call{ID: s.ID, Margin: s.Margin, Wait: wait, MostTickets: solve.MostWaiting}
 	solve.Identify(call, "qa", key)
 	return solve.Request{Call: call, Guest: s}
+}
+
+// Sharing returns a request that shares its solve.
+func Sharing(s *solve.Spec, wait time.Duration) solve.Request {
+	r := Request(s, wait, "")
+	r.Share = &solve.Share{Key: s.Identity.ID(), Sitekey: s.Identity.Sitekey, Pageurl: s.Identity.Pageurl}
+	return r
 }
 
 // Answer is the answer to a request.

@@ -86,14 +86,14 @@ type Observer interface {
 type Config struct {
 	// CallTime limits a call to a provider; 0 = 20 s. It exceeds the client's own time-out, because a submit that
 	// is cancelled earlier has an unknown outcome.
-	CallTime  time.Duration
-	Pool      *pool.Pool
-	Letters   string // folder of the dead letters
-	Sink      bool   // rows of ends are written for the history
-	Purchases bool   // and rows of purchases
-	Chooser   Chooser
-	Observer  Observer
-	Log       *slog.Logger
+	CallTime time.Duration
+	Pool     *pool.Pool
+	Letters  string // folder of the dead letters
+	Sink     bool   // rows of ends are written for the history
+	Active   bool   // and rows of purchases, for a store that publishes the orders in flight
+	Chooser  Chooser
+	Observer Observer
+	Log      *slog.Logger
 }
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.

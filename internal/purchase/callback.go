@@ -162,7 +162,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 		return CallbackMalformed, nil // a service that confuses tasks must not bring tokens of other pages
 	case l.Task != "" && e.Task == "":
 		f.Task = l.Task
-		how, err := b.c.Pool.Bought(ctx, &o.journal, l.Task, row(o, b.c.Purchases))
+		how, err := b.c.Pool.Bought(ctx, &o.journal, l.Task, row(o, b.c.Active))
 		if err != nil {
 			return "", err
 		}

@@ -114,7 +114,7 @@ func (w *world) replica(name string, chooser purchase.Chooser, entries ...purcha
 	db := client(r.dial)
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
 	r.Buyer = purchase.New(purchase.Config{
-		Pool: r.pool, Letters: r.folder, Sink: true, Purchases: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)

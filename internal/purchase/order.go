@@ -193,7 +193,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	e := ends[situation{state, n.trigger}]
 	if e.how == "" {
 		if e.unknown {
-			_, err = b.c.Pool.Bought(ctx, &o.journal, "", row(o, b.c.Purchases))
+			_, err = b.c.Pool.Bought(ctx, &o.journal, "", row(o, b.c.Active))
 			o.owned.Store(false)
 		}
 		return "", err
@@ -345,7 +345,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f.Task = task
 	steps, cancel := b.steps(ctx, o)
 	defer cancel()
-	how, err := b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Purchases))
+	how, err := b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Active))
 	switch {
 	case err != nil:
 		b.c.Log.Warn("a paid task is lost", "target", f.Target, "provider", f.Provider, "task", task, "err", err)

@@ -3,6 +3,7 @@
 package solvetest
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -246,7 +247,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 	w.mu.Unlock()
 	placed("", nil)
 	end := &pool.End{
-		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: Life, Margin: s.Margin,
+		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: cmp.Or(s.Lifetime, Life), Margin: s.Margin,
 		Repeats: s.Image != nil,
 	}
 	early := ""

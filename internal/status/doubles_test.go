@@ -122,6 +122,7 @@ func decided(s pool.Stock, noted refill.Status) pool.Stock {
 type fixedBuyer struct {
 	providers      []purchase.Status
 	letters, aside int
+	stranded       []purchase.Stranded
 }
 
 // Providers returns no providers if ctx has ended.
@@ -131,6 +132,8 @@ func (f *fixedBuyer) Providers(ctx context.Context) []purchase.Status {
 	}
 	return f.providers
 }
+
+func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
 
 func (f *fixedBuyer) DeadLetterCount() (letters, aside int) { return f.letters, f.aside }
 

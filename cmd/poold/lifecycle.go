@@ -70,7 +70,7 @@ func (d *daemon) configure(ctx context.Context) {
 // background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
 // the simulated provider, and the messages to systemd.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
-	parts := []part{d.redis.Run, d.status.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
+	parts := []part{d.redis.Run, d.ids.Keep, d.status.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
 	}

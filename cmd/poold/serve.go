@@ -21,6 +21,7 @@ import (
 	"poold/internal/listener"
 	"poold/internal/outcomes"
 	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
@@ -90,6 +91,7 @@ type daemon struct {
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
 	redis     *redisdb.DB
 	pool      *pool.Pool
+	ids       *tokenid.Secret
 	buyer     *purchase.Buyer
 	outcomes  *outcomes.Book
 	mode      string // "embedded", or the redisdb.Mode of a real Redis
@@ -144,6 +146,7 @@ func (d *daemon) openPool(set *targets.Set) error {
 		Away:    func() error { return d.redis.Away(context.Background(), set.Redis.Prefix) },
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})
+	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	return nil
 }
 
@@ -188,7 +191,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Pool: d.pool, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Tasks: d.tasks,
+		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Tasks: d.tasks,
 		History: d.history.reader(), Audit: audit, Auditor: auditor,
 		Status: d.status, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
 	})

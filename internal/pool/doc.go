@@ -44,6 +44,7 @@
 //	outbox:ends, outbox:handouts  streams  rows for the sink
 //	outbox:dropped       hash    rows that found no room, by stream
 //	sender:STREAM        string  the replica that is sending rows of a stream; 20 s
+//	secret               string  signs the ids of tokens; see package tokenid
 //	wake:REPLICA         channel the call whose turn it is
 //
 // # Rules

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -400,15 +401,22 @@ func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 
 // Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key
 // stays with the key.
-func (p *Pool) Cancel(c *Call) { p.abandon(c) }
+func (p *Pool) Cancel(c *Call) {
+	p.endLater(c, slog.LevelWarn, "token lost: no caller received it, and it could not be returned")
+}
 
-// abandon ends the call in the background: the caller is gone, and does not wait for Redis.
+// abandon ends a call whose caller is gone.
 func (p *Pool) abandon(c *Call) {
+	p.endLater(c, slog.LevelDebug, "a call was not ended; its token, if any, counts as handed out")
+}
+
+// endLater ends the call in the background: nobody waits for Redis.
+func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	p.background.Go(func() {
 		ctx, stop := context.WithTimeout(context.Background(), cancelFor)
 		defer stop()
 		if err := p.end(ctx, c, "left"); err != nil {
-			p.log.Debug("a call was not ended; its token, if any, counts as handed out", "err", err)
+			p.log.Log(ctx, level, failed, "identity", c.ID, "err", err)
 		}
 	})
 }

@@ -178,7 +178,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		return errors.Join(err, d.disconnect())
 	}
 	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: d.log}
-	d.manager = refill.New(d.pool, buying{d.buyer, guests, d.noteBudget}, d.log)
+	d.manager = refill.New(d.pool, orderer{d.buyer, guests, d.noteBudget}, d.log)
 	d.buyer.Turn = d.manager.Changed
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: d.claims, Savings: d.claims, Log: d.log})
 	d.tasks = compat.New(d.pool, d.solver, d.log)
@@ -199,15 +199,15 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	return nil
 }
 
-// buying buys for targets, and for guests whose callers learn it if nothing can be bought.
-type buying struct {
+// orderer buys for targets, and for guests whose callers learn it if nothing can be bought.
+type orderer struct {
 	*purchase.Buyer
 	guests *solve.Buyer
 	usedUp func(scope, target string)
 }
 
 // Buy implements refill.Buyer.
-func (b buying) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
+func (b orderer) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
 	b.guests.Buy(ctx, s, func(next captcha.ID, err error) {
 		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
 			b.usedUp(refused.Text, s.Target)

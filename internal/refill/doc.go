@@ -33,6 +33,5 @@
 //
 // # What it does not do
 //
-// It does not choose the provider or carry the order (purchase), nor forecast (policy). It does not count the
-// tokens of a removed target that expire later.
+// It does not choose the provider or carry the order (purchase), nor forecast (policy).
 package refill

@@ -136,7 +136,7 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
 		}
 	}
 	for _, id := range gone {
-		if err := m.pool.Forget(ctx, id); err != nil {
+		if err := m.pool.Disown(ctx, id); err != nil {
 			return fmt.Errorf("forgetting removed targets: %w", err)
 		}
 	}

@@ -216,6 +216,7 @@ func TestReload(t *testing.T) {
 		same(t, "orders of the removed target", w.sold(gone), sold["gone"])
 		same(t, "orders of the halted target", w.sold(halted), sold["halted"])
 		same(t, "due of the removed target", w.due(gone), "never")
+		same(t, "tokens of the removed target that expired", w.counts(gone).Counters.Expired, int64(2))
 		same(t, "due of the halted target", w.due(halted), "never")
 		if c := w.counts(less); c.Fresh < 1 || c.Fresh > 2 {
 			t.Errorf("%d tokens at a depth of 1", c.Fresh)

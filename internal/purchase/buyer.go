@@ -111,6 +111,7 @@ type Buyer struct {
 	adopted   errgroup.Group
 	arrivals  sync.Map    // order -> time of its first callback, until that is delivered
 	diskFails atomic.Bool // an error of the dead letters was logged
+	stranded  sync.Map    // *order -> Stranded
 
 	mu      sync.Mutex
 	running map[string]*order // by name

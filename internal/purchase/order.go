@@ -384,7 +384,8 @@ func newsOf(by string, err error) news {
 func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
-	next, last, slow, stranded := b.firstPoll(o), o.submitted, 0, false
+	next, last, slow := b.firstPoll(o), o.submitted, 0
+	defer b.stranded.Delete(o)
 	for {
 		// The last poll is at the time-out.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
@@ -397,13 +398,14 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			if over {
 				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
 			}
-			if !stranded {
+			if _, known := b.stranded.LoadOrStore(o, Stranded{f.Provider, 1, giveUp}); !known {
 				b.c.Log.Error("a paid task cannot be collected: list the account that it was bought at", "provider", f.Provider,
 					"task", f.Task)
 			}
-			next, stranded = now.Add(lookAgain), true
+			next = now.Add(lookAgain)
 			continue
 		}
+		b.stranded.Delete(o)
 		// During an account fault the service may refuse polls too. Each task is then asked for once a
 		// minute, but at least once before its time-out.
 		turn, wait := a.PollTurn(now)

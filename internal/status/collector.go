@@ -64,6 +64,7 @@ type Stock interface {
 // Purchases reports on the providers; *purchase.Buyer implements it.
 type Purchases interface {
 	Providers(ctx context.Context) []purchase.Status
+	Stranded() []purchase.Stranded
 }
 
 // Savings counts the requests to POST /solve by outcome. Implementations: *redisclaims.Claims,
@@ -273,7 +274,10 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	alarms, notices := outages(providers, asOf)
 	document.Alarms = append(document.Alarms, alarms...)
 	shared := sharedReasons(&document)
-	for _, more := range [][]string{shared, notices, c.notices(set, providers, health, aside), document.History.notices(asOf), document.Audit.notices(asOf)} {
+	for _, more := range [][]string{
+		shared, notices, c.notices(set, providers, health, aside, asOf), document.History.notices(asOf),
+		document.Audit.notices(asOf),
+	} {
 		document.Notices = append(document.Notices, more...)
 	}
 	document.shared = len(shared)

@@ -40,10 +40,13 @@ func plural(n int, noun string) string {
 }
 
 // notices lists the facts that the operator should know; never nil.
-func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health, aside int) []string {
+func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health, aside int, at time.Time) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
 	if aside > 0 {
 		list = append(list, plural(aside, "dead letter")+" cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
+	}
+	for _, lost := range c.Purchases.Stranded() {
+		list = append(list, plural(lost.Orders, "paid task")+" of provider "+lost.Provider+" cannot be collected, because no provider of the file has its account: they count as in flight until "+shortTime(lost.Until, at)+"; list the account again with the same api, url and key")
 	}
 	return list
 }

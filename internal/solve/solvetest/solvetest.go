@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -294,6 +295,62 @@ func (w *World) live() (live []*Replica) {
 		r.mu.Unlock()
 	}
 	return live
+}
+
+// Freezer makes calls of claim stores fail.
+type Freezer struct {
+	On      atomic.Bool   // each call fails
+	Carried atomic.Bool   // the store executes End even so, and its answer is lost
+	Delay   time.Duration // before the failure of a call
+}
+
+// Claims wraps a claim store.
+func (f *Freezer) Claims(c solve.Claims) solve.Claims { return frozen{c, f} }
+
+func (f *Freezer) err() error {
+	if f.On.Load() {
+		time.Sleep(f.Delay)
+	}
+	if f.On.Load() {
+		return redisdb.ErrDown
+	}
+	return nil
+}
+
+type frozen struct {
+	solve.Claims
+	f *Freezer
+}
+
+func (c frozen) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
+	if err := c.f.err(); err != nil {
+		return dedup.Claim{}, err
+	}
+	return c.Claims.Enter(ctx, e)
+}
+
+func (c frozen) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
+	if err := c.f.err(); err != nil {
+		return false, false, err
+	}
+	return c.Claims.Hold(ctx, key, fence, id)
+}
+
+func (c frozen) Release(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
+	if err := c.f.err(); err != nil {
+		return err
+	}
+	return c.Claims.Release(ctx, key, fence, id)
+}
+
+func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
+	if c.f.Carried.Load() {
+		_, _ = c.Claims.End(ctx, key, fence, e)
+	}
+	if err := c.f.err(); err != nil {
+		return false, err
+	}
+	return c.Claims.End(ctx, key, fence, e)
 }
 
 // Fail makes each order fail.

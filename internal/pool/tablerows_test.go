@@ -267,6 +267,7 @@ var tables = map[string][]row{
 		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
 		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n", call: boughtWith("7")},
 		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
+		{name: "an order of an unknown submit counts for its time-out", given: "HSET order:o owner r1 state s\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
 		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state u\nSADD owned:r2 o\n", call: boughtWith("7")},
 		{name: "no answer, and another owner", given: "HSET order:o owner r2 state s\n", call: boughtWith("")},
 		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state b task 7\n", call: boughtWith("")},

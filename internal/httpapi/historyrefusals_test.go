@@ -125,7 +125,7 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 			case says != noHistory:
 				status, code = 200, ""
 			}
-			s := quietServer(func(deps *Deps) { deps.History = kept })
+			s := quietServer(t, func(deps *Deps) { deps.History = kept })
 			r := httptest.NewRequest("GET", "/history/"+path, nil)
 			r.Header.Set("Authorization", "Bearer "+keyAll)
 			w := httptest.NewRecorder()

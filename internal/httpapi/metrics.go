@@ -195,8 +195,8 @@ func dropSeries[V any](names map[string]V, wanted map[string]bool, label string,
 // solved is the outcome of an order that brought a token.
 const solved = "solved"
 
-// outcomes are the outcomes of orders in the metrics, by their ends.
-var outcomes = map[pool.How]string{
+// outcomesOf are the outcomes of orders in the metrics, by their ends.
+var outcomesOf = map[pool.How]string{
 	pool.Solved: solved, pool.Expired: solved, pool.Failed: "failed", pool.Refused: "failed", pool.Repeated: "failed", pool.Lost: "lost",
 	pool.Hopeless: "refused", pool.Busy: "busy", pool.Fault: "busy",
 }
@@ -205,7 +205,7 @@ var outcomes = map[pool.How]string{
 func (m *Metrics) Ended(p purchase.Purchase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t, outcome := m.providerLocked(p.Provider), outcomes[p.Outcome]
+	t, outcome := m.providerLocked(p.Provider), outcomesOf[p.Outcome]
 	if p.Outcome == pool.Hopeless && p.Task != "" { // the service had accepted the submit
 		outcome = "failed"
 	}

@@ -91,8 +91,11 @@ func readCall(r *http.Request, c *kernel.Call) (call pool.Call, buys bool, err e
 		call.Wait = defaultWait
 	}
 	key, err := idempotencyKey(r.Header)
-	// A key belongs to one target: another target has other tokens for it.
-	solve.Identify(&call, c.Caller.StableName+string(t.ID), key)
+	owner := c.Caller.StableName
+	if key != "" {
+		owner += string(t.ID) // at another target the key is another one
+	}
+	solve.Identify(&call, owner, key)
 	return call, buys, err
 }
 

@@ -97,7 +97,8 @@ type Request struct {
 // same request has one answer at every replica; another request with the key is a conflict. The key of a shared
 // solve has no caller.
 func Identify(call *pool.Call, caller, key string) {
-	call.Name, call.Nonce = rand.Text(), rand.Text()
+	call.Nonce = rand.Text()
+	call.Name = call.Nonce
 	if key != "" {
 		call.Name = hash(caller, key)
 		call.Fingerprint = hash(string(call.ID), call.MinTTL.String())

@@ -232,8 +232,10 @@ func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		}
 	}
 	state := string(s.Kind)
-	a.events.Note(events.Event{Kind: events.ProviderProbed, Subject: name, Actor: actor(c), Text: "Provider " + name + " was probed; its state is " + state + "."})
-	a.log.InfoContext(r.Context(), "provider probed", slog.String("provider", name), slog.String("key", c.Caller.Name), slog.String("state", state))
+	text := "Provider " + name + " was probed; its state is " + state + "."
+	a.events.Note(events.Event{Kind: events.ProviderProbed, Subject: name, Actor: actor(c), Text: text})
+	a.log.InfoContext(r.Context(), "provider probed",
+		slog.String("provider", name), slog.String("key", c.Caller.Name), slog.String("state", state))
 	return kernel.RespondJSON(w, Probe{Name: name, State: state, Reason: s.Reason, Remedy: s.Remedy})
 }
 
@@ -268,7 +270,8 @@ func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 	a.status.Changed() // a replay that fails after some letters also changes the status
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	done := Replayed{
-		Replayed: outcomes[purchase.DeadLetterReplayed], Dropped: outcomes[purchase.DeadLetterDropped], Expired: outcomes[purchase.DeadLetterExpired],
+		Replayed: outcomes[purchase.DeadLetterReplayed], Dropped: outcomes[purchase.DeadLetterDropped],
+		Expired: outcomes[purchase.DeadLetterExpired],
 	}
 	done.Left, _ = a.buyer.DeadLetterCount()
 	switch {

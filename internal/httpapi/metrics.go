@@ -197,7 +197,8 @@ const solved = "solved"
 
 // outcomesOf are the outcomes of orders in the metrics, by their ends.
 var outcomesOf = map[pool.How]string{
-	pool.Solved: solved, pool.Expired: solved, pool.Failed: "failed", pool.Refused: "failed", pool.Repeated: "failed", pool.Lost: "lost",
+	pool.Solved: solved, pool.Expired: solved, pool.Lost: "lost",
+	pool.Failed: "failed", pool.Refused: "failed", pool.Repeated: "failed",
 	pool.Hopeless: "refused", pool.Busy: "busy", pool.Fault: "busy",
 }
 

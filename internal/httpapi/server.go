@@ -79,7 +79,7 @@ func New(d Deps) *Server {
 	}
 	out := delivery.Sender{Pool: d.Pool, IDs: d.IDs, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
 	bought := delivery.Supply{Pool: d.Pool, Outage: d.Status.Outage}
-	reported := &delivery.Reports{Pool: d.Pool, IDs: d.IDs, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
+	reported := &delivery.Reports{Pool: d.Pool, IDs: d.IDs, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: out.Audit, Metrics: d.Metrics}
 	pictures := kernel.NewPictures()
 	s.handler = s.routes(&areas{
 		tokens:  tokens{Sender: out, supply: bought, pool: d.Pool, solver: d.Solver, gate: s.gate, stopping: s.stopping},

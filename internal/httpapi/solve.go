@@ -57,9 +57,11 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if err != nil {
 		return s.explain(r.Context(), c, err)
 	}
-	id := delivery.SolveID{Token: signer.ID(token.Order, c.Caller.StableName), Identity: asked.Identity.ID(), Type: asked.Identity.Type}
+	id := delivery.SolveID{Identity: asked.Identity.ID(), Type: asked.Identity.Type}
+	id.Token = signer.ID(token.Order, c.Caller.StableName)
 	out := delivery.Handout{
-		Token: &token, Call: request.Call, ID: id.String(), Kind: id.Type, Image: delivery.ImageOf(&asked), Shared: request.Share != nil,
+		Token: &token, Call: request.Call, ID: id.String(), Kind: id.Type, Image: delivery.ImageOf(&asked),
+		Shared: request.Share != nil,
 	}
 	// A reload may have removed the key or some of its rights.
 	if err := s.readmit(r, c, asked); err != nil {
@@ -91,7 +93,9 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	return asked, release, err
 }
 
-func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (request solve.Request, err error) {
+func (s *solves) request(
+	r *http.Request, c *kernel.Call, asked targets.SolveRequest,
+) (request solve.Request, err error) {
 	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {
 		return request, err
 	}

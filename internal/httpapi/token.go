@@ -64,7 +64,8 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err != nil {
 		return err
 	}
-	out := delivery.Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
+	id := signer.ID(token.Order, c.Caller.StableName)
+	out := delivery.Handout{Token: &token, Call: &call, ID: id, Kind: c.Target.Identity.Type}
 	// During the wait, a reload may have removed the key or the target, or changed the identity of the
 	// target.
 	if err := t.gate.readmit(c, r); err != nil {

@@ -169,7 +169,8 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	case verdict.Fits != nil && !verdict.Fits(task.Type):
 		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
-	err = p.Reports.AboutTask(r, c, order, task.Identity, task.Type, verdict.Good)
+	of := delivery.SolveID{Token: order, Identity: task.Identity, Type: task.Type}
+	err = p.Reports.AboutTask(r, c, of, verdict.Good)
 	switch {
 	case errors.Is(err, delivery.ErrReported):
 		return compat.Duplicate
@@ -222,9 +223,8 @@ var ofTask = &pool.Call{Task: true}
 // handout returns the Handout for the token of a solved task.
 func handout(signer *tokenid.Signer, c *kernel.Call, got *compat.Result) *delivery.Handout {
 	c.Target = c.Access.ByID[got.Identity]
-	return &delivery.Handout{
-		Token: &got.Token, Call: ofTask, ID: delivery.IDOf(signer, c, got.Token.Order, got.Identity, got.Type), Kind: got.Type,
-	}
+	id := delivery.SolveID{Token: got.Token.Order, Identity: got.Identity, Type: got.Type}
+	return &delivery.Handout{Token: &got.Token, Call: ofTask, ID: delivery.IDOf(signer, c, id), Kind: got.Type}
 }
 
 func writeReply(w http.ResponseWriter, reply wire.Reply) { kernel.Respond(w, reply.Type, reply.Body) }

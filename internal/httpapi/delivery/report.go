@@ -15,7 +15,9 @@ import (
 
 // ReportCounter counts reports on tokens; *pool.Pool implements it.
 type ReportCounter interface {
-	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (pool.Outcome, pool.Sale, error)
+	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (
+		pool.Outcome, pool.Sale, error,
+	)
 }
 
 // ReportSender passes a report on to the provider in the background. Report does not block.
@@ -115,16 +117,16 @@ func (p *Reports) orderOf(ctx context.Context, c *kernel.Call, token string) (st
 	return order, nil
 }
 
-// AboutTask counts a report on the token of a compatible task, which an order brought.
-func (p *Reports) AboutTask(r *http.Request, c *kernel.Call, order string, id captcha.ID, kind captcha.Type, good bool) error {
-	if err := admit(c, id); err != nil {
+// AboutTask counts a report on the token of a compatible task. The token of the id is an order.
+func (p *Reports) AboutTask(r *http.Request, c *kernel.Call, of SolveID, good bool) error {
+	if err := admit(c, of.Identity); err != nil {
 		return err
 	}
 	signer, err := p.IDs.Signer(r.Context())
 	if err != nil {
 		return err
 	}
-	return p.report(r, c, SolveID{order, id, kind}, IDOf(signer, c, order, id, kind), good)
+	return p.report(r, c, of, IDOf(signer, c, of), good)
 }
 
 // admit finds the target of an identity, and fails if the caller may not ask for it.

@@ -26,13 +26,14 @@ type SolveID struct {
 // String returns the id in the form that the responses of /solve contain.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
-// IDOf returns the id of an order's token for a caller: a SolveID if no target has the identity.
-func IDOf(signer *tokenid.Signer, c *kernel.Call, order string, hash captcha.ID, kind captcha.Type) string {
-	token := signer.ID(order, c.Caller.StableName)
+// IDOf returns the id of a token for a caller: a SolveID if no target has the identity. The token of the argument is an
+// order.
+func IDOf(signer *tokenid.Signer, c *kernel.Call, of SolveID) string {
+	of.Token = signer.ID(of.Token, c.Caller.StableName)
 	if c.Target != nil {
-		return token
+		return of.Token
 	}
-	return SolveID{token, hash, kind}.String()
+	return of.String()
 }
 
 // readSolveID parses the text that SolveID.String returns. For a text that is not a SolveID, the

@@ -27,6 +27,7 @@ if ARGV[2] == 'due' then
 end
 local first
 if ARGV[2] ~= 'look' then
+  bury(id)
   first = expire(id, now + ARGV[4])
 else
   local stale
@@ -107,6 +108,7 @@ var disown = newScript("disown", `
 -- KEYS 1 due 2 tickets:ID 3 inflight:ID
 -- ARGV 1 id
 local first = expire(ARGV[1], now)
+bury(ARGV[1])
 if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return {1} end
 if first then
   redis.call('ZADD', KEYS[1], death(first) + 1, ARGV[1])

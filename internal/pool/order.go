@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -107,8 +108,8 @@ return {1}
 // bought notes the task of an order, or with an empty task that the outcome of its submit is unknown.
 // Whoever knows the task becomes the owner.
 var bought = newScript("bought", `
--- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT
--- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink)
+-- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
+-- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (an unknown order counts so long)
 -- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state')
 local task = ARGV[4]
@@ -123,6 +124,9 @@ end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
 if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
 redis.call(task == '' and 'SREM' or 'SADD', '@owned:' .. ARGV[3], ARGV[1])
+if task == '' then
+  for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + ARGV[7], ARGV[1]) end
+end
 if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
 if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 100000, 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
 return {'ok'}
@@ -267,6 +271,7 @@ type Order struct {
 	Account     string        // whose permits it needs
 	Key         string        // of the account's brake: another key of the same account has another brake
 	Life        time.Duration // until the deadline
+	Hold        time.Duration // until the deadline of an order whose submit got no answer; 0 = Life
 	Concurrency int           // of the account
 	Depth       int
 	Horizon     time.Duration // margin and lead time: tokens that die sooner do not count
@@ -343,8 +348,9 @@ const taskLife = 24 * time.Hour
 // Gone or Repeated.
 func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (string, error) {
 	v, err := p.call(ctx, bought,
-		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"), p.key("brake", o.Key)},
-		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row)
+		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"), p.key("brake", o.Key),
+			p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
+		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row, cmp.Or(o.Hold, o.Life).Milliseconds())
 	if err != nil {
 		return "", err
 	}

@@ -53,6 +53,8 @@ type Pool struct {
 	waiters    waiters
 	lanes      lanes
 	background sync.WaitGroup // calls that are being ended
+	cancels    chan struct{}  // an element for each call that could not be ended yet
+	ended      chan struct{}  // closed when Run ends
 }
 
 // New returns a Pool. It does no I/O.
@@ -67,6 +69,7 @@ func New(c Config) *Pool {
 	if p.changed == nil {
 		p.changed = func(captcha.ID) {}
 	}
+	p.cancels, p.ended = make(chan struct{}, mostCancels), make(chan struct{})
 	p.waiters.of = map[string][]chan struct{}{}
 	p.lanes.of = map[captcha.ID]*lane{}
 	return p
@@ -77,6 +80,7 @@ func New(c Config) *Pool {
 // past their deadline.
 func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) error {
 	defer p.background.Wait()
+	defer close(p.ended)
 	var group errgroup.Group
 	group.Go(func() error { p.listen(ctx); return nil })
 	group.Go(func() error {
@@ -158,6 +162,12 @@ func (w *waiters) add(call string, waits bool) (woken <-chan struct{}, stop func
 			delete(w.of, call)
 		}
 	}
+}
+
+func (w *waiters) has(call string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.of[call]) > 0
 }
 
 func (w *waiters) wake(call string) {

@@ -94,6 +94,13 @@ local function live(ticket)
   return alive[r]
 end
 
+-- bury removes the oldest tickets of dead replicas: they would be demand.
+local function bury(id)
+  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, 99)) do
+    if not live(ticket) then redis.call('ZREM', '@tickets:' .. id, ticket) end
+  end
+end
+
 -- expire removes the tokens that die before the moment, and returns the next one. A task whose token
 -- expired unread ends: its ticket must not buy again.
 local function expire(id, moment)

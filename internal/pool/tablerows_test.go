@@ -171,6 +171,7 @@ var tables = map[string][]row{
 		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decidedAs(IfDue, 2)},
 		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decidedAs(Changed, 9)},
 		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decidedAs(Changed, 2)},
+		{name: "tickets of dead replicas do not count", given: "ZADD tickets:A 1 1000|dead|x 2 1000|r1|y 3 1000||z\n", call: decidedAs(Changed, 0)},
 		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decidedAs(Changed, 0)},
 		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decidedAs(Changed, 0)},
 		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: decidedAs(look, 2)},
@@ -186,6 +187,7 @@ var tables = map[string][]row{
 		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -5*time.Second, "") }},
 		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 		{name: "a token of an unknown identity is looked after", given: "ZADD due now+9000 A\nRPUSH tokens:A now-1|o0 now+5000|o1\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "callers of dead replicas need no identity", given: "ZADD due now+9000 A\nZADD tickets:A 1 1000|dead|c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1 1000||c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 	},
 	"counters": {
@@ -265,6 +267,7 @@ var tables = map[string][]row{
 		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
 		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n", call: boughtWith("7")},
 		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
+		{name: "an order of an unknown submit counts for its time-out", given: "HSET order:o owner r1 state s\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
 		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state u\nSADD owned:r2 o\n", call: boughtWith("7")},
 		{name: "no answer, and another owner", given: "HSET order:o owner r2 state s\n", call: boughtWith("")},
 		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state b task 7\n", call: boughtWith("")},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -136,8 +137,9 @@ return {1}
 const (
 	// replyLife is how long the answer of a random call is kept. It exceeds every retry of a take.
 	replyLife = 10 * time.Second
-	// cancelFor is how long a replica tries to give a token back.
-	cancelFor = 5 * time.Second
+	// cancelFor limits a try to end a call whose caller is gone. At most mostCancels calls are tried again, every
+	// cancelEvery.
+	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
 	// repeatEvery is how often a waiting call asks again, in case its wake-up was lost.
 	repeatEvery = 500 * time.Millisecond
 )
@@ -265,6 +267,9 @@ func (p *Pool) ticketReplica(c *Call) string {
 // returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
 // task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
+	if err := p.away(); err != nil {
+		return Token{}, err // nothing was sent, so nothing is to be ended
+	}
 	if token, err := p.fast(c); !errors.Is(err, errSlow) { //nolint:contextcheck // several calls share the script
 		if errors.Is(err, ErrDown) {
 			p.abandon(c) //nolint:contextcheck // as below
@@ -410,13 +415,36 @@ func (p *Pool) abandon(c *Call) {
 	p.endLater(c, slog.LevelDebug, "a call was not ended; its token, if any, counts as handed out")
 }
 
-// endLater ends the call in the background: nobody waits for Redis.
+// endLater ends the call in the background: nobody waits for Redis. It goes on until Redis is back, because a ticket
+// that stayed would be demand for as long as this replica lives.
 func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
-	p.background.Go(func() {
+	try := func() error {
 		ctx, stop := context.WithTimeout(context.Background(), cancelFor)
 		defer stop()
-		if err := p.end(ctx, c, "left"); err != nil {
-			p.log.Log(ctx, level, failed, "identity", c.ID, "err", err)
+		return p.end(ctx, c, "left")
+	}
+	p.background.Go(func() {
+		err := try()
+		if err == nil {
+			return
+		}
+		p.log.Log(context.Background(), level, failed, "identity", c.ID, "err", err)
+		select {
+		case p.cancels <- struct{}{}:
+		default:
+			return
+		}
+		defer func() { <-p.cancels }()
+		for err != nil {
+			select {
+			case <-p.ended: // the tickets of a stopped replica go with it
+				return
+			case <-time.After(cancelEvery/2 + rand.N(cancelEvery)): //nolint:gosec // G404: no secret depends on the pause
+			}
+			if p.waiters.has(c.Name) {
+				return // the ticket belongs to another request with the same key
+			}
+			err = try()
 		}
 	})
 }

@@ -193,6 +193,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	e := ends[situation{state, n.trigger}]
 	if e.how == "" {
 		if e.unknown {
+			o.journal.Hold = o.facts.Timeout
 			_, err = b.c.Pool.Bought(ctx, &o.journal, "", row(o, b.c.Active))
 			o.owned.Store(false)
 		}

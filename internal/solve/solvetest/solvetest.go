@@ -56,7 +56,7 @@ func New(t testing.TB) *World {
 	t.Cleanup(func() {
 		w.ending.Wait()
 		for _, r := range w.replicas {
-			r.Kill()
+			r.Stop()
 		}
 	})
 	return w
@@ -85,6 +85,7 @@ type Replica struct {
 	Service *solve.Service
 	DB      *redis.Client
 	Saved   Savings
+	Frozen  Freezer // of its claim store
 
 	world   *World
 	claims  *redisdb.DB // of shared claims
@@ -122,7 +123,8 @@ func (w *World) Start() *Replica {
 	}
 	r.claims = db
 	claims := redisclaims.New(db, redisclaims.Options{Wake: func(key captcha.ID) { r.Service.Wake(key) }})
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: claims, Savings: &r.Saved, Log: log})
+	r.Saved.Claims = claims
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: r.Frozen.Claims(claims), Savings: &r.Saved, Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
@@ -142,17 +144,31 @@ func (r *Replica) Go(part func(ctx context.Context) error) {
 	r.running.Go(func() { _ = part(ctx) })
 }
 
-// Kill ends the replica. Its orders go on as if another replica had adopted them.
-func (r *Replica) Kill() {
+// Kill ends the replica as SIGKILL does: no call reaches Redis any more. Its orders go on as if another replica had
+// adopted them.
+func (r *Replica) Kill() { r.end(func() {}) }
+
+// Stop ends the replica as SIGTERM does.
+func (r *Replica) Stop() {
+	r.end(func() {
+		r.Pool.EndWaits()
+		r.stop()
+		r.running.Wait()
+		_ = r.Pool.Leave(context.Background())
+	})
+}
+
+func (r *Replica) end(orderly func()) {
 	r.mu.Lock()
 	was := r.dead
 	r.dead = true
 	r.mu.Unlock()
 	if !was {
-		r.stop()
-		r.running.Wait()
+		orderly()
 		_ = r.DB.Close()
 		_ = r.claims.Close()
+		r.stop()
+		r.running.Wait()
 	}
 }
 
@@ -364,31 +380,35 @@ func Fail(how pool.How, reason string) func(n int, e *pool.End) string {
 	}
 }
 
-// Savings counts requests.
+// Savings are the counts of requests in the claim store.
 type Savings struct {
-	mu sync.Mutex
-	by map[dedup.SavingsSource]int
+	*redisclaims.Claims
+	failed atomic.Bool
 }
 
 // Count implements solve.Savings. The first call fails.
-func (s *Savings) Count(_ context.Context, requests map[dedup.SavingsSource]int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.by == nil {
-		s.by = map[dedup.SavingsSource]int{}
+func (s *Savings) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
+	if !s.failed.Swap(true) {
 		return errors.New("away")
 	}
-	for source, n := range requests {
-		s.by[source] += n
-	}
-	return nil
+	return s.Claims.Count(ctx, requests)
 }
 
-// String lists the counts.
-func (s *Savings) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return fmt.Sprint(s.by)
+// Sum returns the counts of all replicas.
+func (s *Savings) Sum() map[dedup.SavingsSource]int64 {
+	sum := map[dedup.SavingsSource]int64{}
+	days, err := s.Days(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	for _, day := range days {
+		for source, n := range day.BySource {
+			if n > 0 {
+				sum[source] += n
+			}
+		}
+	}
+	return sum
 }
 
 // GuestSpec returns the purchase for a page without a target.
@@ -415,10 +435,11 @@ func Request(s *solve.Spec, wait time.Duration, key string) solve.Request {
 	return solve.Request{Call: call, Guest: s}
 }
 
-// Sharing returns a request that shares its solve.
+// Sharing returns a request that shares its solve, whatever its proxy.
 func Sharing(s *solve.Spec, wait time.Duration) solve.Request {
-	r := Request(s, wait, "")
-	r.Share = &solve.Share{Key: s.Identity.ID(), Sitekey: s.Identity.Sitekey, Pageurl: s.Identity.Pageurl}
+	r, identity := Request(s, wait, ""), s.Identity
+	identity.Proxy, identity.ProxyType = "", ""
+	r.Share = &solve.Share{Key: identity.ID(), Sitekey: identity.Sitekey, Pageurl: identity.Pageurl}
 	return r
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/redisdb/redistest"
@@ -52,6 +53,48 @@ func ask(r *Replica, wait time.Duration) <-chan Answer {
 
 func sharing(r *Replica) <-chan Answer {
 	return r.Ask(context.Background(), Sharing(GuestSpec(page), time.Minute))
+}
+
+// behind asks for a shared solve by a proxy.
+func behind(r *Replica, proxy captcha.Secret) <-chan Answer {
+	spec := GuestSpec(page)
+	spec.Identity.Proxy, spec.Identity.ProxyType = proxy, "http"
+	spec.ID = pool.Guest(spec.Identity.ID())
+	return r.Ask(context.Background(), Sharing(spec, time.Minute))
+}
+
+// endWhileAway is a story in which the claim store does not answer while a shared solve ends. One caller has bought
+// the token, wherever it waits, and all others share it.
+func endWhileAway(carried bool) story {
+	return func(t *testing.T, _ *World, a, b *Replica) []string {
+		for _, r := range []*Replica{a, b} {
+			r.Frozen.Delay = 900 * time.Millisecond
+			r.Frozen.Carried.Store(carried)
+		}
+		first := []<-chan Answer{sharing(a), sharing(a), sharing(a)}
+		after(time.Second)
+		second := []<-chan Answer{sharing(b), sharing(b)}
+		after(8 * time.Second)
+		a.Frozen.On.Store(true)
+		b.Frozen.On.Store(true)
+		after(6 * time.Second)
+		list := collect(first...)
+		a.Frozen.On.Store(false)
+		b.Frozen.On.Store(false)
+		list = append(list, timeless(collect(second...))...)
+		list = append(list, collect(sharing(a), sharing(b))...)
+		after(2 * time.Second)
+		sum := a.Saved.Sum()
+		if sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting]+sum[dedup.SavedAfter] != 6 || len(sum) > 3 {
+			t.Errorf("counted %v of 7 requests", sum)
+		}
+		return list
+	}
+}
+
+var endedWhileAway = []string{
+	"token 1 (shared) after 10s", "token 1 (shared) after 10s", "token 1 (solve) after 10s", "token 1 (shared)", "token 1 (shared)",
+	"token 1 (shared) after 0s", "token 1 (shared) after 0s",
 }
 
 func keyed(r *Replica, key string) <-chan Answer {
@@ -336,6 +379,26 @@ var stories = []struct {
 		},
 	},
 	{
+		name: "a token is shared for 60 s", sold: 2,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			list := collect(sharing(a))
+			after(55 * time.Second)
+			list = append(list, collect(sharing(b))...)
+			after(6 * time.Second)
+			return append(list, collect(sharing(b))...)
+		},
+		want: []string{"token 1 (solve) after 10s", "token 1 (shared) after 0s", "token 2 (solve) after 10s"},
+	},
+	{
+		name: "a shared solve outlives its first caller", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			first := a.Ask(context.Background(), Sharing(GuestSpec(page), 3*time.Second))
+			after(time.Second)
+			return collect(first, sharing(b), sharing(b))
+		},
+		want: []string{"pool: empty after 3s", "token 1 (shared) after 9s", "token 1 (solve) after 9s"},
+	},
+	{
 		name: "the next holder goes on with the order of a dead one", sold: 1,
 		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
 			first := sharing(a)
@@ -343,9 +406,134 @@ var stories = []struct {
 			second := sharing(b)
 			after(2 * time.Second)
 			a.Kill()
+			<-first
+			return collect(second)
+		},
+		want: []string{"token 1 (solve) after 8s"},
+	},
+	{
+		name: "the next holder of a stopped one is there at once", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			first := sharing(a)
+			after(2 * time.Second)
+			second := sharing(b)
+			after(7500 * time.Millisecond)
+			a.Stop()
 			return append(collect(first), collect(second)...)
 		},
-		want: []string{"solve: the daemon is stopping after 4s", "token 1 (solve) after 8s"},
+		want: []string{"solve: the daemon is stopping after 9s", "token 1 (solve) after 8s"},
+	},
+	{
+		name: "a holder dies just before its token comes", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			first := sharing(a)
+			after(time.Second)
+			second, third := sharing(b), sharing(b)
+			after(8900 * time.Millisecond)
+			a.Kill()
+			<-first
+			return collect(second, third)
+		},
+		want: []string{"token 1 (pool) after 14s", "token 1 (shared) after 14s"},
+	},
+	{
+		name: "a holder dies after it has taken the token", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			a.Frozen.Delay = time.Minute
+			first := sharing(a)
+			after(time.Second)
+			second, third := sharing(b), sharing(b)
+			after(8500 * time.Millisecond)
+			a.Frozen.On.Store(true)
+			after(1500 * time.Millisecond)
+			a.Kill()
+			list := collect(second, third)
+			a.Frozen.On.Store(false)
+			<-first
+			return list
+		},
+		want: []string{"token 1 (shared) after 13s", "token 1 (solve) after 13s"},
+	},
+	{
+		name: "a new holder with another proxy gets the order of a dead one", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			first := behind(a, "one.example.com:80")
+			after(1500 * time.Millisecond)
+			a.Kill()
+			<-first
+			return collect(behind(b, "two.example.com:80"))
+		},
+		want: []string{"token 1 (solve) after 8s"},
+	},
+	{
+		name: "a new holder with another proxy buys if the order of a dead one fails", sold: 2,
+		play: func(_ *testing.T, w *World, a, b *Replica) []string {
+			w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
+			first := behind(a, "one.example.com:80")
+			after(1500 * time.Millisecond)
+			a.Kill()
+			w.Set(func(w *World) { w.End = nil })
+			<-first
+			return collect(behind(b, "two.example.com:80"))
+		},
+		want: []string{"token 2 (solve) after 18s"},
+	},
+	{
+		name: "those who wait tolerate a claim store that is away for a while, new ones do not", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			b.Frozen.On.Store(true)
+			list := collect(sharing(b))
+			b.Frozen.On.Store(false)
+			holder := sharing(a)
+			after(time.Second)
+			first := sharing(b)
+			after(time.Second)
+			b.Frozen.On.Store(true)
+			after(3300 * time.Millisecond)
+			list = append(list, collect(sharing(b))...)
+			b.Frozen.On.Store(false)
+			return append(list, collect(holder, first)...)
+		},
+		want: []string{
+			"redis does not answer after 0s", "redis does not answer after 0s", "token 1 (shared) after 9s", "token 1 (solve) after 10s",
+		},
+	},
+	{
+		name: "those who wait do not tolerate it for long", sold: 0,
+		play: func(_ *testing.T, w *World, a, _ *Replica) []string {
+			w.Set(func(w *World) { w.Concurrency = 0 })
+			first := sharing(a)
+			after(2 * time.Second)
+			a.Frozen.On.Store(true)
+			return collect(first)
+		},
+		want: []string{"redis does not answer after 17s"},
+	},
+	{
+		name: "a solve ends while the claim store hangs", sold: 1,
+		play: endWhileAway(false),
+		want: endedWhileAway,
+	},
+	{
+		name: "the claim store ends a solve, and its answer is lost", sold: 1,
+		play: endWhileAway(true),
+		want: endedWhileAway,
+	},
+	{
+		name: "a shared solve has a limit, and its failure names it", sold: 0,
+		play: func(_ *testing.T, w *World, a, b *Replica) []string {
+			w.Set(func(w *World) { w.Concurrency = 0 })
+			patient := func(r *Replica) <-chan Answer {
+				return r.Ask(context.Background(), Sharing(GuestSpec(page), 2*dedup.ClaimLongest))
+			}
+			first := patient(a)
+			after(2 * time.Second)
+			return collect(first, patient(a), patient(b))
+		},
+		want: []string{
+			"failed: no token came within 3m0s after 2m57s", "failed: no token came within 3m0s after 2m57s",
+			"failed: no token came within 3m0s after 2m59s",
+		},
 	},
 	{
 		name: "a token is not shared within its margin", sold: 2,

@@ -151,8 +151,8 @@ func (r *Replica) Kill() { r.end(func() {}) }
 // Stop ends the replica as SIGTERM does.
 func (r *Replica) Stop() {
 	r.end(func() {
-		r.Pool.EndWaits()
 		r.stop()
+		r.Pool.EndWaits()
 		r.running.Wait()
 		_ = r.Pool.Leave(context.Background())
 	})

@@ -219,7 +219,8 @@ func (ss *shares) carry(ctx context.Context, sh *share) {
 		}
 		r := waiters[0].r
 		claim, err := ss.claims.Enter(ctx, dedup.ClaimEntry{
-			Key: sh.key, Solve: solve, Identity: r.Call.ID, Callers: len(waiters), Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
+			Key: sh.key, Solve: solve, Identity: r.Call.ID, Callers: len(waiters),
+			Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
 		})
 		if err != nil {
 			if time.Since(answered) < claimsAway {
@@ -300,7 +301,8 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", dedup.ClaimLongest)}
 		}
 		waiters := ss.waitersOf(sh)
-		if _, lost := ss.claims.End(context.WithoutCancel(ctx), sh.key, claim.Fence, dedup.ClaimEnd{Value: encodeError(err), Failed: true}); lost != nil {
+		end := dedup.ClaimEnd{Value: encodeError(err), Failed: true}
+		if _, lost := ss.claims.End(context.WithoutCancel(ctx), sh.key, claim.Fence, end); lost != nil {
 			ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", claim.Identity, "err", lost)
 		}
 		ss.deliver(sh, waiters, outcome{err: err})
@@ -421,7 +423,8 @@ func (ss *shares) isShared(ctx context.Context, claim dedup.Claim, token pool.To
 	if ended && token.Source != pool.FromReplay {
 		return false
 	}
-	mine, err := ss.pool.First(ctx, "claim:"+hash("claim", claim.Solve), strconv.FormatInt(claim.Fence, 10), dedup.ClaimLongest+dedup.ClaimSolved)
+	name, fence := "claim:"+hash("claim", claim.Solve), strconv.FormatInt(claim.Fence, 10)
+	mine, err := ss.pool.First(ctx, name, fence, dedup.ClaimLongest+dedup.ClaimSolved)
 	if err != nil {
 		ss.log.Warn("shared token counts as shared: its first hand-out is not recorded", "order", token.Order, "err", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -40,16 +41,12 @@ func TestKeyRotation(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			before, entry := keyed("old")
 			after, present := keyed("new")
+			before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "old"}, c.old }
+			after.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "new"}, c.new }
 			r := w.replica("r1", nil, entry)
 			r.mustBuy(spec())
 			time.Sleep(5 * second)
 			r.SetProviders([]purchase.Entry{present})
-			before.poll = func(_ int, task string) (provider.Solution, error) {
-				return provider.Solution{Token: "of-" + task}, c.old
-			}
-			after.poll = func(_ int, task string) (provider.Solution, error) {
-				return provider.Solution{Token: "of-" + task}, c.new
-			}
 			time.Sleep(6 * second)
 			same(t, "polls with the old key", before.polled(), c.oldPolls)
 			same(t, "polls with the new key", after.polled(), c.newPolls)
@@ -89,7 +86,7 @@ func TestKeyRotation(t *testing.T) {
 		time.Sleep(2 * second)
 		same(t, "kinds", w.kinds(), "open open solved solved")
 		r.SetProviders([]purchase.Entry{entry})
-		f.poll = notReady
+		f.set(func() { f.poll = notReady })
 		r.mustBuy(spec())
 		r.stop()
 		next := newFake("other")
@@ -226,7 +223,7 @@ func TestAnAccountFault(t *testing.T) {
 		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" {
 			t.Errorf("%+v", s)
 		}
-		broken = false
+		f.set(func() { broken = false })
 		if err := two.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +264,7 @@ func TestOutages(t *testing.T) {
 		}
 		same(t, "submits until the polls fail", f.submitted(), 10)
 		same(t, "brake", w.brake("main.main-key"), "polls")
-		broken = false
+		f.set(func() { broken = false })
 		time.Sleep(7 * second)
 		same(t, "brake", w.brake("main.main-key"), "")
 		same(t, "solved", strings.Count(w.kinds(), "solved"), 10)
@@ -309,7 +306,7 @@ func TestOutages(t *testing.T) {
 		same(t, "logged", r.log.Count("a submit had no answer"), 1)
 		s := r.Providers(t.Context())[0]
 		same(t, "reason", s.State.Reason, "no proper answer: http_502")
-		broken = false
+		f.set(func() { broken = false })
 		time.Sleep(9 * second)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
@@ -389,6 +386,7 @@ func TestChoice(t *testing.T) {
 			t.Error("two orders at once")
 		}
 		time.Sleep(11 * second)
+		synctest.Wait()
 		same(t, "turns", fmt.Sprint(r.turns), fmt.Sprint([]captcha.ID{s.ID}))
 	})
 }
@@ -402,6 +400,7 @@ func TestReports(t *testing.T) {
 		r.Report("main", "T2", captcha.Turnstile, 61*second, true)
 		r.Report("gone", "T3", captcha.Turnstile, 0, true)
 		time.Sleep(second)
+		synctest.Wait()
 		same(t, "reports", fmt.Sprint(f.reports), "[T1false]")
 		same(t, "outcomes", r.counted(), "report gone refused, report main late, report main passed")
 	})

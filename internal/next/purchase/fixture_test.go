@@ -278,10 +278,10 @@ func (f *fake) settle(action string, err error) {
 func (f *fake) Submit(_ context.Context, r provider.Request) (task string, err error) {
 	f.mu.Lock()
 	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
-	n := len(f.submits)
+	n, submit := len(f.submits), f.submit
 	f.mu.Unlock()
-	if task = fmt.Sprint(f.name, n); f.submit != nil {
-		task, err = f.submit(n, r)
+	if task = fmt.Sprint(f.name, n); submit != nil {
+		task, err = submit(n, r)
 	}
 	f.settle("submit", err)
 	return task, err
@@ -290,10 +290,10 @@ func (f *fake) Submit(_ context.Context, r provider.Request) (task string, err e
 func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s provider.Solution, err error) {
 	f.mu.Lock()
 	f.polls = append(f.polls, time.Now())
-	n := len(f.polls)
+	n, poll := len(f.polls), f.poll
 	f.mu.Unlock()
-	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); f.poll != nil {
-		s, err = f.poll(n, task)
+	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); poll != nil {
+		s, err = poll(n, task)
 	}
 	if ctx.Err() != nil {
 		return provider.Solution{}, ctx.Err()
@@ -335,6 +335,13 @@ func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
 func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }
 
 func (f *fake) polled() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.polls) }
+
+// set changes what the functions read while orders run.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
 
 // pollTimes returns the times of polls after the first submit, in seconds.
 func (f *fake) pollTimes() string {

@@ -206,7 +206,6 @@ func TestADeadReplicasOrders(t *testing.T) {
 				t.Errorf("token %q, born %v", value, born)
 			}
 			same(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
-			one.stop()
 		})
 	}
 }
@@ -268,12 +267,9 @@ func TestStops(t *testing.T) {
 		one.stop()
 		same(t, "the stop takes", time.Since(began).Round(second), 9*second)
 		same(t, "kinds", w.kinds(), "open open")
-		time.Sleep(4 * second)
-		same(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val()+int64(strings.Count(two.outcomes(), "solved")), 2)
-		time.Sleep(10 * second)
+		time.Sleep(14 * second)
 		same(t, "kinds", w.kinds(), "open open solved solved")
 		same(t, "observed", two.outcomes(), "solved by poll, solved by poll")
-		same(t, "observed by the first", one.outcomes(), "")
 	})
 }
 

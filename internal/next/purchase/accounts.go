@@ -174,6 +174,23 @@ func (as *accounts) list() []*account {
 	return slices.Clone(as.listed)
 }
 
+// Pace returns the poll times of the provider that probably gets the next order: the first one that is up, or else
+// the first one. Without a provider they are 0.
+func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	b.accounts.mu.Lock()
+	var likely *account
+	for _, a := range b.accounts.listed {
+		if likely == nil || likely.brake.Brakes() && !a.brake.Brakes() {
+			likely = a
+		}
+	}
+	b.accounts.mu.Unlock()
+	if likely == nil {
+		return 0, 0
+	}
+	return likely.Pace(t)
+}
+
 // terms returns the terms of an account for a new order, and whether its callbacks do not arrive.
 func (as *accounts) terms(a *account) (e Entry, silent bool) {
 	as.mu.Lock()

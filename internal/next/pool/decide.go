@@ -12,7 +12,7 @@ import (
 )
 
 // decide reads the counts of an identity, and sets the time of its next decision: in 2 s if something
-// is missing (the caller places orders; if it dies, another replica follows), else when a token begins
+// is missing (the caller places orders; if it dies, another replica follows), or when a token begins
 // to be too old, at the latest after period_ms. With the mode look it changes nothing.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
@@ -55,14 +55,17 @@ if ARGV[2] == 'look' then
 end
 local pause = tonumber(ARGV[7])
 if ARGV[6] + waiting > fresh - old + orders then
-  pause = 2000
+  pause = math.min(pause, 2000)
 elseif look > 0 then
   pause = math.min(pause, look)
 end
 for i = 1, #stats, 2 do
   if stats[i] == 'decider' then reply[12] = stats[i + 1] end
 end
-if reply[12] ~= ARGV[3] then redis.call('HSET', KEYS[5], 'decider', ARGV[3]) end
+if reply[12] ~= ARGV[3] then
+  redis.call('HSET', KEYS[5], 'decider', ARGV[3])
+  redis.call('PEXPIRE', KEYS[5], 30 * 86400000)
+end
 redis.call('ZADD', KEYS[1], now + pause, id)
 reply[2] = pause
 return reply
@@ -107,6 +110,27 @@ if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then redis.call('ZREM', KEYS[1], 
 return {1}
 `)
 
+// learn stores a learned state. A replica that has not followed the demand passes the version that it knows:
+// a newer state of another replica stays.
+var learn = newScript("learn", `
+-- KEYS 1 learned:ID 2 stats:ID
+-- ARGV 1 state 2 life_ms 3 version that it replaces (-1 = any)
+-- Reply {version, or 0}
+if ARGV[3] ~= '-1' and (redis.call('HGET', KEYS[2], 'learned') or '0') ~= ARGV[3] then return {0} end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return {redis.call('HINCRBY', KEYS[2], 'learned', 1)}
+`)
+
+// retry lets the next order of a failing identity be placed at once.
+var retry = newScript("retry", `
+-- KEYS 1 due 2 brake:ID
+-- ARGV 1 id
+if redis.call('HEXISTS', KEYS[2], 'next') == 0 then return {0} end
+redis.call('HSET', KEYS[2], 'next', now)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+return {1}
+`)
+
 // Counts is the state of an identity at one moment. Durations that do not apply are negative.
 type Counts struct {
 	Due        time.Duration // time until the next decision; set alone if a decision was not due
@@ -125,6 +149,7 @@ type Counts struct {
 	Brake      Brake           // what keeps the identity from buying
 	Decider    string          // the replica that decided before; "" = none
 	Status     string          // what the last decision noted; see Decided
+	Learned    int64           // the version of the learned state; 0 = none
 	At         time.Time       // on Redis' clock
 
 	// Only Look fills these.
@@ -190,7 +215,7 @@ func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
 		Decider: text(v[11]), At: time.UnixMilli(number(v[12])).UTC(),
 	}
 	stats := fieldsOf(v[9])
-	c.Status = stats["status"]
+	c.Status, c.Learned = stats["status"], stats.int("learned")
 	c.Counters = stats.counters()
 	for _, lead := range stats.list("leads") {
 		c.Leads = append(c.Leads, time.Duration(lead)*time.Millisecond)
@@ -256,13 +281,30 @@ func (p *Pool) Learned(ctx context.Context, id captcha.ID) (state []byte, err er
 	return state, err
 }
 
-// SaveLearned stores the learned state of an identity.
-func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) error {
-	return p.plainly(ctx, func(ctx context.Context) error { return p.db.Set(ctx, p.key("learned", id), state, learnedLife).Err() })
+// AnyVersion makes SaveLearned replace whatever is stored.
+const AnyVersion = -1
+
+// SaveLearned stores the learned state of an identity and returns its version. If the stored version is
+// another one than `replaces`, the state of another replica stays, and the result is 0.
+func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte, replaces int64) (version int64, err error) {
+	v, err := p.call(ctx, learn, []string{p.key("learned", id), p.stats(id)}, state, learnedLife.Milliseconds(), replaces)
+	if err != nil {
+		return 0, err
+	}
+	return number(v[0]), nil
+}
+
+// Retry lets the next order of an identity be placed at once although its orders fail.
+func (p *Pool) Retry(ctx context.Context, id captcha.ID) error {
+	_, err := p.call(ctx, retry, []string{p.key("due"), p.key("brake", id)}, string(id))
+	return err
 }
 
 // SetDue makes decisions due now, unless they have another time. A start and a reload pass all targets.
 func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
 	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZAddNX(ctx, p.key("due"), members(ids)...).Err() })
 }
 

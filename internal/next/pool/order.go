@@ -75,7 +75,7 @@ for i = 13, #KEYS do
 end
 if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
   want(ARGV[3], now + 10000)
-  return {'permit', 0, ''}
+  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. ARGV[6] .. ' threads of ' .. ARGV[3] .. ' in use'}
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
 for i = 13, #KEYS do
@@ -285,7 +285,7 @@ const (
 type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
-	Text   string        // the brake's reason, or the budget's scope
+	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
 }
 
 func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Text }

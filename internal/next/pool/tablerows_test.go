@@ -163,6 +163,10 @@ var tables = map[string][]row{
 	"decide": {
 		{name: "nothing is due", given: "ZADD due now+5000 A\n", call: decidedAs(IfDue, 2)},
 		{name: "an identity without an entry is due, and something is missing", call: decidedAs(IfDue, 2)},
+		{name: "something is missing, but the plan holds for a second only", call: func(p *Pool) any {
+			_, err := p.Decide(context.Background(), Changed, Query{ID: "A", Want: 2, Period: time.Second})
+			return err
+		}},
 		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decidedAs(IfDue, 2)},
 		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decidedAs(Changed, 9)},
 		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decidedAs(Changed, 2)},
@@ -181,6 +185,17 @@ var tables = map[string][]row{
 		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -5*time.Second, "") }},
 		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1 1000||c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+	},
+	"learned": {
+		{name: "the first state", call: learns(AnyVersion)},
+		{name: "the next state", given: "HSET stats:A learned 7\nSET learned:A old\n", call: learns(7)},
+		{name: "another replica has saved a newer one", given: "HSET stats:A learned 8\nSET learned:A other\n", call: learns(7)},
+		{name: "a state is forced", given: "HSET stats:A learned 8\nSET learned:A other\n", call: learns(AnyVersion)},
+		{name: "none was known", call: learns(0)},
+	},
+	"retry": {
+		{name: "a failing identity", given: "ZADD due now+9000 A\nHSET brake:A kind failed since now-9 every 5000 next now+5000\n", call: retried},
+		{name: "nothing fails", given: "ZADD due now+9000 A\nHSET brake:A paused why\n", call: retried},
 	},
 	"place": {
 		{name: "an order is placed", call: placed(nil)},
@@ -350,6 +365,14 @@ func theOrder() *Order {
 		Facts: "{}", Price: 5, Budgets: []Budget{{Scope: "all"}},
 	}
 }
+
+func learns(replaces int64) func(p *Pool) any {
+	return func(p *Pool) any {
+		return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state"), replaces))
+	}
+}
+
+func retried(p *Pool) any { return p.Retry(context.Background(), "A") }
 
 func limited(o *Order) { o.Budgets = []Budget{{Scope: "all", PerHour: 2, PerDay: 3}} }
 

@@ -191,6 +191,23 @@ func (as *accounts) list() []*account {
 	return slices.Clone(as.listed)
 }
 
+// Pace returns the poll times of the provider that probably gets the next order: the first one that is up, or else
+// the first one. Without a provider they are 0.
+func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	b.accounts.mu.Lock()
+	var likely *account
+	for _, a := range b.accounts.listed {
+		if likely == nil || likely.brake.Brakes() && !a.brake.Brakes() {
+			likely = a
+		}
+	}
+	b.accounts.mu.Unlock()
+	if likely == nil {
+		return 0, 0
+	}
+	return likely.Pace(t)
+}
+
 // terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
 func (as *accounts) terms(a *account) (e Entry, brake pool.Brake, silent bool) {
 	as.mu.Lock()
@@ -337,21 +354,6 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 		}
 	}
 	return list
-}
-
-// Pace returns the poll times of the provider that would get an order now; 0 without a provider.
-func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	list := b.accounts.list()
-	if len(list) == 0 {
-		return 0, 0
-	}
-	a := list[0]
-	b.accounts.mu.Lock()
-	if i := slices.IndexFunc(list, func(a *account) bool { return !a.brake.Brakes() }); i >= 0 {
-		a = list[i]
-	}
-	b.accounts.mu.Unlock()
-	return a.Pace(t)
 }
 
 // ErrUnknownProvider means that no provider of the file has the name.

@@ -2,17 +2,17 @@ package refill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
 	"poold/internal/next/purchase"
@@ -26,25 +26,30 @@ const (
 	gather = 20 * time.Millisecond
 	// askEvery is the pause between two questions for what is due, give or take a half.
 	askEvery = 500 * time.Millisecond
-	// dueEvery is how often all targets are made due that have no time, in case Redis has lost its data.
-	dueEvery = 30 * time.Second
 	// mostDue is the number of identities that one question returns.
 	mostDue = 100
-	// period is the longest time between two decisions about a target.
-	period = 30 * time.Second
+	// addEvery is how often a replica makes its targets due that have no time: Redis has lost its data, or a
+	// replica with another file has removed them.
+	addEvery = 30 * time.Second
+	// guestsEvery is how often a replica decides about its guests, because no other replica can.
+	guestsEvery = 2 * time.Second
+	// leastLook and mostLook limit the time between two decisions about a target without a change.
+	leastLook, mostLook = time.Second, 30 * time.Second
+	// stepTime limits the calls of Redis in a decision, apart from orders.
+	stepTime = 3 * time.Second
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
-	// saveEvery is how often a learned state that changes is saved.
-	saveEvery = 10 * time.Second
-	// stopLimit limits the saves at a stop.
-	stopLimit = 3 * time.Second
 )
+
+// away paces the questions while Redis does not answer.
+var away = backoff.Doubling{First: askEvery, Most: 2 * time.Second}
 
 // Buyer carries orders; *purchase.Buyer implements it.
 type Buyer interface {
-	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once.
+	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
+	// identity whose turn it is next at the account.
 	Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error))
-	// Pace returns the poll times of the provider that would get the next order.
+	// Pace returns the poll times of the provider that probably gets the next order.
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 }
 
@@ -53,29 +58,32 @@ type Manager struct {
 	pool  *pool.Pool
 	buyer Buyer
 	log   *slog.Logger
+	turn  atomic.Int64 // when the loop that asks for what is due began its last turn, in Unix ns
 
 	mu       sync.Mutex
+	set      *targets.Set
 	subjects map[captcha.ID]*subject
-	overall  pool.Budget   // of all targets
 	changed  []captcha.ID  // to be decided soon
 	woken    chan struct{} // there are changed identities; capacity 1
 
 	decisions, orders errgroup.Group
 }
 
-// subject is an identity that this replica can decide.
+// subject is an identity about which this replica can decide.
 type subject struct {
-	target *targets.Target // nil = a guest
-	guest  purchase.Spec
-	users  int // callers of a guest
-
 	// The Manager's mu guards these.
-	marked, running, again bool
+	target  *targets.Target // nil = a guest
+	spec    purchase.Spec   // what each order has
+	users   int             // callers of a guest
+	marked  bool            // it is in Manager.changed
+	running bool            // a decision runs
+	again   bool            // it changed while a decision ran
+	failing bool            // the last decision found a brake
 
 	// The running decision owns these.
-	tracker *policy.Tracker
-	status  string // as stored
-	savedAt time.Time
+	demand
+	reported string    // the state that was logged last
+	noted    time.Time // of the last status in Redis
 }
 
 // New returns a Manager without targets.
@@ -86,44 +94,54 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 	return m
 }
 
-// Apply replaces the targets. A target whose definition stays keeps its learned state in memory.
+// Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
+// a definition, of the providers or of the overall budget, the decision comes at once, and an order of a failing
+// target is tried at once. An error means that Redis did not answer; the targets are replaced all the same, and the
+// loop of Run makes up for it.
 func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
-	next, due := map[captcha.ID]*subject{}, []captcha.ID{}
 	m.mu.Lock()
-	for id, s := range m.subjects {
-		if s.target == nil {
-			next[id] = s
-		}
-	}
+	first := m.set == nil
+	others := !first && (m.set.Budget != set.Budget || !reflect.DeepEqual(m.set.Providers, set.Providers))
+	old := m.subjects
+	m.set, m.subjects = set, map[captcha.ID]*subject{}
+	var failing, gone []captcha.ID
 	for i := range set.Targets {
 		t := &set.Targets[i]
-		s := m.subjects[t.ID]
-		if s == nil || s.target == nil || !reflect.DeepEqual(definition(s.target), definition(t)) {
-			s = &subject{tracker: policy.NewTracker(params(t, 0, 0), windows(t))}
+		s := old[t.ID]
+		changed := s == nil || !reflect.DeepEqual(definition(s.target), definition(t))
+		if s != nil && s.failing && (changed || others) {
+			failing = append(failing, t.ID)
+		}
+		if changed {
+			s = &subject{demand: demand{tracker: policy.NewTracker(Params(t, 0, 0), Windows(t))}, reported: OK}
+		}
+		s.target, s.spec = t, Spec(t, set.Budget)
+		m.subjects[t.ID] = s
+		if !first && (changed || others) {
+			s.marked = false
 			m.markLocked(t.ID, s)
 		}
-		s.target = t
-		next[t.ID] = s
-		if t.Halted() == "" {
-			due = append(due, t.ID)
-		}
 	}
-	var gone []captcha.ID
-	for id := range m.subjects {
-		if next[id] == nil {
+	for id, s := range old {
+		switch {
+		case s.target == nil:
+			m.subjects[id] = s
+		case m.subjects[id] == nil:
 			gone = append(gone, id)
 		}
 	}
-	m.subjects, m.overall = next, Overall(set)
 	m.mu.Unlock()
-	var errs []error
+	for _, id := range failing {
+		if err := m.pool.Retry(ctx, id); err != nil {
+			return fmt.Errorf("trying an order of a failing target: %w", err)
+		}
+	}
 	for _, id := range gone {
-		errs = append(errs, m.pool.Forget(ctx, id))
+		if err := m.pool.Forget(ctx, id); err != nil {
+			return fmt.Errorf("forgetting removed targets: %w", err)
+		}
 	}
-	if len(due) > 0 {
-		errs = append(errs, m.pool.SetDue(ctx, due))
-	}
-	return errors.Join(errs...)
+	return m.addDue(ctx)
 }
 
 // definition is the part of a target on which its learned state and its orders depend.
@@ -133,35 +151,61 @@ func definition(t *targets.Target) targets.Target {
 	return d
 }
 
-// Guest lets this replica decide for an identity without a target while a caller waits: one order for each
-// ticket. The caller calls release when it waits no longer.
+// addDue makes the targets due that buy and have no time.
+func (m *Manager) addDue(ctx context.Context) error {
+	var ids []captcha.ID
+	m.mu.Lock()
+	for id, s := range m.subjects {
+		if s.target != nil && s.target.Halted() == "" {
+			ids = append(ids, id)
+		}
+	}
+	m.mu.Unlock()
+	if err := m.pool.SetDue(ctx, ids); err != nil {
+		return fmt.Errorf("making targets due: %w", err)
+	}
+	return nil
+}
+
+// Spec returns what each order of a target has, given the budget of all orders. Only a budget with a limit is
+// counted.
+func Spec(t *targets.Target, overall targets.Budget) purchase.Spec {
+	s := purchase.Spec{
+		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
+		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy), MissCost: t.MaxWaste,
+	}
+	if b := t.Budget; b != (targets.Budget{}) {
+		s.Budgets = append(s.Budgets, pool.Budget{Scope: string(t.ID), PerHour: b.PerHour, PerDay: b.PerDay})
+	}
+	if overall != (targets.Budget{}) {
+		s.Budgets = append(s.Budgets, pool.Budget{Scope: pool.ScopeAll, PerHour: overall.PerHour, PerDay: overall.PerDay})
+	}
+	return s
+}
+
+// Guest lets this replica decide for a guest while a caller waits: one order for each ticket. The caller calls
+// release when it waits no longer.
 func (m *Manager) Guest(spec purchase.Spec) (release func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.subjects[spec.ID]
 	if s == nil {
-		s = &subject{guest: spec}
+		s = &subject{}
 		m.subjects[spec.ID] = s
 	}
+	s.spec = spec
 	s.users++
 	return sync.OnceFunc(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if s.users--; s.users == 0 && s.target == nil && m.subjects[spec.ID] == s {
+		if s.users--; s.users == 0 {
 			delete(m.subjects, spec.ID)
 		}
 	})
 }
 
-// Has reports whether the identity has a target.
-func (m *Manager) Has(id captcha.ID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.subjects[id] != nil && m.subjects[id].target != nil
-}
-
-// Changed says that a decision about an identity is due: a script of this replica changed something. It does
-// not block.
+// Changed says that a decision about an identity is due: a script of this replica changed something, or its turn has
+// come. It does not block. An identity that this replica does not know is left to the others.
 func (m *Manager) Changed(id captcha.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,81 +226,90 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 	}
 }
 
-// Run decides until ctx ends. Then it waits for the orders, which Buyer ends or leaves to others, and saves
+// LastTurn returns when the loop that asks for what is due began its last turn; zero before the first one. It turns
+// every few seconds, also without Redis. If it does not, the process hangs. LastTurn does not block.
+func (m *Manager) LastTurn() time.Time {
+	if ns := m.turn.Load(); ns > 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
 // what was learned.
 func (m *Manager) Run(ctx context.Context) error {
 	asked := make(chan []captcha.ID)
 	var asking sync.WaitGroup
 	asking.Go(func() { m.ask(ctx, asked) })
 	for ctx.Err() == nil {
+		var ids []captcha.ID
 		select {
 		case <-ctx.Done():
-		case ids := <-asked:
-			for _, id := range ids {
-				m.dispatch(ctx, id)
-			}
+		case ids = <-asked:
 		case <-m.woken:
-			select {
-			case <-ctx.Done():
-			case <-time.After(gather):
+			if backoff.Sleep(ctx, gather) == nil {
+				m.mu.Lock()
+				ids, m.changed = m.changed, nil
+				m.mu.Unlock()
 			}
-			m.mu.Lock()
-			ids := m.changed
-			m.changed = nil
-			m.mu.Unlock()
-			for _, id := range ids {
-				m.dispatch(ctx, id)
-			}
+		}
+		for _, id := range ids {
+			m.dispatch(ctx, id)
 		}
 	}
 	asking.Wait()
 	_ = m.decisions.Wait()
 	_ = m.orders.Wait()
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-	defer stop()
-	for id, s := range m.subjects {
-		m.save(ctx, id, s, 0)
-	}
+	m.saveAll(ctx)
 	return nil
 }
 
 // ask asks for what is due, less often while Redis does not answer.
 func (m *Manager) ask(ctx context.Context, asked chan<- []captcha.ID) {
-	var all time.Time // when all targets were made due
-	for pause := time.Duration(0); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		limited, stop := context.WithTimeout(ctx, time.Second)
-		ids, err := m.pool.Due(limited, mostDue)
-		if err == nil && time.Since(all) >= dueEvery {
-			err = m.pool.SetDue(limited, m.targets())
-			all = time.Now()
-		}
-		stop()
-		switch pause = askEvery/2 + rand.N(askEvery); { //nolint:gosec // G404: no secret depends on the pause
-		case err != nil:
-			pause *= 4
+	var added, guests time.Time
+	for failures := 0; ctx.Err() == nil; {
+		m.turn.Store(time.Now().UnixNano())
+		ids, err := m.due(ctx, &added)
+		if err != nil {
+			failures, added = failures+1, time.Time{} // Redis may have lost its data
+			_ = away.Wait(ctx, failures)
 			continue
-		case len(ids) == mostDue:
-			pause = 0
 		}
-		select {
-		case asked <- ids:
-		case <-ctx.Done():
-			return
+		failures = 0
+		full := len(ids) == mostDue
+		if time.Since(guests) >= guestsEvery {
+			guests = time.Now()
+			ids = append(ids, m.guests()...)
+		}
+		if len(ids) > 0 {
+			select {
+			case asked <- ids:
+			case <-ctx.Done():
+			}
+		}
+		if !full {
+			_ = backoff.Sleep(ctx, backoff.Around(askEvery, 0.5))
 		}
 	}
 }
 
-// targets lists the identities of the targets that buy.
-func (m *Manager) targets() (ids []captcha.ID) {
+func (m *Manager) due(ctx context.Context, added *time.Time) ([]captcha.ID, error) {
+	ctx, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
+	if time.Since(*added) >= addEvery {
+		if err := m.addDue(ctx); err != nil {
+			return nil, err
+		}
+		*added = time.Now()
+	}
+	return m.pool.Due(ctx, mostDue)
+}
+
+func (m *Manager) guests() (ids []captcha.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, s := range m.subjects {
-		if s.target != nil && s.target.Halted() == "" {
+		if s.target == nil {
 			ids = append(ids, id)
 		}
 	}
@@ -267,6 +320,7 @@ func (m *Manager) targets() (ids []captcha.ID) {
 func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 	m.mu.Lock()
 	s := m.subjects[id]
+	var d decision
 	if s != nil {
 		s.marked = false
 		if s.running {
@@ -275,13 +329,15 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 			return
 		}
 		s.running = true
+		d = decision{m: m, subject: s, target: s.target, spec: s.spec}
 	}
 	m.mu.Unlock()
 	m.decisions.Go(func() error {
-		err := panics.Contain(m.log, "panic in a decision", func() { m.decide(ctx, id, s) })
 		if s == nil {
+			m.disown(ctx, id)
 			return nil
 		}
+		err := panics.Contain(m.log, "panic in a decision", func() { d.run(ctx) })
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		s.running = false
@@ -293,226 +349,180 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 	})
 }
 
-// decide makes one decision, and places its orders.
-func (m *Manager) decide(ctx context.Context, id captcha.ID, s *subject) {
-	var err error
-	switch {
-	case s == nil:
-		err = m.pool.Disown(ctx, id)
-	case s.target == nil:
-		err = m.decideGuest(ctx, s)
-	case s.target.Halted() == "":
-		err = m.decideTarget(ctx, s)
-	}
-	if err != nil && ctx.Err() == nil {
-		m.log.Debug("no decision", "identity", id, "err", err)
+// disown removes an identity from what is due that this replica does not know.
+func (m *Manager) disown(ctx context.Context, id captcha.ID) {
+	ctx, stop := context.WithTimeout(ctx, stepTime)
+	defer stop()
+	if err := m.pool.Disown(ctx, id); err != nil {
+		m.log.Debug("an unknown identity stays due", "identity", id, "err", err)
 	}
 }
 
-// decideGuest places an order for each caller that has none.
-func (m *Manager) decideGuest(ctx context.Context, s *subject) error {
-	c, err := m.pool.Decide(ctx, pool.Changed, pool.Query{ID: s.guest.ID, Margin: s.guest.Margin, Period: period})
-	if err != nil {
-		return err
+// decision is one decision about an identity, by the definition that held when it began.
+type decision struct {
+	*subject
+
+	m      *Manager
+	target *targets.Target
+	spec   purchase.Spec
+}
+
+func (d *decision) run(ctx context.Context) {
+	var err error
+	switch {
+	case d.target == nil:
+		err = d.ofGuest(ctx)
+	case d.target.Halted() != "":
+		limited, stop := context.WithTimeout(ctx, stepTime)
+		err = d.m.pool.Forget(limited, d.spec.ID)
+		stop()
+	default:
+		err = d.ofTarget(ctx)
 	}
-	err = m.place(ctx, c.Waiting-c.Fresh-c.Orders, func(int) purchase.Spec { return s.guest })
-	if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) {
-		return nil // the Buyer has told the callers
+	if err != nil && ctx.Err() == nil {
+		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.spec.ID, "err", err)
+	}
+}
+
+// ofGuest places an order for each caller that has none. The Buyer tells the callers why an order was refused.
+func (d *decision) ofGuest(ctx context.Context) error {
+	limited, stop := context.WithTimeout(ctx, stepTime)
+	defer stop()
+	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.spec.ID, Margin: d.spec.Margin, Period: mostLook})
+	if err != nil {
+		return fmt.Errorf("reading the counts: %w", err)
+	}
+	var refused *pool.RefusedError
+	if _, err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, func(int) purchase.Spec { return d.spec }); errors.As(err, &refused) {
+		return nil
 	}
 	return err
 }
 
-// decideTarget lets the policy decide, and tells all replicas what came of it.
-func (m *Manager) decideTarget(ctx context.Context, s *subject) error {
-	m.mu.Lock()
-	t, overall := s.target, m.overall
-	m.mu.Unlock()
+// ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
+func (d *decision) ofTarget(ctx context.Context) error {
 	at := time.Now()
-	s.tracker.Pace(m.buyer.Pace(t.Identity.Type))
-	plan := s.tracker.Plan(at)
-	var c pool.Counts
-	for range 3 { // a landing between two reads may change the lead time
-		q := pool.Query{ID: t.ID, Margin: t.Margin, Lead: plan.Lead, Want: plan.Want, Period: min(plan.Look, period)}
-		var err error
-		if c, err = m.pool.Decide(ctx, pool.Changed, q); err != nil {
-			return err
-		}
-		if err := m.recall(ctx, at, s, &c); err != nil {
-			return err
-		}
-		s.tracker.Learn(at, stock(&c))
-		lead := plan.Lead
-		if plan = s.tracker.Plan(at); (plan.Lead - lead).Abs() <= lead/10 {
-			plan.Lead = lead
-			break
-		}
-	}
-	d := s.tracker.Decide(at, plan, stock(&c))
-	if wait := c.Brake.Next.Sub(c.At); c.Brake.Brakes() && d.Order > 0 {
-		if d.Order = 1; wait > 0 {
-			d.Order, d.Look = 0, wait
-		}
-	}
-	next := clamp(d.Look, gather, period)
-	held := c.Fresh + c.Orders - c.Waiting
-	refused := m.place(ctx, d.Order, func(n int) purchase.Spec {
-		spec := Spec(t, overall)
-		spec.Depth, spec.Horizon, spec.Shortest = d.Want, t.Margin+d.Lead, d.Shortest
-		if t.Refill == targets.RefillAdaptive {
-			// The depth grows by one with each order: an order of another replica since the decision counts.
-			spec.Depth, spec.Horizon = min(held+n+1, d.Most), t.Margin
-		}
-		s.tracker.Placed(at)
-		return spec
-	})
-	var why *pool.RefusedError
-	if errors.As(refused, &why) && why.After > 0 {
-		next = clamp(why.After, gather, period)
-	}
-	if next >= c.Due-gather && c.Due > 2*time.Second || d.Order > 0 && refused == nil {
-		next = -1
-	}
-	m.save(ctx, t.ID, s, saveEvery)
-	status := m.status(s, d, &c, refused)
-	if next < 0 && status == "" {
-		return nil
-	}
-	return m.pool.Decided(ctx, t.ID, next, status)
-}
-
-// place places n orders one after the other, until one is refused. Each order runs in a goroutine of its own.
-func (m *Manager) place(ctx context.Context, n int, spec func(n int) purchase.Spec) error {
-	for i := range n {
-		var err error
-		placed := make(chan struct{})
-		s := spec(i)
-		began := m.orders.TryGo(func() error {
-			answered := sync.OnceFunc(func() { close(placed) })
-			defer answered() // a panic in Buy must not stop the decision
-			return panics.Contain(m.log, "panic in an order", func() {
-				m.buyer.Buy(ctx, s, func(next captcha.ID, refused error) {
-					if err = refused; next != "" {
-						m.Changed(next)
-					}
-					answered()
-				})
-			})
-		})
-		if !began {
-			return fmt.Errorf("%d orders are in flight at this replica", mostOrders)
-		}
-		if <-placed; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Overall returns the budget of all orders of a file.
-func Overall(set *targets.Set) pool.Budget {
-	return pool.Budget{Scope: pool.ScopeAll, PerHour: set.Budget.PerHour, PerDay: set.Budget.PerDay}
-}
-
-// Spec returns what each order of a target has.
-func Spec(t *targets.Target, overall pool.Budget) purchase.Spec {
-	s := purchase.Spec{
-		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
-		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy), MissCost: t.MaxWaste,
-	}
-	for _, b := range []pool.Budget{overall, {Scope: string(t.ID), PerHour: t.Budget.PerHour, PerDay: t.Budget.PerDay}} {
-		if b.PerHour > 0 || b.PerDay > 0 {
-			s.Budgets = append(s.Budgets, b)
-		}
-	}
-	return s
-}
-
-// learned is a saved state: the policy's, and the counts to which it belongs.
-type learned struct {
-	Seen  policy.Figures
-	State []byte
-}
-
-// recall reads the learned state again if another replica has decided meanwhile.
-func (m *Manager) recall(ctx context.Context, at time.Time, s *subject, c *pool.Counts) error {
-	if c.Decider != m.pool.Replica && c.Decider != "" && !s.tracker.WantsSaved() {
-		s.tracker.Resume()
-	}
-	if !s.tracker.WantsSaved() {
-		return nil
-	}
-	text, err := m.pool.Learned(ctx, s.target.ID)
+	limited, stop := context.WithTimeout(ctx, stepTime)
+	defer stop()
+	plan, c, missing, err := d.look(limited, at)
 	if err != nil {
 		return err
 	}
-	var l learned
-	if text != nil {
-		err = json.Unmarshal(text, &l)
+	wants := d.tracker.Decide(at, plan, stock(&c))
+	wait := c.Brake.Next.Sub(c.At)
+	if c.Brake.Brakes() && wants.Order > 0 {
+		if wants.Order = 1; wait > 0 {
+			wants.Order, wants.Look = 0, wait
+		}
 	}
-	if loaded := s.tracker.Load(at, l.State); err == nil {
-		err = loaded
+	d.m.mu.Lock()
+	d.failing = c.Brake.Brakes()
+	d.m.mu.Unlock()
+	held := c.Fresh + c.Orders - c.Waiting
+	placed, refused := d.place(ctx, wants.Order, func(n int) purchase.Spec {
+		s := d.spec
+		s.Depth, s.Horizon, s.Shortest = wants.Want, s.Margin+wants.Lead, wants.Shortest
+		if d.target.Refill == targets.RefillAdaptive {
+			// The depth grows by one with each order, so that an order of another replica since the look counts.
+			s.Depth, s.Horizon = min(held+n+1, wants.Most), s.Margin
+		}
+		return s
+	})
+	for range placed {
+		d.tracker.Placed(time.Now())
 	}
-	if err != nil {
-		m.log.Warn("the learned demand is dropped, and learned again", "target", s.target.Name, "err", err)
-	} else if text != nil {
-		s.tracker.SetSeen(at, l.Seen)
+	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
+		return refused
+	}
+	limited, stop = context.WithTimeout(ctx, stepTime)
+	defer stop()
+	d.save(limited, d.m, d.spec.ID, saveEvery)
+	next, note := d.next(&wants, &c, missing, refused), d.note(ctx, &wants, &c, refused)
+	if next < 0 && note == "" {
+		return nil
+	}
+	if err := d.m.pool.Decided(limited, d.spec.ID, next, note); err != nil {
+		return fmt.Errorf("noting the decision: %w", err)
 	}
 	return nil
 }
 
-// save saves the learned state if it has changed, at most once in the interval.
-func (m *Manager) save(ctx context.Context, id captcha.ID, s *subject, interval time.Duration) {
-	if s.target == nil {
-		return
-	}
-	at := time.Now()
-	state, err := s.tracker.Unsaved(at, interval)
-	if state == nil && err == nil {
-		return
-	}
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(learned{Seen: s.tracker.Seen(), State: state})
-	}
-	if err == nil {
-		err = m.pool.SaveLearned(ctx, id, text)
-	}
-	if err != nil {
-		m.log.Debug("the learned demand is not saved", "target", s.target.Name, "err", err)
-		return
-	}
-	s.tracker.Saved(at)
-}
-
-// stock converts the counts for the policy.
-func stock(c *pool.Counts) *policy.Stock {
-	f := c.Counters
-	s := &policy.Stock{
-		Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
-		NextExpiry: c.NextExpiry, NextLook: c.NextLook, NextEnd: max(0, c.NextEnd), Leads: c.Leads,
-		Figures: policy.Figures{
-			Requests: c.Requests(), Hits: f.Hits, Waited: f.Waited, Misses: f.Missed,
-			Solved: f.Solved, Failed: f.Failed, Expired: f.Expired,
-		},
-	}
-	if s.Paused && !c.Brake.Resumes.IsZero() {
-		s.Resumes = max(time.Millisecond, c.Brake.Resumes.Sub(c.At))
-	}
-	return s
-}
-
-func params(t *targets.Target, firstPoll, interval time.Duration) policy.Params {
-	return policy.Params{
-		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min, HitRate: t.HitRate, MaxWaste: t.MaxWaste,
-		IdleAfter: t.IdleAfter, Usable: t.Usable(), FirstPoll: firstPoll, PollInterval: interval,
+// look reads the counts with the lead time of the policy's plan. If the counts change that lead time, it reads them
+// again, so that the decision and its orders have the same one. It reports whether the script found something
+// missing.
+func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c pool.Counts, missing bool, err error) {
+	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
+	plan = d.tracker.Plan(at)
+	for n := 1; ; n++ {
+		lead := plan.Lead
+		q := pool.Query{
+			ID: d.spec.ID, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
+			Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+		}
+		if c, err = d.m.pool.Decide(ctx, pool.Changed, q); err != nil {
+			return plan, c, false, fmt.Errorf("reading the counts: %w", err)
+		}
+		missing = q.Want+c.Waiting > c.Outliving+c.Orders
+		if err = d.recall(ctx, at, d.m, d.spec, &c); err != nil {
+			return plan, c, false, err
+		}
+		d.tracker.Learn(at, stock(&c))
+		plan = d.tracker.Plan(at)
+		if n == 3 || (plan.Lead-lead).Abs() <= lead/10 { // a landing between two reads may change the lead time again
+			plan.Lead = lead
+			return plan, c, missing, nil
+		}
 	}
 }
 
-func windows(t *targets.Target) (list []policy.Warm) {
-	for _, w := range t.Warm {
-		list = append(list, policy.Warm{Tokens: w.Tokens, Next: w.Next})
+// next returns when the next decision is due if that differs from what the script has set; else -1.
+func (d *decision) next(wants *policy.Decision, c *pool.Counts, missing bool, err error) time.Duration {
+	var refused *pool.RefusedError
+	switch {
+	case err == nil && wants.Order > 0:
+		return -1 // soon; an end comes before
+	case err == nil:
+		next := max(leastLook, min(wants.Look, mostLook))
+		if missing && (next-c.Due).Abs() > gather || next < c.Due {
+			return next
+		}
+		return -1
+	case !errors.As(err, &refused):
+		return mostLook // there is no provider: a reload decides at once
+	case refused.Reason == pool.ReasonBudget && refused.Text == string(d.spec.ID):
+		return max(leastLook, min(refused.After, mostLook))
 	}
-	return list
+	return -1 // the target has a place in wants, or another replica was faster
 }
 
-func clamp(d, least, most time.Duration) time.Duration { return max(least, min(d, most)) }
+// place places orders one after the other, until one is refused or the definition changes. Each order runs in a
+// goroutine of its own.
+func (d *decision) place(ctx context.Context, n int, spec func(n int) purchase.Spec) (placed int, err error) {
+	m := d.m
+	for ; placed < n && d.holds(); placed++ {
+		s, answered := spec(placed), make(chan error, 1)
+		began := m.orders.TryGo(func() error {
+			m.buyer.Buy(ctx, s, func(next captcha.ID, err error) {
+				if next != "" {
+					m.Changed(next)
+				}
+				answered <- err
+			})
+			return nil
+		})
+		if !began {
+			return placed, fmt.Errorf("%d orders are in flight at this replica", mostOrders)
+		}
+		if err := <-answered; err != nil {
+			return placed, err
+		}
+	}
+	return placed, nil
+}
+
+// holds reports whether the definition of the decision is still the one of the file.
+func (d *decision) holds() bool {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	return d.m.subjects[d.spec.ID] == d.subject
+}

@@ -1,9 +1,11 @@
 package refill
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -21,23 +23,41 @@ const (
 	Refused = "refused" // the provider rejects the target's parameters
 )
 
-// Status is what the last decision about a target found, at whichever replica. Redis keeps it as JSON.
+// In the state Budget, the reason begins with one of these.
+const (
+	OverallBudget = "the overall budget is used up"
+	OwnBudget     = "the budget of this target is used up"
+)
+
+const (
+	// starvedAfter is how long a target waits for a permit before it counts as starved.
+	starvedAfter = 2 * time.Second
+	// noteEvery is how often a status is stored of which only figures have changed.
+	noteEvery = 2 * time.Second
+)
+
+// Status describes the refilling of a target. Redis keeps what the last decision found, at whichever replica, as
+// JSON.
 type Status struct {
-	Want     int           `json:"want"`
-	State    string        `json:"state"`
-	Reason   string        `json:"reason,omitempty"`
-	Lead     time.Duration `json:"lead"` // with which the policy plans
-	Until    time.Time     `json:"until,omitzero"`
-	Forecast float64       `json:"forecast,omitempty"`
-	Risk     float64       `json:"risk,omitempty"`
-	Limit    string        `json:"limit,omitempty"`
-	Credit   float64       `json:"credit,omitempty"`
-	Warm     int           `json:"warm,omitempty"`
-	Failing  bool          `json:"failing,omitempty"`
+	Want   int           `json:"want"` // tokens that the policy wants now; 0 while paused
+	State  string        `json:"state"`
+	Reason string        `json:"reason,omitempty"`
+	Lead   time.Duration `json:"lead"`           // lead time with which the policy plans
+	Until  time.Time     `json:"until,omitzero"` // when the next order is tried, or the pause ends
+	// Queued is since when the target has waited for a permit without getting all that it wants.
+	Queued time.Time `json:"queued,omitzero"`
+
+	// The figures of an adaptive target; see policy.Plan and policy.Decision.
+	Forecast float64 `json:"forecast,omitempty"`
+	Risk     float64 `json:"risk,omitempty"`
+	Limit    string  `json:"limit,omitempty"`
+	Credit   float64 `json:"credit,omitempty"`
+	Warm     int     `json:"warm,omitempty"`
+	Failing  bool    `json:"failing,omitempty"` // the last orders all failed, and only few are placed
 }
 
-// StatusOf returns the status of a target from its counts. A pause and a brake are current; the rest is
-// what the last decision noted.
+// StatusOf returns the status of a target from its counts, as pool.Decide or pool.Look read them. Every replica
+// returns the same one.
 func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	s := Status{Want: t.Depth, State: OK}
 	if t.Refill == targets.RefillAdaptive {
@@ -46,63 +66,79 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	if c.Status != "" {
 		_ = json.Unmarshal([]byte(c.Status), &s) // a status of another form keeps the defaults
 	}
-	switch b := c.Brake; {
+	set := func(state, reason string, until time.Time) { s.State, s.Reason, s.Until = state, reason, until }
+	b := c.Brake
+	s.Failing = s.Failing || b.Brakes()
+	switch {
 	case t.Halted() != "":
-		s.Want, s.State, s.Reason = 0, Paused, t.Halted()
+		s.Want = 0
+		set(Paused, t.Halted(), time.Time{})
 	case b.IsPaused():
-		s.Want, s.State, s.Reason, s.Until = 0, Paused, b.Paused, b.Resumes
-	case b.Kind == string(pool.Hopeless) && b.Brakes():
-		s.State, s.Reason, s.Until = Refused, b.Reason, b.Next
-	case s.State == Paused || s.State == Refused:
-		s.State, s.Reason, s.Until = OK, "", time.Time{} // it has ended since the decision
+		s.Want = 0
+		set(Paused, b.Paused, b.Resumes)
+	case b.Brakes() && b.Kind == string(pool.Hopeless):
+		set(Refused, b.Reason, b.Next.Round(time.Second))
+	case b.Brakes():
+		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); the last: %s", b.Every, b.Reason),
+			b.Next.Round(time.Second))
+	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
+		set(OK, "", time.Time{})
+	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
+		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer", c.Unknown, c.Orders), time.Time{})
 	}
 	return s
 }
 
-// status returns the status of a decision as JSON; "" = nothing that anybody would notice has changed.
-func (m *Manager) status(s *subject, d policy.Decision, c *pool.Counts, refused error) string {
-	n := Status{
-		Want: d.Want, State: OK, Lead: d.Lead.Round(100 * time.Millisecond), Forecast: round(d.Forecast), Risk: round(d.Risk), Limit: d.Limit,
-		Credit: round(d.Credit), Warm: d.Warm, Failing: d.Failing || c.Brake.Brakes(),
+// note returns what a decision found, as JSON, and logs a change of the state. "" = nothing worth storing has changed.
+func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Counts, err error) string {
+	was := Status{}
+	_ = json.Unmarshal([]byte(c.Status), &was) // see StatusOf
+	now := Status{
+		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast), Risk: round(wants.Risk),
+		Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
 	}
-	var why *pool.RefusedError
+	var refused *pool.RefusedError
 	switch {
-	case errors.As(refused, &why) && why.Reason == pool.ReasonBudget:
-		n.State, n.Until = Budget, c.At.Add(why.After).Truncate(time.Second)
-		whose := "the budget of this target is used up"
-		if why.Text != string(s.target.ID) {
-			whose = "the overall budget is used up"
+	case err == nil:
+	case !errors.As(err, &refused):
+		now.State, now.Reason = Starved, err.Error()
+	case refused.Reason == pool.ReasonBudget:
+		which := OverallBudget
+		if refused.Text == string(d.spec.ID) {
+			which = OwnBudget
 		}
-		n.Reason = fmt.Sprintf("%s; there is room again at %s", whose, n.Until.Format(time.RFC3339))
-	case errors.As(refused, &why) && why.Reason == pool.ReasonPermit:
-		n.State, n.Reason = Starved, why.Text
-	case errors.As(refused, &why) && why.Reason == pool.ReasonBrake && !c.Brake.Brakes():
-		n.State, n.Reason = Starved, why.Text
-	case errors.As(refused, &why):
-	case refused != nil:
-		n.State, n.Reason = Starved, refused.Error()
+		now.State, now.Until = Budget, c.At.Add(refused.After).Round(time.Second)
+		now.Reason = fmt.Sprintf("%s; there is room again at %s", which, now.Until.Format(time.RFC3339))
+	case refused.Reason == pool.ReasonPermit:
+		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency", c.At
+		if !was.Queued.IsZero() {
+			now.Queued = was.Queued
+		}
+	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
+		now.State, now.Reason, now.Until = Starved, "no provider takes orders: "+refused.Text, c.At.Add(refused.After).Round(time.Second)
 	}
-	if n.State == OK && c.Brake.Brakes() {
-		n.State, n.Reason = Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); the last: %s", c.Brake.Every, c.Brake.Reason)
-	}
-	text, err := json.Marshal(n)
-	if err != nil || string(text) == c.Status {
+	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
+	d.report(ctx, string(text), c)
+	figures := was
+	figures.Forecast, figures.Risk, figures.Credit, figures.Lead = now.Forecast, now.Risk, now.Credit, now.Lead
+	if string(text) == c.Status || figures == now && c.Status != "" && time.Since(d.noted) < noteEvery {
 		return ""
 	}
-	if n.State != stateIn(c.Status) {
-		level := m.log.Info
-		if n.State != OK {
-			level = m.log.Warn
-		}
-		level("the state of a target has changed", "target", s.target.Name, "state", n.State, "reason", n.Reason)
-	}
+	d.noted = time.Now()
 	return string(text)
 }
 
-func stateIn(status string) string {
-	s := Status{State: OK}
-	_ = json.Unmarshal([]byte(status), &s) // see StatusOf
-	return s.State
+// report logs a change of the state.
+func (d *decision) report(ctx context.Context, note string, c *pool.Counts) {
+	found := *c
+	found.Status = note
+	s := StatusOf(d.target, &found)
+	if s.State == d.reported {
+		return
+	}
+	d.reported = s.State
+	level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State] // else info
+	d.m.log.Log(ctx, level, "the state of a target has changed", "target", d.spec.Target, "state", s.State, "reason", s.Reason)
 }
 
 // round keeps two digits, so that a slow change writes nothing.

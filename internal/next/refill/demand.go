@@ -1,0 +1,148 @@
+package refill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/captcha"
+	"poold/internal/next/pool"
+	"poold/internal/next/purchase"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+const (
+	// saveEvery is how often a learned state is saved while it changes.
+	saveEvery = 10 * time.Second
+	// current is how long after a decision a replica has followed the demand well enough: it knows all requests, and
+	// when they came to within a few seconds. Reading a saved state costs more: the policy drops what it has noted
+	// and not learned yet.
+	current = saveEvery
+	// stopLimit limits the saves at a stop.
+	stopLimit = 3 * time.Second
+)
+
+// demand is what this replica knows about the demand of a target. One decision at a time owns it.
+type demand struct {
+	tracker *policy.Tracker
+	version int64     // of the saved state that this replica read or wrote last
+	decided time.Time // of the last decision
+}
+
+// learned is a saved state: the policy's, and the counts to which it belongs.
+type learned struct {
+	Seen  policy.Figures
+	State []byte
+}
+
+// recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.
+func (d *demand) recall(ctx context.Context, at time.Time, m *Manager, spec purchase.Spec, c *pool.Counts) error {
+	newer := c.Learned != 0 && c.Learned != d.version && at.Sub(d.decided) > current
+	d.decided = at
+	if !d.tracker.WantsSaved() && !newer {
+		return nil
+	}
+	text, err := m.pool.Learned(ctx, spec.ID)
+	if err != nil {
+		d.decided = time.Time{}
+		return fmt.Errorf("reading the learned demand: %w", err)
+	}
+	var l learned
+	if text != nil {
+		err = json.Unmarshal(text, &l)
+	}
+	if loaded := d.tracker.Load(at, l.State); err == nil {
+		err = loaded
+	}
+	if d.version = c.Learned; err != nil {
+		m.log.Warn("the learned demand is dropped, and learned again", "target", spec.Target, "err", err)
+	} else if text != nil {
+		d.tracker.SetSeen(at, l.Seen)
+	}
+	return nil
+}
+
+// save saves the learned state if it has changed, at most once in the interval. A replica that has not followed the
+// demand lately leaves a newer state of another one.
+func (d *demand) save(ctx context.Context, m *Manager, id captcha.ID, interval time.Duration) {
+	at := time.Now()
+	state, err := d.tracker.Unsaved(at, interval)
+	if state == nil && err == nil {
+		return
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(learned{Seen: d.tracker.Seen(), State: state})
+	}
+	replaces := int64(pool.AnyVersion)
+	if at.Sub(d.decided) > current {
+		replaces = d.version
+	}
+	var version int64
+	if err == nil {
+		version, err = m.pool.SaveLearned(ctx, id, text, replaces)
+	}
+	if err != nil {
+		m.log.Debug("the learned demand is not saved", "identity", id, "err", err)
+		return
+	}
+	if version != 0 {
+		d.version = version
+	}
+	d.tracker.Saved(at)
+}
+
+// saveAll saves what this replica has learned, when it stops.
+func (m *Manager) saveAll(ctx context.Context) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer stop()
+	var saves errgroup.Group
+	saves.SetLimit(mostDecisions)
+	m.mu.Lock()
+	subjects := maps.Clone(m.subjects)
+	m.mu.Unlock()
+	for id, s := range subjects {
+		if s.tracker != nil {
+			saves.Go(func() error { s.save(ctx, m, id, 0); return nil })
+		}
+	}
+	_ = saves.Wait()
+}
+
+// stock converts the counts for the policy.
+func stock(c *pool.Counts) *policy.Stock {
+	f := c.Counters
+	s := &policy.Stock{
+		Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
+		NextExpiry: c.NextExpiry, NextLook: c.NextLook, NextEnd: max(0, c.NextEnd), Leads: c.Leads,
+		Figures: policy.Figures{
+			Requests: c.Requests(), Hits: f.Hits, Waited: f.Waited, Misses: f.Missed,
+			Solved: f.Solved, Failed: f.Failed, Expired: f.Expired,
+		},
+	}
+	if s.Paused && !c.Brake.Resumes.IsZero() {
+		s.Resumes = max(time.Millisecond, c.Brake.Resumes.Sub(c.At))
+	}
+	return s
+}
+
+// Params returns the policy's parameters for a target, at a provider with the given poll times.
+func Params(t *targets.Target, firstPoll, interval time.Duration) policy.Params {
+	return policy.Params{
+		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min, HitRate: t.HitRate, MaxWaste: t.MaxWaste,
+		IdleAfter: t.IdleAfter, Usable: t.Usable(), FirstPoll: firstPoll, PollInterval: interval,
+	}
+}
+
+// Windows converts a target's warm windows for the policy.
+func Windows(t *targets.Target) (list []policy.Warm) {
+	for _, w := range t.Warm {
+		list = append(list, policy.Warm{Tokens: w.Tokens, Next: w.Next})
+	}
+	return list
+}

@@ -2,8 +2,11 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 )
@@ -85,6 +88,25 @@ for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], now + 2000, id) end
 return ids
 `)
 
+// decided writes what a decision found out: a time of the next decision that differs from the one of decide,
+// and a status that differs from the one before.
+var decided = newScript("decided", `
+-- KEYS 1 due 2 stats:ID
+-- ARGV 1 id 2 next_ms (-1 = unchanged) 3 status ('' = unchanged)
+if ARGV[2] ~= '-1' then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1]) end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], 'status', ARGV[3]) end
+return {1}
+`)
+
+// disown takes an identity that this replica cannot decide from due, unless callers or orders need it: then
+// another replica is asked in 2 s.
+var disown = newScript("disown", `
+-- KEYS 1 due 2 tickets:ID 3 inflight:ID
+-- ARGV 1 id
+if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then redis.call('ZREM', KEYS[1], ARGV[1]) end
+return {1}
+`)
+
 // Counts is the state of an identity at one moment. Durations that do not apply are negative.
 type Counts struct {
 	Due        time.Duration // time until the next decision; set alone if a decision was not due
@@ -102,6 +124,7 @@ type Counts struct {
 	Failures   []Failure       // the last 5 failed orders, newest first
 	Brake      Brake           // what keeps the identity from buying
 	Decider    string          // the replica that decided before; "" = none
+	Status     string          // what the last decision noted; see Decided
 	At         time.Time       // on Redis' clock
 
 	// Only Look fills these.
@@ -167,6 +190,7 @@ func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
 		Decider: text(v[11]), At: time.UnixMilli(number(v[12])).UTC(),
 	}
 	stats := fieldsOf(v[9])
+	c.Status = stats["status"]
 	c.Counters = stats.counters()
 	for _, lead := range stats.list("leads") {
 		c.Leads = append(c.Leads, time.Duration(lead)*time.Millisecond)
@@ -203,6 +227,38 @@ func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 		ids[i] = captcha.ID(text(v[i]))
 	}
 	return ids, err
+}
+
+// Decided notes the result of a decision: when the next one is due (below 0 = as Decide said), and a status
+// for all replicas ("" = unchanged).
+func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
+	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), max(-1, next.Milliseconds()), status)
+	return err
+}
+
+// Disown says that this replica does not know the identity.
+func (p *Pool) Disown(ctx context.Context, id captcha.ID) error {
+	_, err := p.call(ctx, disown, []string{p.key("due"), p.key("tickets", id), p.key("inflight", id)}, string(id))
+	return err
+}
+
+// learnedLife is how long a learned state is kept after its last change.
+const learnedLife = 30 * 24 * time.Hour
+
+// Learned returns the learned state of an identity; nil = none.
+func (p *Pool) Learned(ctx context.Context, id captcha.ID) (state []byte, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		if state, err = p.db.Get(ctx, p.key("learned", id)).Bytes(); errors.Is(err, redis.Nil) {
+			return nil
+		}
+		return err
+	})
+	return state, err
+}
+
+// SaveLearned stores the learned state of an identity.
+func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) error {
+	return p.plainly(ctx, func(ctx context.Context) error { return p.db.Set(ctx, p.key("learned", id), state, learnedLife).Err() })
 }
 
 // SetDue makes decisions due now, unless they have another time. A start and a reload pass all targets.

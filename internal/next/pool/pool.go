@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,6 +25,9 @@ type Config struct {
 	Prefix  string // of every key
 	Replica string // a name that no earlier process had; "" = random
 	Log     *slog.Logger
+	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
+	// dropped and its orders have a new owner.
+	Beat time.Duration
 	// Changed is called after a script of this replica changed something about an identity, so that a
 	// decision is due. It must not block; nil = no decisions.
 	Changed func(captcha.ID)
@@ -35,15 +39,17 @@ type Pool struct {
 
 	db         redis.UniversalClient
 	tag        string // {captcha}:
+	beat       time.Duration
 	log        *slog.Logger
 	changed    func(captcha.ID)
 	waiters    waiters
+	lanes      lanes
 	background sync.WaitGroup // calls that are being ended
 }
 
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
-	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed}
+	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second)}
 	if p.Replica == "" {
 		p.Replica = rand.Text()[:12]
 	}
@@ -51,6 +57,7 @@ func New(c Config) *Pool {
 		p.changed = func(captcha.ID) {}
 	}
 	p.waiters.of = map[string][]chan struct{}{}
+	p.lanes.of = map[captcha.ID]*lane{}
 	return p
 }
 
@@ -63,7 +70,7 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 	group.Go(func() error { p.listen(ctx); return nil })
 	group.Go(func() error {
 		for {
-			limited, stop := context.WithTimeout(ctx, beatEvery)
+			limited, stop := context.WithTimeout(ctx, p.beat)
 			owned, late, err := p.Beat(limited)
 			stop()
 			if err == nil {
@@ -72,15 +79,12 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(beatEvery):
+			case <-time.After(p.beat):
 			}
 		}
 	})
 	return group.Wait()
 }
-
-// beatEvery is the pause between two beats of a replica.
-const beatEvery = time.Second
 
 // Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
 func (p *Pool) Leave(ctx context.Context) error {

@@ -15,11 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// deadAfter is how long a replica may be silent. Then its tickets are dropped and its orders have a
-// new owner.
-const deadAfter = 5 * time.Second
-
-// head begins each script. @ stands for the hash tag, DEAD for deadAfter in ms.
+// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is
+// dead.
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -187,19 +184,36 @@ end
 // A script is one whole step in Redis.
 type script struct {
 	name, body string
-	compiled   sync.Map // tag -> *redis.Script
+	compiled   sync.Map // form -> *redis.Script
 }
 
-func newScript(name, body string) *script { return &script{name: name, body: body} }
+// scripts lists all scripts.
+var scripts []*script
 
-// of returns the script for a hash tag.
-func (s *script) of(tag string) *redis.Script {
-	if known, ok := s.compiled.Load(tag); ok {
-		return known.(*redis.Script) //nolint:forcetypeassert // only of stores values
+func newScript(name, body string) *script {
+	s := &script{name: name, body: body}
+	scripts = append(scripts, s)
+	return s
+}
+
+// text returns the text of the script in a form.
+func (s *script) text(f form) string {
+	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10)).Replace(head + s.body)
+}
+
+// form is what the text of a script depends on.
+type form struct {
+	tag  string
+	dead time.Duration
+}
+
+// in returns the script in a form.
+func (s *script) in(f form) *redis.Script {
+	known, is := s.compiled.Load(f)
+	if !is {
+		known, _ = s.compiled.LoadOrStore(f, redis.NewScript(s.text(f)))
 	}
-	text := strings.NewReplacer("@", tag, "DEAD", strconv.FormatInt(deadAfter.Milliseconds(), 10)).Replace(head + s.body)
-	known, _ := s.compiled.LoadOrStore(tag, redis.NewScript(text))
-	return known.(*redis.Script) //nolint:forcetypeassert // only of stores values
+	return known.(*redis.Script) //nolint:forcetypeassert // the map has no other values
 }
 
 // ErrDown means that Redis did not answer in time, or cannot write.
@@ -224,7 +238,7 @@ func mayPass(err error) bool {
 // every script may be repeated with the same arguments.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		reply, err := s.of(p.tag).Run(ctx, p.db, keys, args...).Slice()
+		reply, err := s.in(form{p.tag, 5 * p.beat}).Run(ctx, p.db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil

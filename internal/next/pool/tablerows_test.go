@@ -36,6 +36,31 @@ func once(c *Call, again ...bool) func(p *Pool) any {
 	}
 }
 
+func another(c *Call) { c.Name = "d" }
+
+func third(c *Call) { c.Name = "e" }
+
+// laned gives calls to the lane as one batch.
+func laned(calls ...*Call) func(p *Pool) any {
+	return func(p *Pool) any {
+		l := &lane{busy: 1}
+		for _, c := range calls {
+			l.pending = append(l.pending, &laneCall{Call: c, done: make(chan struct{})})
+		}
+		all := l.pending
+		p.serve("A", l)
+		var results []any
+		for _, c := range all {
+			if c.answer == "slow" || c.err != nil {
+				results = append(results, c.answer, c.err)
+				continue
+			}
+			results = append(results, taken(p.answer(c.Call, c.answer, c.token)))
+		}
+		return fmt.Sprint(results...)
+	}
+}
+
 func waiting(c *Call) { c.Wait = time.Minute }
 
 var tables = map[string][]row{
@@ -75,6 +100,18 @@ var tables = map[string][]row{
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
+	},
+	"takes": {
+		{name: "calls of a lane get the tokens in turn", given: twoTokens, call: laned(aCall(nil), aCall(another), aCall(third))},
+		{name: "a repetition gets the same tokens in any other batch", given: twoTokens, call: func(p *Pool) any {
+			return fmt.Sprint(laned(aCall(nil), aCall(another))(p), "; ", once(aCall(another))(p))
+		}},
+		{name: "a call that was answered is slow", given: oneToken + "SET reply:c l|||\n", call: laned(aCall(nil))},
+		{name: "callers wait: slow", given: oneToken + "ZADD tickets:A 1 1000|r2|x\n", call: laned(aCall(nil))},
+		{name: "a call that the next token does not suit is slow", given: twoTokens, call: laned(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }), aCall(another))},
+		{name: "expired tokens go first", given: "RPUSH tokens:A now+900|o0\n" + oneToken, call: laned(aCall(func(c *Call) { c.Row = "{}" }))},
+		{name: "a token without its text is slow", given: "RPUSH tokens:A now+60000|o1\n", call: laned(aCall(nil))},
+		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main||T1\n", call: laned(aCall(nil))},
 	},
 	"again": {
 		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: again},
@@ -125,20 +162,26 @@ var tables = map[string][]row{
 		{name: "a task that nobody knows is dropped", given: aTask, call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
 	},
 	"decide": {
-		{name: "nothing is due", given: "ZADD due now+5000 A\n", call: decided(IfDue, 2)},
-		{name: "an identity without an entry is due, and something is missing", call: decided(IfDue, 2)},
-		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decided(IfDue, 2)},
-		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decided(Changed, 9)},
-		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decided(Changed, 2)},
-		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 every 5000 next now+99000 paused because resumes now+7000\n", call: decided(Changed, 0)},
-		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decided(Changed, 0)},
-		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: decided(look, 2)},
+		{name: "nothing is due", given: "ZADD due now+5000 A\n", call: decidedAs(IfDue, 2)},
+		{name: "an identity without an entry is due, and something is missing", call: decidedAs(IfDue, 2)},
+		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decidedAs(IfDue, 2)},
+		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decidedAs(Changed, 9)},
+		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decidedAs(Changed, 2)},
+		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 every 5000 next now+99000 paused because resumes now+7000\n", call: decidedAs(Changed, 0)},
+		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decidedAs(Changed, 0)},
+		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: decidedAs(look, 2)},
 	},
 	"due": {
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "the first of an obstacle that may have ended is due", given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\nZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
 		{name: "a removed target is not due", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.Forget(context.Background(), "A") }},
+	},
+	"decided": {
+		{name: "an earlier time and a status", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},
+		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -5*time.Second, "") }},
+		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1 1000||c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 	},
 	"place": {
 		{name: "an order is placed", call: placed(nil)},
@@ -295,7 +338,7 @@ func cancelled(c *Call, outcome string) func(p *Pool) any {
 	return func(p *Pool) any { return p.end(context.Background(), c, outcome) }
 }
 
-func decided(mode Mode, want int) func(p *Pool) any {
+func decidedAs(mode Mode, want int) func(p *Pool) any {
 	return func(p *Pool) any {
 		c, err := p.Decide(context.Background(), mode, Query{ID: "A", Margin: time.Second, Lead: 20 * time.Second, Want: want, Period: 30 * time.Second})
 		return fmt.Sprintf("%+v %v", c, err)

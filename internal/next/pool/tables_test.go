@@ -35,6 +35,9 @@ type row struct {
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
 // testdata/NAME.txt.
 func TestTables(t *testing.T) {
+	if *mutant >= 0 {
+		mutate(scriptLines()[*mutant])
+	}
 	for name, rows := range tables {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder

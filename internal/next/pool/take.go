@@ -261,6 +261,12 @@ func (p *Pool) ticketReplica(c *Call) string {
 // returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
 // task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
+	if token, err := p.fast(c); !errors.Is(err, errSlow) {
+		if errors.Is(err, ErrDown) {
+			p.abandon(c) //nolint:contextcheck // as below
+		}
+		return token, err
+	}
 	over := time.Now().Add(c.Wait)
 	park := c.Wait > 0 || c.Task
 	woken, stop := p.waiters.add(c.Name, park && !c.Task)
@@ -268,8 +274,8 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	for first := true; ; first = false {
 		token, pause, err := p.takeOnce(ctx, c, park, first)
 		if err != nil || pause == 0 {
-			if !c.Task && (errors.Is(err, ErrDown) || ctx.Err() != nil) {
-				p.abandon(c) //nolint:contextcheck // the caller is gone
+			if !c.Task && errors.Is(err, ErrDown) {
+				p.abandon(c) //nolint:contextcheck // the script may have run, and the caller is gone
 			}
 			return token, err
 		}

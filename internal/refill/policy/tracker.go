@@ -123,6 +123,13 @@ func (t *Tracker) Unsaved(at time.Time, interval time.Duration) ([]byte, error) 
 	return t.state.save()
 }
 
+// Seen returns the counts of the last look. A saved state belongs to them.
+func (t *Tracker) Seen() Figures { return t.figures }
+
+// SetSeen makes the next Learn learn from the events since the given counts, which belong to the state that
+// Load restored.
+func (t *Tracker) SetSeen(at time.Time, f Figures) { t.figures, t.looked = f, at }
+
 // Saved records that the caller has stored the result of Unsaved. The caller must pass the same
 // time as in the call of Unsaved.
 func (t *Tracker) Saved(at time.Time) { t.unsaved, t.savedAt = false, at }

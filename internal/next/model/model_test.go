@@ -1,0 +1,346 @@
+// Package model_test is the random model of the core: replicas that crash and freeze, and connections that
+// lose requests and replies, or execute them late, use one Redis. In the end every figure must hold.
+package model_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/next/pool"
+	"poold/internal/redisdb/redistest"
+)
+
+var (
+	length = flag.Duration("length", 12*time.Second, "how long each seed runs")
+	seeds  = flag.Int("seeds", 2, "number of seeds")
+)
+
+// TestModel drives three replicas with random callers and faults. Seeds choose the budgets, the depths and
+// whether the scripts are forgotten.
+func TestModel(t *testing.T) {
+	for seed := range *seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			newModel(t, seed).run()
+		})
+	}
+}
+
+const (
+	concurrency = 30
+	lifetime    = 900 * time.Millisecond
+	margin      = 20 * time.Millisecond
+)
+
+// target is an identity of the model. Depth 0 is a solve without a target: only tickets are demand.
+type target struct {
+	id    captcha.ID
+	depth int
+}
+
+type model struct {
+	*testing.T
+	addr     string
+	plain    *redis.Client // without faults
+	limit    int           // budget of a day of all targets
+	targets  []target
+	service  *service
+	calm     atomic.Bool // no more faults
+	idle     atomic.Bool // nothing more is bought
+	mu       sync.Mutex
+	nodes    [3]*node
+	names    atomic.Int64
+	crashes  atomic.Int64
+	freezes  atomic.Int64
+	lost     [3]atomic.Int64   // requests, replies, executed late
+	got      map[string]string // token -> call
+	orders   map[string]bool   // of the tokens that callers got
+	served   map[string][]string
+	starting sync.WaitGroup
+}
+
+func newModel(t *testing.T, seed int) *model {
+	m := &model{
+		T: t, addr: redistest.Server(t), limit: []int{100000, 1500}[seed%2], service: newService(),
+		got: map[string]string{}, orders: map[string]bool{},
+	}
+	m.plain = redis.NewClient(&redis.Options{Addr: m.addr})
+	t.Cleanup(func() { _ = m.plain.Close() })
+	for i, depth := range []int{1, 2, 5, 10, 0, 3} {
+		m.targets = append(m.targets, target{id: captcha.ID(fmt.Sprint("t", i)), depth: depth})
+	}
+	return m
+}
+
+// run lets callers call until the time is over, then heals everything and checks the figures.
+func (m *model) run() {
+	for i := range m.nodes {
+		m.start(i)
+	}
+	ctx, stop := context.WithTimeout(m.Context(), *length)
+	defer stop()
+	var all sync.WaitGroup
+	for w := range 48 {
+		all.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				m.call(w, i)
+				time.Sleep(rand.N(6 * time.Millisecond))
+			}
+		})
+	}
+	all.Go(func() { m.watch(ctx) })
+	all.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(rand.N(2 * time.Second))
+			m.plain.ScriptFlush(ctx)
+		}
+	})
+	all.Wait()
+	m.idle.Store(true)
+	m.calm.Store(true)
+	m.settle()
+	m.check()
+}
+
+// call is one request of a caller.
+func (m *model) call(w, i int) {
+	m.mu.Lock()
+	n := m.nodes[rand.IntN(len(m.nodes))]
+	m.mu.Unlock()
+	to := m.targets[rand.IntN(len(m.targets))]
+	c := &pool.Call{
+		Name: fmt.Sprintf("c%d-%d", w, i), Nonce: fmt.Sprint(w, "-", i), ID: to.id, Margin: margin, MostTickets: 1000, Row: "{}",
+	}
+	if rand.IntN(10) == 0 { // two callers in ten have the same key
+		c.Name, c.Fingerprint = fmt.Sprintf("k%s-%d", to.id, time.Now().UnixMilli()/300+int64(rand.IntN(2))*1e9), "fp"
+	}
+	if rand.IntN(3) > 0 || to.depth == 0 {
+		c.Wait = rand.N(150 * time.Millisecond)
+	}
+	if c.Fingerprint == "" && rand.IntN(4) == 0 {
+		c.MinTTL = rand.N(600 * time.Millisecond)
+	}
+	patience := 2 * time.Second
+	if rand.IntN(4) == 0 {
+		patience = rand.N(8 * time.Millisecond)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	token, err := n.pool.Take(ctx, c)
+	if err != nil {
+		return
+	}
+	if c.Fingerprint == "" && rand.IntN(10) == 0 { // the answer did not leave
+		n.pool.Cancel(c)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if other, is := m.got[token.Value]; is && other != c.Name {
+		m.Errorf("%s got the token of %s", c.Name, other)
+	}
+	if !strings.HasPrefix(token.Value, string(to.id)+".") {
+		m.Errorf("a token of %s for %s", token.Value, to.id)
+	}
+	m.got[token.Value] = c.Name
+	m.orders[token.Order] = true
+}
+
+// watch checks at every moment what must hold at every moment.
+func (m *model) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		pipe := m.plain.TxPipeline()
+		spent, open := pipe.ZCard(ctx, "{m}:spend:all"), pipe.ZCard(ctx, "{m}:permits:main")
+		_, err := pipe.Exec(ctx)
+		if err == nil && (int(spent.Val()) > m.limit || open.Val() > concurrency) {
+			m.Errorf("%d of %d spent, %d of %d in flight", spent.Val(), m.limit, open.Val(), concurrency)
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// settle waits until each order has ended, and stops the replicas.
+func (m *model) settle() {
+	m.starting.Wait()
+	deadline := time.Now().Add(20 * time.Second)
+	for m.plain.ZCard(context.Background(), "{m}:deadlines").Val() > 0 {
+		if time.Now().After(deadline) {
+			m.Errorf("orders are left: %v", m.plain.ZRange(context.Background(), "{m}:deadlines", 0, -1).Val())
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, n := range m.nodes {
+		n.stop()
+	}
+}
+
+// check compares Redis, the service and what the callers got.
+func (m *model) check() {
+	ctx := context.Background()
+	var bought, taken int64
+	for _, to := range m.targets {
+		f := map[string]int64{}
+		for name, value := range m.plain.HGetAll(ctx, "{m}:stats:"+string(to.id)).Val() {
+			var n int64
+			_, _ = fmt.Sscan(value, &n)
+			f[name] = n
+		}
+		fresh, open := m.plain.LLen(ctx, "{m}:tokens:"+string(to.id)).Val(), m.plain.ZCard(ctx, "{m}:inflight:"+string(to.id)).Val()
+		handed := f["hits"] + f["waited"] - f["returned"]
+		if sum := handed + f["expired"] + f["failed"] + f["lost"] + f["discarded"] + fresh + open; sum != f["bought"] {
+			m.Errorf("%s: bought %d, accounted for %d: %v, fresh %d, in flight %d", to.id, f["bought"], sum, f, fresh, open)
+		}
+		if f["bought"] == 0 || handed == 0 {
+			m.Errorf("%s: nothing happened: %v", to.id, f)
+		}
+		bought, taken = bought+f["bought"], taken+handed
+		m.Log(to.id, f)
+	}
+	ends := map[string]string{}
+	for _, row := range m.plain.XRange(ctx, "{m}:outbox:ends", "-", "+").Val() {
+		order, kind := fmt.Sprint(row.Values["order"]), fmt.Sprint(row.Values["kind"])
+		if kind == "open" {
+			continue
+		}
+		if was, is := ends[order]; is {
+			m.Errorf("order %s ended twice: %s, %s", order, was, kind)
+		}
+		ends[order] = kind
+	}
+	s := m.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for order, n := range s.submitted {
+		if n > 1 {
+			m.Errorf("order %s was submitted %d times", order, n)
+		}
+		if ends[order] == "" {
+			m.Errorf("order %s has no end", order)
+		}
+	}
+	for order := range s.accepted {
+		if !slices.Contains([]string{"solved", "failed", "lost", "expired"}, ends[order]) {
+			m.Errorf("order %s was bought and ended as %q", order, ends[order])
+		}
+	}
+	if s.most > concurrency || len(s.accepted) > m.limit || int64(len(s.accepted)) > bought {
+		m.Errorf("most open %d, accepted %d, bought %d, limit %d", s.most, len(s.accepted), bought, m.limit)
+	}
+	// A call whose replica died after its take keeps its token: the stored reply names it.
+	undelivered := 0
+	for keys := m.plain.Scan(ctx, 0, "{m}:reply:*", 1000).Iterator(); keys.Next(ctx); {
+		if f := strings.Split(m.plain.Get(ctx, keys.Val()).Val(), "|"); f[0] == "t" && !m.orders[f[4]] {
+			m.orders[f[4]] = true
+			undelivered++
+		}
+	}
+	// Replies live for 10 s, so in a long run those of dead replicas are gone; there is at most one for each
+	// call under way at a crash or a lost cancel.
+	missing := int(taken) - len(m.got) - undelivered
+	if most := int(m.crashes.Load()) * 3; missing < 0 || missing > most {
+		m.Errorf("%d tokens taken, %d got by callers, %d in replies of dead replicas: %d are missing, at most %d may", taken, len(m.got), undelivered, missing, most)
+	}
+	m.Logf("%d crashes, %d freezes; lost %d requests, %d replies, %d executed late; accepted %d (most open %d), bought %d, taken %d, got %d, undelivered %d, missing %d, ends %d",
+		m.crashes.Load(), m.freezes.Load(), m.lost[0].Load(), m.lost[1].Load(), m.lost[2].Load(), len(s.accepted), s.most, bought, taken, len(m.got), undelivered, missing, len(ends))
+}
+
+// node is a replica.
+type node struct {
+	m      *model
+	pool   *pool.Pool
+	client *redis.Client
+	dead   atomic.Bool
+	frozen atomic.Int64 // until, Unix ns
+	ctx    context.Context
+	kill   context.CancelFunc
+	work   sync.WaitGroup
+	mu     sync.Mutex
+	runs   map[string]bool
+	wake   chan captcha.ID
+}
+
+func (m *model) start(i int) {
+	n := &node{m: m, runs: map[string]bool{}, wake: make(chan captcha.ID, 1000)}
+	n.ctx, n.kill = context.WithCancel(context.Background())
+	n.client = redis.NewClient(&redis.Options{
+		Addr: m.addr, PoolSize: 30, MaxRetries: -1, ContextTimeoutEnabled: true,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return &faultyConn{Conn: c, n: n}, err
+		},
+	})
+	n.pool = pool.New(pool.Config{DB: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: slog.New(slog.DiscardHandler), Changed: n.changed, Beat: 20 * time.Millisecond})
+	n.work.Go(func() { _ = n.pool.Run(n.ctx, n.beaten) })
+	n.work.Go(n.refill)
+	m.mu.Lock()
+	m.nodes[i] = n
+	m.mu.Unlock()
+}
+
+func (n *node) stop() {
+	n.kill()
+	n.work.Wait()
+	_ = n.client.Close()
+}
+
+var errCrash = errors.New("crash")
+
+// at is a point at which the replica may crash or freeze.
+func (n *node) at() (crashed bool) {
+	if n.dead.Load() {
+		return true
+	}
+	if n.m.calm.Load() {
+		return false
+	}
+	switch x := rand.Float64(); {
+	case x < 0.003:
+		if n.dead.Swap(true) {
+			return true
+		}
+		n.m.crashes.Add(1)
+		n.kill()
+		i := slices.Index(n.m.nodes[:], n)
+		n.m.starting.Go(func() {
+			time.Sleep(30 * time.Millisecond)
+			n.m.start(i)
+			n.work.Wait()
+			_ = n.client.Close()
+		})
+		return true
+	case x < 0.006:
+		n.m.freezes.Add(1)
+		n.frozen.Store(time.Now().Add(250 * time.Millisecond).UnixNano())
+		n.thaw()
+	}
+	return false
+}
+
+func (n *node) thaw() {
+	for time.Now().UnixNano() < n.frozen.Load() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (n *node) changed(id captcha.ID) {
+	select {
+	case n.wake <- id:
+	default:
+	}
+}

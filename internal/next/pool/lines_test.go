@@ -1,0 +1,107 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	lines  = flag.Bool("lines", false, "delete each line of each script in turn, and list the lines that no table misses")
+	mutant = flag.Int("mutant", -1, "delete this line of the scripts")
+)
+
+// equivalent lists the lines whose deletion changes nothing that anybody can see, with the reason.
+var equivalent = map[string]string{}
+
+// A scriptLine is a line with code of the head or of a script.
+type scriptLine struct {
+	script *script // nil = the head
+	number int
+	text   string
+}
+
+func scriptLines() (list []scriptLine) {
+	add := func(s *script, text string) {
+		for i, line := range strings.Split(text, "\n") {
+			if code := strings.TrimSpace(line); code != "" && !strings.HasPrefix(code, "--") {
+				list = append(list, scriptLine{script: s, number: i, text: code})
+			}
+		}
+	}
+	add(nil, head)
+	for _, s := range scripts {
+		add(s, s.body)
+	}
+	return list
+}
+
+// mutate makes the pools of the tables run scripts without a line.
+func mutate(line scriptLine) {
+	without := func(text string) string {
+		all := strings.Split(text, "\n")
+		all[line.number] = ""
+		return strings.Join(all, "\n")
+	}
+	f := form{tag: "{p}:", dead: 5 * time.Second}
+	for _, s := range scripts {
+		mutated := head + s.body
+		switch line.script {
+		case nil:
+			mutated = without(head) + s.body
+		case s:
+			mutated = head + without(s.body)
+		default:
+			continue
+		}
+		s.compiled.Store(f, redis.NewScript(strings.NewReplacer("@", f.tag, "DEAD", "5000").Replace(mutated)))
+	}
+}
+
+// TestEveryLineOfAScriptMatters deletes each line in turn: a table must differ then. It runs with -lines.
+func TestEveryLineOfAScriptMatters(t *testing.T) {
+	if !*lines {
+		t.Skip("runs with -lines; it takes minutes")
+	}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	free := make(chan struct{}, 2)
+	missed := 0
+	for i, line := range scriptLines() {
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second) // a loop may not end any more
+			defer stop()
+			command := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestTables$", "-mutant", fmt.Sprint(i))
+			var output bytes.Buffer
+			command.Stdout, command.Stderr = &output, &output
+			err := command.Run()
+			mu.Lock()
+			defer mu.Unlock()
+			reason, same := equivalent[line.text]
+			name := "head"
+			if line.script != nil {
+				name = line.script.name
+			}
+			switch {
+			case err == nil && !same:
+				missed++
+				t.Errorf("%s, line %d: no table misses %s", name, line.number, line.text)
+			case err != nil && same:
+				t.Errorf("%s, line %d: a table misses %s, but it counts as equivalent: %s", name, line.number, line.text, reason)
+			}
+		})
+	}
+	running.Wait()
+	t.Logf("%d lines, %d that no table misses, %d equivalent", len(scriptLines()), missed, len(equivalent))
+}

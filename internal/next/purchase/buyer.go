@@ -1,0 +1,421 @@
+package purchase
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/captcha"
+	"poold/internal/crash"
+	"poold/internal/next/pool"
+	"poold/internal/panics"
+	"poold/internal/purchase/signature"
+	"poold/internal/spool"
+)
+
+// Errors of Buy, besides *pool.RefusedError and pool.ErrDown.
+var (
+	// ErrNoProvider means that no provider is configured.
+	ErrNoProvider = errors.New("there is no provider to buy from")
+	// ErrSimulatedOnly means that the order may only go to a simulated provider, and that there is none.
+	ErrSimulatedOnly = errors.New("only a simulated provider may be used, and there is none")
+)
+
+const (
+	// callTime limits a call to a provider. It exceeds the client's own time-out, because a submit that
+	// is cancelled earlier has an unknown outcome.
+	callTime = 20 * time.Second
+	// stepTime limits a step in Redis that need not succeed.
+	stepTime = 3 * time.Second
+	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the
+	// daemon's drain limit.
+	stopGrace = 5 * time.Second
+	// mostAdopted limits the adopted orders that run at once.
+	mostAdopted = 4096
+	// currency converts prices to billionths.
+	currency = 1e9
+)
+
+// Spec describes the order that a decision or a request wants.
+type Spec struct {
+	Target, Owner string
+	Identity      captcha.Identity
+	ID            captcha.ID
+	Depth         int
+	Margin        time.Duration
+	Lifetime      time.Duration
+	Horizon       time.Duration // margin and lead time; see pool.Order
+	Shortest      time.Duration // the shortest lead time that was seen; 0 = unknown
+	Budgets       []pool.Budget
+	SimulatedOnly bool
+	Guest         bool    // an identity without a target: a failed order answers a waiting caller
+	Image         []byte  // bytes of a picture; the order is unpooled
+	Policy        string  // how the provider is chosen: ordered, cheapest or best
+	MissCost      float64 // of the target; see Chooser
+}
+
+// Chooser chooses the providers of orders whose policy is not ordered. It must not block.
+type Chooser interface {
+	// Choose returns the index of an offer, and how it was chosen. There is at least one offer.
+	Choose(s *Spec, offers []Offer) (index int, choice string)
+}
+
+// Observer receives events of this replica. It must not block.
+type Observer interface {
+	// Ended receives each order that this replica ends, apart from those that were not submitted.
+	Ended(p Purchase)
+	// Count counts an outcome. The event is callback, dead_letter or report.
+	Count(event, provider, outcome string)
+}
+
+// Config configures a Buyer.
+type Config struct {
+	Pool     *pool.Pool
+	Letters  string // folder of the dead letters
+	Sink     bool   // rows are written for the history
+	Chooser  Chooser
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// Buyer buys for all identities of a replica. It is safe for concurrent use.
+type Buyer struct {
+	// Turn is called with the identity whose turn at an account has come, after an order has ended. It
+	// must not block, and is set before the first order; nil = nobody is told.
+	Turn func(captcha.ID)
+
+	c         Config
+	accounts  accounts
+	secrets   signature.Secrets
+	kept      *spool.Spool
+	reports   errgroup.Group
+	arrived   chan struct{} // wakes the refresh of limits and balances
+	adopted   errgroup.Group
+	arrivals  sync.Map    // order -> time of its first callback, until that is delivered
+	diskFails atomic.Bool // an error of the dead letters was logged
+
+	mu      sync.Mutex
+	running map[string]*order // by name
+	closed  bool              // Run ends: no order begins
+	idle    chan struct{}     // closed when no order runs after closed
+}
+
+// New returns a Buyer without providers.
+func New(c Config) *Buyer {
+	b := &Buyer{
+		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}),
+		running: map[string]*order{},
+	}
+	b.reports.SetLimit(mostReports)
+	b.adopted.SetLimit(mostAdopted)
+	return b
+}
+
+// add registers an order that begins to run here. False: it runs already, or the buyer stops.
+func (b *Buyer) add(o *order) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.running[o.journal.Name] != nil {
+		return false
+	}
+	b.running[o.journal.Name] = o
+	return true
+}
+
+func (b *Buyer) remove(o *order) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.running, o.journal.Name)
+	if b.closed && len(b.running) == 0 {
+		close(b.idle)
+	}
+}
+
+// own returns an order that runs here, or nil.
+func (b *Buyer) own(name string) *order {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running[name]
+}
+
+// Buy carries one order from place to its end, and returns at the end. It calls placed once, as soon as it
+// is known whether the order was placed, with the identity whose turn it is next at the account. The
+// error of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, pool.ErrDown or that of ctx.
+//
+// When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
+// stored; a bought order stays in the journal.
+func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
+	var once sync.Once
+	tell := func(next captcha.ID, err error) { once.Do(func() { placed(next, err) }) }
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}
+	if ctx.Err() != nil || !b.add(o) {
+		tell("", context.Canceled)
+		return
+	}
+	defer b.remove(o)
+	defer func() {
+		// The order, if any, is resumed like one of a dead replica.
+		if cause := recover(); cause != nil {
+			panics.Log(b.c.Log, "panic while buying", cause, "target", s.Target)
+			tell("", panics.ErrFault)
+		}
+	}()
+	next, err := b.place(ctx, o, &s)
+	if tell(next, err); err == nil {
+		crash.At("placed")
+		b.run(ctx, o, pool.Placed)
+	}
+}
+
+// place chooses an account and stores the order. An account that is braked loses the order to the next
+// one. If Redis does not answer, the order may have been stored: then a later beat finds and ends it.
+func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
+	accounts, none := b.accounts.list(), ErrNoProvider
+	if s.SimulatedOnly && len(accounts) > 0 {
+		none = ErrSimulatedOnly
+		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _, _ := b.accounts.terms(a); return !e.Simulated })
+	}
+	if len(accounts) == 0 {
+		return "", none
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	var refused error
+	for len(accounts) > 0 {
+		i, choice := b.choose(s, accounts)
+		a := accounts[i]
+		accounts = slices.Delete(accounts, i, i+1)
+		b.prepare(o, s, a, choice)
+		at, next, err := b.c.Pool.Place(ctx, &o.journal)
+		var r *pool.RefusedError
+		switch {
+		case err == nil:
+			o.at, o.placed = at, time.Now()
+			o.facts.Placed = at
+			o.owned.Store(true)
+			return next, nil
+		case !errors.As(err, &r) || r.Reason != pool.ReasonBrake:
+			return "", err
+		case refused == nil:
+			refused = err // of the account that comes first
+		}
+	}
+	return "", refused
+}
+
+// prepare fills in the terms under which an account gets the order.
+func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
+	e, _, _ := b.accounts.terms(a)
+	o.account, o.identity, o.image = a, s.Identity, s.Image
+	o.facts = facts{
+		Purchase: Purchase{
+			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
+			Choice: choice, Status: "open", Price: -1,
+		},
+		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
+		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
+		Guest: s.Guest, Budgets: s.Budgets,
+	}
+	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
+	if price := e.Price(s.Identity.Type); price >= 0 {
+		o.facts.Price = int64(math.Round(price * currency))
+	}
+	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
+	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
+	o.journal = pool.Order{
+		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: life(a.Timeout()), Depth: s.Depth,
+		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
+		Budgets: s.Budgets,
+	}
+}
+
+// life returns the time from the placing of an order to its deadline.
+func life(timeout time.Duration) time.Duration { return timeout + 2*callTime }
+
+// beat is what a beat found.
+type beat struct {
+	owned int
+	late  []string
+}
+
+// Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
+// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread
+// limits and balances. After the end of ctx it stops the orders of all calls of Buy, finishes their submits,
+// and leaves the bought ones to other replicas.
+func (b *Buyer) Run(ctx context.Context) error {
+	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBeats()
+	found := make(chan beat, 1)
+	var pulse, duties errgroup.Group
+	pulse.Go(func() error {
+		return b.c.Pool.Run(beats, func(owned int, late []string) {
+			select {
+			case found <- beat{owned, late}:
+			default: // the former beat's orders are being handled
+			}
+		})
+	})
+	duties.Go(func() error { b.recover(ctx, found); return nil })
+	duties.Go(func() error {
+		b.repeat(ctx, replayEvery, nil, func(ctx context.Context) { _, _ = b.Replay(ctx) })
+		return nil
+	})
+	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
+	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.arrived, b.refresh); return nil })
+	_ = duties.Wait() // no duty fails
+
+	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
+	// order over.
+	b.mu.Lock()
+	b.closed = true
+	for _, o := range b.running {
+		o.stop()
+	}
+	if len(b.running) == 0 {
+		close(b.idle)
+	}
+	b.mu.Unlock()
+	<-b.idle
+	_ = errors.Join(b.adopted.Wait(), b.reports.Wait()) // panics, which are logged
+	stopBeats()
+	_ = pulse.Wait() // Run of the pool does not fail
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	_ = b.c.Pool.Leave(leaving) // else the others take the orders over when this replica counts as dead
+	return nil
+}
+
+// repeat calls work at once, and then again and again until ctx ends. A panic ends only one call.
+func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan struct{}, work func(context.Context)) {
+	for {
+		_ = panics.Contain(b.c.Log, "panic at the buyer", func() { work(ctx) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-early:
+		case <-time.After(every):
+		}
+	}
+}
+
+// recover handles what the beats find.
+func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
+	for differs := 0; ; {
+		var f beat
+		select {
+		case <-ctx.Done():
+			return
+		case f = <-found:
+		}
+		_ = panics.Contain(b.c.Log, "panic while recovering orders", func() {
+			if differs++; f.owned == b.countOwned() {
+				differs = 0
+			}
+			if differs >= 2 { // once, it may be an order that is just being placed or ended
+				differs = 0
+				b.compare(ctx)
+			}
+			for _, name := range f.late {
+				b.endLate(ctx, name)
+			}
+		})
+	}
+}
+
+func (b *Buyer) countOwned() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.running {
+		if o.owned.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// compare compares the orders that this replica owns in Redis with those that run here. It resumes those
+// that do not run: adopted ones, and those that a panic or a lost answer of Redis left behind. It stops
+// those that it does not own: a callback at another replica has ended them.
+func (b *Buyer) compare(ctx context.Context) {
+	b.mu.Lock()
+	running := maps.Clone(b.running)
+	maps.DeleteFunc(running, func(_ string, o *order) bool { return !o.waits.Load() || !o.owned.Load() })
+	b.mu.Unlock()
+	names, err := b.c.Pool.Owned(ctx)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		delete(running, name)
+		if b.own(name) == nil {
+			b.resume(ctx, name)
+		}
+	}
+	for _, o := range running {
+		o.owned.Store(false)
+		o.elsewhere.Store(true)
+		o.stop()
+		if a, _ := b.accounts.of(&o.facts); a != nil && o.facts.Called {
+			b.noteCallback(a, true)
+		}
+	}
+}
+
+// resume goes on with an order that this replica owns, as the table of ends says.
+func (b *Buyer) resume(ctx context.Context, name string) {
+	e, is, err := b.c.Pool.Find(ctx, name)
+	if err != nil || !is || e.Owner != b.c.Pool.Replica {
+		return
+	}
+	o := readOrder(&e)
+	ctx, o.stop = context.WithCancel(ctx)
+	o.owned.Store(true)
+	if !b.add(o) {
+		o.stop()
+		return
+	}
+	done := func() { b.remove(o); o.stop() }
+	b.c.Log.Info("an order is resumed", "target", o.facts.Target, "provider", o.facts.Provider, "task", e.Task)
+	started := b.adopted.TryGo(func() error {
+		defer done()
+		return panics.Contain(b.c.Log, "panic in an adopted order", func() {
+			if e.State == pool.Bought {
+				b.run(ctx, o, pool.Bought)
+			} else {
+				b.finish(ctx, o, e.State, news{trigger: adopted, by: "adoption"})
+			}
+		})
+	})
+	if !started { // a later beat tries again
+		done()
+	}
+}
+
+// endLate ends an order past its deadline, whoever owns it.
+func (b *Buyer) endLate(ctx context.Context, name string) {
+	limited, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	e, is, err := b.c.Pool.Find(limited, name)
+	switch {
+	case err != nil:
+	case is:
+		_, err = b.end(limited, readOrder(&e), e.State, news{trigger: late, by: "deadline"})
+	default:
+		err = b.c.Pool.Drop(limited, name)
+	}
+	if err != nil {
+		b.c.Log.Debug("an order past its deadline stays", "order", name, "err", err)
+	}
+}

@@ -1,0 +1,264 @@
+package purchase
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/crash"
+	"poold/internal/next/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase/signature"
+	"poold/internal/redisdb"
+	"poold/internal/spool"
+)
+
+// ErrNotKept means that neither Redis nor the disk has stored a callback: the service should repeat it.
+var ErrNotKept = errors.New("neither redis nor the disk stored the callback")
+
+// The outcomes of a callback.
+const (
+	CallbackSettled   = "settled"   // its token is in the stock
+	CallbackFailed    = "failed"    // it ended its order without a token
+	CallbackUnknown   = "unknown"   // no such order: it is repeated or late
+	CallbackForged    = "forged"    // poold did not issue the address
+	CallbackMalformed = "malformed" // unreadable, too large, or about another task
+	CallbackKept      = "kept"      // on the disk, because Redis did not answer
+	CallbackRefused   = "refused"   // neither Redis nor the disk has it
+)
+
+// The outcomes of a dead letter.
+const (
+	DeadLetterReplayed = "replayed"
+	DeadLetterDropped  = "dropped" // its order had ended
+	DeadLetterExpired  = "expired" // its token had expired
+
+	// longestFallback limits the default of fallback_after.
+	longestFallback = 120 * time.Second
+	// replayEvery is the time between two replays of the dead letters.
+	replayEvery = 2 * time.Second
+	// unknownLife is how long a dead letter is kept whose order did not run here.
+	unknownLife = 24 * time.Hour
+)
+
+// Callbacks configures the callbacks of a provider.
+type Callbacks struct {
+	URL     string           // public base address of this daemon; "" = no callbacks
+	Secrets []captcha.Secret // the first one signs new addresses, all are accepted
+	// Fallback is how long to wait for a callback before polling; 0 = the shortest of 120 s, half the
+	// provider's time-out and half the token's usable life.
+	Fallback time.Duration
+	Delay    time.Duration // greatest age of a token when its callback arrives
+}
+
+func (c *Callbacks) on() bool { return c.URL != "" && len(c.Secrets) > 0 }
+
+// address returns the callback address of an order. The signature is in the path, because services append a
+// query.
+func (c *Callbacks) address(provider, order string) string {
+	if !c.on() {
+		return ""
+	}
+	return c.URL + "/callback/" + provider + "/" + order + "/" + signature.Of(c.Secrets[0], provider, order)
+}
+
+func (c *Callbacks) fallback(timeout, usable time.Duration) time.Duration {
+	return cmp.Or(c.Fallback, min(longestFallback, timeout/2, usable/2))
+}
+
+// Callback is the request by which a service says that a task has ended.
+type Callback struct {
+	Provider, Order, Secret string // of the path
+	Query                   url.Values
+	ContentType             string
+	Body                    []byte
+	Oversized               bool // Body is cut
+	At                      time.Time
+}
+
+// Callback handles a callback: its order ends, or it is kept on the disk. An invalid one is only counted. The
+// one error is ErrNotKept. The end of ctx does not interrupt it.
+func (b *Buyer) Callback(ctx context.Context, c Callback) error {
+	outcome, err := b.receive(ctx, &c)
+	b.c.Observer.Count("callback", c.Provider, outcome)
+	return err
+}
+
+func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err error) {
+	if c.Order == "" || len(c.Order) > 64 || !b.secrets.IsGenuine(c.Provider, c.Order, c.Secret) {
+		return CallbackForged, nil
+	}
+	if c.Oversized {
+		return CallbackMalformed, nil
+	}
+	answer, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
+	if err != nil {
+		return CallbackMalformed, nil //nolint:nilerr // it is counted, and must not be repeated
+	}
+	l := spool.Letter{
+		Order: c.Order, Provider: c.Provider, Arrived: c.At, Task: answer.Task, Token: answer.Solution.Token,
+		UserAgent: answer.Solution.UserAgent,
+	}
+	if answer.Err != nil {
+		l.Code = "failed"
+		if fault := (*provider.Error)(nil); errors.As(answer.Err, &fault) && fault.Code != "" {
+			l.Code, l.Refused = fault.Code, fault.Class == provider.Parameters
+		}
+	}
+	crash.At("received")
+	arrived := b.firstArrival(c.Order, c.At)
+	outcome, err = b.deliver(ctx, &l, arrived)
+	crash.At("delivered")
+	if a := b.accounts.byName(c.Provider); a != nil {
+		b.noteCallback(a, true)
+	}
+	if err == nil {
+		b.arrivals.Delete(c.Order)
+		return outcome, nil
+	}
+	life := unknownLife
+	if o := b.own(c.Order); o != nil {
+		l.Identity, life = o.journal.ID, o.facts.Lifetime
+	}
+	l.Until, l.Reason = c.At.Add(life), redisdb.Reason(err)
+	if kept := b.kept.Keep(l); kept != nil {
+		b.c.Log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider,
+			"task", l.Task, "err", errors.Join(err, kept))
+		return CallbackRefused, ErrNotKept
+	}
+	crash.At("kept")
+	b.c.Log.Debug("a callback was kept on disk", "provider", c.Provider, "order", c.Order, "task", l.Task, "err", err)
+	return CallbackKept, nil
+}
+
+// firstArrival notes when a callback arrived, and returns when the first one of its order did, so that a
+// repetition makes no token younger. Zero = unknown: an earlier process received it.
+func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
+	first, _ := b.arrivals.LoadOrStore(order, at)
+	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
+}
+
+// deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
+// did not answer, and that it may be delivered again.
+func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	e, is, err := b.c.Pool.Find(ctx, l.Order)
+	if err != nil {
+		return "", err
+	}
+	if !is {
+		return CallbackUnknown, nil
+	}
+	o := readOrder(&e)
+	f := &o.facts
+	switch {
+	case l.Provider != f.Provider:
+		return CallbackForged, nil
+	case l.Code == "" && !provider.IsAnswer(f.Identity.Type, l.Token):
+		return CallbackMalformed, nil // the order goes on, and is polled
+	case l.Task != "" && e.Task != "" && l.Task != e.Task:
+		return CallbackMalformed, nil // a service that confuses tasks must not bring tokens of other pages
+	case l.Task != "" && e.Task == "":
+		f.Task = l.Task
+		how, err := b.c.Pool.Bought(ctx, &o.journal, l.Task, b.row(o))
+		if err != nil {
+			return "", err
+		}
+		if how == pool.Repeated {
+			return CallbackMalformed, nil
+		}
+	}
+	// The token was solved after the submit, and at most f.Delay before its callback arrived.
+	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
+	n.solution = provider.Solution{Token: l.Token, UserAgent: l.UserAgent}
+	if !arrived.IsZero() {
+		at := min(max(n.born, arrived.Sub(o.placed)), time.Since(o.placed)) // clocks may jump
+		n.solvedAt, n.lead, n.born = o.placed.Add(at), at-n.born, max(n.born, at-f.Delay)
+	}
+	if l.Code != "" {
+		n = news{trigger: failed, by: "callback", callback: true, err: errors.New(l.Code), code: l.Code}
+		if l.Refused {
+			n.trigger = rejected
+		}
+	}
+	how, err := b.end(ctx, o, pool.Bought, n)
+	if err != nil {
+		return "", err
+	}
+	if running := b.own(l.Order); running != nil {
+		running.elsewhere.Store(true)
+		running.stop()
+	}
+	switch how {
+	case pool.Gone:
+		return CallbackUnknown, nil
+	case string(pool.Solved), pool.Expired:
+		return CallbackSettled, nil
+	}
+	return CallbackFailed, nil
+}
+
+// OpenDeadLetters opens the folder of the dead letters, and finds those of an earlier process.
+func (b *Buyer) OpenDeadLetters() error {
+	if err := b.kept.Open(); err != nil {
+		return err
+	}
+	b.logDisk(b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+		b.firstArrival(l.Order, time.Time{})
+		return true
+	}))
+	return nil
+}
+
+// DeadLetters lists the dead letters without their tokens, oldest first. With an error, those that can be
+// read.
+func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time.Now()) }
+
+// DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
+func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
+
+// Replay delivers the dead letters, oldest first, and counts their outcomes. An error means that Redis does
+// not take them, or that ctx ended.
+func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
+	outcomes = map[string]int{}
+	var disk error
+	unread := b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+		outcome := DeadLetterExpired
+		if time.Now().Before(l.Until) {
+			var done string
+			if done, err = b.deliver(ctx, &l, b.firstArrival(l.Order, time.Time{})); err != nil {
+				return false
+			}
+			if outcome = DeadLetterDropped; done == CallbackSettled || done == CallbackFailed {
+				outcome = DeadLetterReplayed
+			}
+		}
+		b.arrivals.Delete(l.Order)
+		if failed := b.kept.Remove(l.Order); failed != nil {
+			disk = failed // the next replay drops it
+			return true
+		}
+		outcomes[outcome]++
+		b.c.Observer.Count("dead_letter", l.Provider, outcome)
+		return ctx.Err() == nil
+	})
+	b.logDisk(errors.Join(unread, disk))
+	if len(outcomes) > 0 {
+		b.c.Log.Info("dead letters were replayed", "outcomes", outcomes)
+	}
+	return outcomes, errors.Join(err, ctx.Err())
+}
+
+// logDisk logs once that the disk fails, and once that it works again.
+func (b *Buyer) logDisk(err error) {
+	switch was := b.diskFails.Swap(err != nil); {
+	case err != nil && !was:
+		b.c.Log.Error("dead letters cannot be read or removed", "err", err)
+	case err == nil && was:
+		b.c.Log.Info("dead letters can be read and removed again")
+	}
+}

@@ -1,0 +1,272 @@
+package purchase_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/next/purchase"
+	"poold/internal/provider"
+)
+
+// calledBack is a provider that sends callbacks, and whose polls are answered "not ready".
+func calledBack(secrets ...captcha.Secret) (*fake, purchase.Entry) {
+	f := newFake("main")
+	f.poll = notReady
+	e := f.entry()
+	e.Callbacks = purchase.Callbacks{URL: "https://poold", Secrets: secrets, Fallback: 60 * second, Delay: 10 * second}
+	return f, e
+}
+
+type back = purchase.Callback
+
+// request returns the callback to an address with the values of a query.
+func request(address, query string) purchase.Callback {
+	parts := strings.Split(strings.TrimPrefix(address, "https://poold/callback/"), "/")
+	values, _ := url.ParseQuery(query)
+	return purchase.Callback{Provider: parts[0], Order: parts[1], Secret: parts[2], Query: values, At: time.Now()}
+}
+
+// A callback ends its order at any replica, once. Whatever is not about the order changes nothing.
+func TestCallbacks(t *testing.T) {
+	for _, c := range []struct {
+		name, query string
+		change      func(*back)
+		want        string // the outcome
+		kinds       string // of the rows afterwards
+	}{
+		{name: "a token", query: "id=main1&code=03AFtoken", want: "settled", kinds: "open solved"},
+		{name: "a token without the task", query: "code=03AFtoken", want: "settled", kinds: "open solved"},
+		{name: "a failure", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "open failed"},
+		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "open hopeless"},
+		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "open"},
+		{name: "no token", query: "id=main1", want: "malformed", kinds: "open"},
+		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "open"},
+		{name: "large", query: "code=03AF", change: func(c *back) { c.Oversized = true }, want: "malformed", kinds: "open"},
+		{name: "forged", query: "code=03AF", change: func(c *back) { c.Secret += "0" }, want: "forged", kinds: "open"},
+		{name: "another order", query: "code=03AF", change: func(c *back) { c.Order = "X" }, want: "forged", kinds: "open"},
+	} {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			f, e := calledBack("new", "old")
+			one := w.replica("r1", nil, e)
+			e.Callbacks.Secrets = []captcha.Secret{"newest", "new"} // after a reload that this replica has first
+			two := w.replica("r2", nil, e)
+			one.mustBuy(spec())
+			time.Sleep(20 * second)
+			back := request(f.requests[0].Pingback, c.query)
+			if c.change != nil {
+				c.change(&back)
+			}
+			for range 2 {
+				if err := two.Callback(t.Context(), back); err != nil {
+					t.Error(err)
+				}
+			}
+			second := c.want
+			if c.want == "settled" || c.want == "failed" {
+				second = "unknown"
+			}
+			want := []string{"callback main " + c.want, "callback main " + second}
+			slices.Sort(want)
+			same(t, "outcomes", two.counted(), strings.Join(want, ", "))
+			same(t, "kinds", w.kinds(), c.kinds)
+			time.Sleep(50 * time.Second)
+			same(t, "polled later", f.polled() > 0, !strings.Contains(c.kinds, " "))
+		})
+	}
+}
+
+// A callback proves the purchase of an order whose submit had no answer, and may be faster than the answer of
+// the submit.
+func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
+	bubble(t, "unanswered", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
+		r := w.replica("r1", nil, e)
+		r.mustBuy(spec())
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		_ = r.Callback(t.Context(), request(f.requests[0].Pingback, "id=T1&code=03AF1"))
+		_ = r.Callback(t.Context(), request(f.requests[1].Pingback, "id=T1&code=03AF2")) // the task of another order
+		same(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
+		same(t, "kinds", w.kinds(), "open open open solved") // the third one has the task
+		same(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
+		same(t, "a task", r.ended[0].Task, "T1")
+	})
+	bubble(t, "faster", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		r := w.replica("r1", nil, e)
+		f.submit = func(_ int, q provider.Request) (string, error) {
+			_ = r.Callback(context.Background(), request(q.Pingback, "id=T1&code=03AF"))
+			return "T1", nil
+		}
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		same(t, "kinds", w.kinds(), "open solved")
+		same(t, "in flight", w.inFlight("main"), 0)
+	})
+}
+
+// The age of a token counts from callback_delay before the callback arrived, but not from before the submit.
+func TestTheAgeOfATokenOfACallback(t *testing.T) {
+	for name, c := range map[string]struct{ arrived, delay, born time.Duration }{
+		"the delay before":       {30 * second, 10 * second, 20 * second},
+		"no delay":               {30 * second, 0, 30 * second},
+		"not before the submit":  {6 * second, 10 * second, 0},
+		"a clock that went back": {-time.Hour, 10 * second, 0},
+		"a clock that is ahead":  {time.Hour, 10 * second, 30 * second}, // the callback is handled at 40 s
+	} {
+		bubble(t, name, func(t *testing.T, w *world) {
+			f, e := calledBack("s")
+			e.Callbacks.Delay = c.delay
+			r := w.replica("r1", nil, e)
+			at := time.Now()
+			r.mustBuy(spec())
+			time.Sleep(40 * second)
+			back := request(f.requests[0].Pingback, "id=main1&code=03AF")
+			back.At = at.Add(c.arrived)
+			_ = r.Callback(t.Context(), back)
+			_, born := w.take(r)
+			same(t, "born after", born.Sub(at).Round(second), c.born)
+		})
+	}
+}
+
+// A callback that arrives while Redis is away is kept on the disk, and delivered later; its token's age counts
+// from its first arrival. If the disk fails too, the service must repeat it.
+func TestDeadLetters(t *testing.T) {
+	bubble(t, "kept and replayed", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		r := w.replica("r1", nil, e)
+		at := time.Now()
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		w.server.SetDown(true)
+		back := request(f.requests[0].Pingback, "id=main1&code=03AF")
+		for range 2 {
+			if err := r.Callback(t.Context(), back); err != nil {
+				t.Error(err)
+			}
+		}
+		same(t, "outcomes", r.counted(), "callback main kept, callback main kept")
+		list, err := r.DeadLetters()
+		if err != nil || len(list) != 1 || list[0].Task != "main1" || list[0].Until.Sub(back.At) != 200*second {
+			t.Errorf("%+v %v", list, err)
+		}
+		if _, err := r.Replay(t.Context()); !isDown(err) {
+			t.Error(err)
+		}
+		time.Sleep(20 * second)
+		w.server.SetDown(false)
+		time.Sleep(4 * second)
+		same(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
+		same(t, "kinds", w.kinds(), "open solved")
+		_, born := w.take(r)
+		same(t, "born after", born.Sub(at).Round(second), 10*second)
+		letters, aside := r.DeadLetterCount()
+		same(t, "letters", letters+aside, 0)
+	})
+	bubble(t, "of a dead process", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		one := w.replica("r1", nil, e)
+		at := time.Now()
+		one.mustBuy(spec())
+		one.mustBuy(spec())
+		time.Sleep(20 * second)
+		dead := w.replica("dead", nil, e)
+		dead.kill()
+		for i := range 2 {
+			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
+			if err := dead.Callback(t.Context(), back); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = one.Callback(t.Context(), request(f.requests[1].Pingback, "id=main2&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		next := purchase.New(purchase.Config{Pool: one.pool, Letters: dead.folder, Observer: one, Log: one.log.Logger()})
+		if err := next.OpenDeadLetters(); err != nil {
+			t.Fatal(err)
+		}
+		done, err := next.Replay(t.Context())
+		if err != nil || fmt.Sprint(done) != "map[dropped:1 replayed:1]" {
+			t.Errorf("%+v %v", done, err)
+		}
+		_, born := w.take(one)
+		same(t, "born after", born.Sub(at).Round(second), 0) // nobody knows more than the submit
+	})
+	bubble(t, "expired", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		r := w.replica("r1", nil, e)
+		r.mustBuy(spec())
+		w.server.SetDown(true)
+		if err := r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(201 * second)
+		done, err := r.Replay(t.Context())
+		letters, _ := r.DeadLetterCount()
+		if err != nil || letters != 0 || !strings.Contains(r.counted(), "dead_letter main expired") {
+			t.Errorf("%+v %v %s", done, err, r.counted())
+		}
+		w.server.SetDown(false)
+	})
+	bubble(t, "no disk", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		one := w.replica("r1", nil, e)
+		one.mustBuy(spec())
+		dead := w.replica("dead", nil, e)
+		dead.kill()
+		_ = os.RemoveAll(dead.folder)
+		_ = os.WriteFile(dead.folder, nil, 0o600)
+		err := dead.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF"))
+		if !errors.Is(err, purchase.ErrNotKept) {
+			t.Error(err)
+		}
+		same(t, "outcomes", dead.counted(), "callback main refused")
+	})
+}
+
+// If callbacks do not arrive, tasks are polled from the start, until a callback arrives again.
+func TestSilentCallbacks(t *testing.T) {
+	bubble(t, "silent", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		f.poll = nil
+		r := w.replica("r1", nil, e)
+		for range 3 {
+			r.mustBuy(spec())
+			time.Sleep(61 * second)
+		}
+		same(t, "polls", f.pollTimes(), "60 121 182")
+		if s := r.Providers(t.Context()); !s[0].Silent || r.log.Count("callbacks do not arrive") != 1 {
+			t.Errorf("%+v", s)
+		}
+		r.mustBuy(spec())
+		time.Sleep(11 * second)
+		same(t, "polls", f.pollTimes(), "60 121 182 193")
+		r.mustBuy(spec())
+		_ = r.Callback(t.Context(), request(f.requests[4].Pingback, "id=main5&code=03AF"))
+		r.mustBuy(spec())
+		time.Sleep(61 * second)
+		same(t, "polls", f.pollTimes(), "60 121 182 193 254")
+		same(t, "logged", r.log.Count("callbacks arrive again"), 1)
+	})
+	bubble(t, "at another replica", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		f.poll = nil
+		one, two := w.replica("r1", nil, e), w.replica("r2", nil, e)
+		for i := range 4 {
+			one.mustBuy(spec())
+			time.Sleep(5 * second)
+			_ = two.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i)))
+			time.Sleep(60 * second)
+		}
+		same(t, "polls", f.polled(), 0)
+		same(t, "silent", one.Providers(t.Context())[0].Silent, false)
+	})
+}

@@ -1,0 +1,52 @@
+// Package purchase carries each order from its placing to its end: it places the order in the stock
+// (package pool), submits it to a solving service (package provider), waits for a callback or polls, and
+// lands the token. It also goes on with the orders of dead replicas.
+//
+// Package refill and the doors for tasks decide what to buy, and call Buyer.Buy in a goroutine of their
+// own. The parts:
+//
+//	buyer.go     Buy; orders of dead replicas, orders past their deadline, the stop
+//	order.go     an order, its journal entry, its row in the history, the table of ends; submit and polls
+//	accounts.go  the providers of the file and the former ones; which one gets an order; what calls say
+//	             about an account (its brake); reports of callers
+//	callback.go  callbacks and dead letters
+//
+// # The life of an order
+//
+//	placed      pool.Place has stored the order, with its permit and its part of the budgets
+//	submitting  pool.Begin has been answered: the submit may have left
+//	bought      the task is known: polls, or a callback, end the order
+//	unknown     the submit had no answer: the order counts as bought until its deadline, unless a
+//	            callback ends it before
+//
+// The table in order.go says what ends an order in which state, and how. An order that a crash, a panic
+// or a lost answer of Redis left behind is found by its owner's next beats, and is resumed by the same
+// table.
+//
+// # Rules
+//
+//   - A submit is never repeated. Begin is answered before it; its task, or that it had no answer, is
+//     stored after it. Neither a stop nor the end of a context cancels a submit in flight.
+//   - Only the owner of an order may begin its submit, and may say that it brought nothing. Whoever has
+//     the token may land it.
+//   - The age of a token counts from the last poll that was answered "not ready", else from the submit. A
+//     callback brings a token that is at most callback_delay old, counted from the callback's first
+//     arrival.
+//   - Tasks are asked for with the account's present key. If the service refuses that key or does not
+//     know the task, the key that submitted the order is tried, while the file or the memory has it.
+//   - The brake of an account belongs to its key: a fault of a former key stops nothing.
+//   - Each service gets the answer to a callback after Redis or the disk has it.
+//   - The bytes of a picture are only in memory, and only until the submit.
+//   - A panic in one order ends nothing else.
+//
+// # Crash points
+//
+// Tests can kill the process (package crash) at placed, begun, submitted, bought, polled and ended of an
+// order, and at received, delivered and kept of a callback.
+//
+// # What it does not do
+//
+// It does not decide how much to buy (refill), what an error code means (provider) or how long a token
+// lives (pool). An adopted order whose account no file has any more waits for a reload until its
+// time-out; it is not passed on to a replica with an older file.
+package purchase

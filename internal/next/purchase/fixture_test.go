@@ -1,0 +1,361 @@
+package purchase_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"poold/internal/captcha"
+	"poold/internal/next/pool"
+	"poold/internal/next/purchase"
+	"poold/internal/provider"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const second = time.Second
+
+// world is an installation in a bubble: a Redis and its replicas.
+type world struct {
+	t      *testing.T
+	server *redistest.Bubble
+	db     *redis.Client // of the test
+}
+
+// bubble runs a test in a bubble.
+func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{t: t, server: redistest.InBubble(t)}
+			w.db = client(w.server.Dial)
+			t.Cleanup(func() { _ = w.db.Close() })
+			test(t, w)
+		})
+	})
+}
+
+func client(dial func(context.Context, string, string) (net.Conn, error)) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Dialer: dial, DisableIdentity: true, ContextTimeoutEnabled: true, MinRetryBackoff: 100 * time.Millisecond,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// replica is a replica with a running Buyer.
+type replica struct {
+	*purchase.Buyer
+	w      *world
+	name   string
+	folder string // of the dead letters
+	pool   *pool.Pool
+	log    testkit.Log
+	turns  []captcha.ID
+
+	mu     sync.Mutex
+	dead   bool
+	conns  []net.Conn
+	ended  []purchase.Purchase
+	counts []string
+
+	buys sync.WaitGroup
+	stop func() // of Run; waits for its end
+}
+
+func (r *replica) Ended(p purchase.Purchase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = append(r.ended, p)
+}
+
+func (r *replica) Count(event, provider, outcome string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts = append(r.counts, event+" "+provider+" "+outcome)
+}
+
+func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead {
+		return nil, errors.New("dead")
+	}
+	conn, err := r.w.server.Dial(ctx, network, address)
+	r.conns = append(r.conns, conn)
+	return conn, err
+}
+
+// kill cuts the replica off from Redis for good.
+func (r *replica) kill() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = true
+	for _, conn := range r.conns {
+		_ = conn.Close()
+	}
+}
+
+// replica starts a replica with the given providers.
+func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
+	r := &replica{w: w, name: name, folder: w.t.TempDir()}
+	db := client(r.dial)
+	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
+	r.Buyer = purchase.New(purchase.Config{
+		Pool: r.pool, Letters: r.folder, Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+	})
+	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
+	r.SetProviders(entries)
+	if err := r.OpenDeadLetters(); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.Run(ctx) })
+	r.stop = sync.OnceFunc(func() { cancel(); run.Wait(); r.buys.Wait() })
+	w.t.Cleanup(func() { r.stop(); _ = db.Close() })
+	synctest.Wait()
+	return r
+}
+
+// buy starts an order and returns the error of its placing.
+func (r *replica) buy(s purchase.Spec) error {
+	placed := make(chan error, 2)
+	r.buys.Go(func() { r.Buy(context.Background(), s, func(_ captcha.ID, err error) { placed <- err }) })
+	err := <-placed
+	synctest.Wait()
+	return err
+}
+
+func (r *replica) mustBuy(s purchase.Spec) {
+	r.w.t.Helper()
+	if err := r.buy(s); err != nil {
+		r.w.t.Fatal(err)
+	}
+}
+
+// counted returns what was counted so far, sorted.
+func (r *replica) counted() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Clone(r.counts)
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// outcomes returns the ends that the observer saw.
+func (r *replica) outcomes() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []string
+	for _, p := range r.ended {
+		list = append(list, fmt.Sprintf("%s by %s", p.Outcome, p.EndedBy))
+	}
+	return strings.Join(list, ", ")
+}
+
+var identity = captcha.Identity{
+	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1",
+	ProxyType: "http",
+}
+
+// spec returns the usual order.
+func spec() purchase.Spec {
+	return purchase.Spec{
+		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second,
+		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
+	}
+}
+
+// take returns the token in stock, and when it was born.
+func (w *world) take(r *replica) (string, time.Time) {
+	call := pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second}
+	token, err := r.pool.Take(w.t.Context(), &call)
+	if err != nil {
+		return err.Error(), time.Time{}
+	}
+	return token.Value, token.Born
+}
+
+// kinds returns the kinds of the rows in the outbox, with their orders' outcomes.
+func (w *world) kinds() string {
+	var list []string
+	for _, m := range w.db.XRange(w.t.Context(), "{p}:outbox:ends", "-", "+").Val() {
+		list = append(list, fmt.Sprint(m.Values["kind"]))
+	}
+	return strings.Join(list, " ")
+}
+
+// brake returns the brake of a key as "kind".
+func (w *world) brake(key string) string {
+	return w.db.HGet(w.t.Context(), "{p}:brake:"+key, "kind").Val()
+}
+
+func (w *world) number(key, field string) string {
+	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
+}
+
+// spend returns the number of orders in the budget.
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all").Val() }
+
+// inFlight returns the number of orders in flight at a provider.
+func (w *world) inFlight(name string) int64 {
+	return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val()
+}
+
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// fake is a scripted provider. Its submits and polls answer at once what the functions say; like a client, it
+// is down after an account fault until a call works.
+type fake struct {
+	name   string
+	submit func(n int, r provider.Request) (string, error) // n counts from 1
+	poll   func(n int, task string) (provider.Solution, error)
+	limit  time.Duration
+
+	mu       sync.Mutex
+	submits  []time.Time
+	requests []provider.Request
+	polls    []time.Time
+	reports  []string
+	fault    *provider.Fault
+	threads  int
+
+	threadsErr error
+}
+
+func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
+
+func (f *fake) entry() purchase.Entry {
+	price := func(captcha.Type) float64 { return 0.002 }
+	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: price}
+}
+
+func (f *fake) Name() string                                      { return f.name }
+func (f *fake) Timeout() time.Duration                            { return f.limit }
+func (f *fake) Pace(captcha.Type) (first, interval time.Duration) { return 10 * second, 5 * second }
+func (f *fake) ReportWindow() time.Duration                       { return time.Minute }
+func (f *fake) ReadBalance(context.Context) error                 { return nil }
+func (f *fake) Probe(context.Context) error                       { return nil }
+func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
+	return f.threads, f.threads > 0, f.threadsErr
+}
+
+func (f *fake) State(time.Time) provider.State {
+	if fault := f.Fault(); fault != nil {
+		return provider.State{Kind: provider.StateDown, Code: fault.Code, Remedy: "repair it"}
+	}
+	return provider.State{Kind: provider.StateOK}
+}
+
+func (f *fake) settle(action string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var e *provider.Error
+	switch {
+	case errors.As(err, &e) && e.Class == provider.Account:
+		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
+	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
+		f.fault = nil
+	}
+}
+
+func (f *fake) Submit(_ context.Context, r provider.Request) (task string, err error) {
+	f.mu.Lock()
+	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
+	n := len(f.submits)
+	f.mu.Unlock()
+	if task = fmt.Sprint(f.name, n); f.submit != nil {
+		task, err = f.submit(n, r)
+	}
+	f.settle("submit", err)
+	return task, err
+}
+
+func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s provider.Solution, err error) {
+	f.mu.Lock()
+	f.polls = append(f.polls, time.Now())
+	n := len(f.polls)
+	f.mu.Unlock()
+	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); f.poll != nil {
+		s, err = f.poll(n, task)
+	}
+	if ctx.Err() != nil {
+		return provider.Solution{}, ctx.Err()
+	}
+	f.settle("poll", err)
+	return s, err
+}
+
+func (f *fake) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reports = append(f.reports, fmt.Sprint(task, good))
+	return nil
+}
+
+func (f *fake) Fault() *provider.Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault == nil {
+		return nil
+	}
+	fault := *f.fault
+	return &fault
+}
+
+func (f *fake) Adopt(_ context.Context, fault *provider.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+}
+
+// PollTurn gives no turn during an account fault that polls have: then only the slow polls remain.
+func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault == nil || f.fault.Polls, time.Minute
+}
+
+func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }
+
+func (f *fake) polled() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.polls) }
+
+// pollTimes returns the times of polls after the first submit, in seconds.
+func (f *fake) pollTimes() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	for _, at := range f.polls {
+		list = append(list, fmt.Sprintf("%.0f", at.Sub(f.submits[0]).Seconds()))
+	}
+	return strings.Join(list, " ")
+}
+
+func notReady(int, string) (provider.Solution, error) {
+	return provider.Solution{}, provider.ErrNotReady
+}
+
+func fails(class provider.Class, code string) error { return &provider.Error{Class: class, Code: code} }
+
+// unheard is the error of a call without a proper answer.
+func unheard(code string) error {
+	return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true}
+}
+
+func isDown(err error) bool { return errors.Is(err, pool.ErrDown) }

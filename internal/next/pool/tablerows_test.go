@@ -196,7 +196,7 @@ var tables = map[string][]row{
 		{name: "the identity's brake", given: "HSET brake:A next now+3000 every 5000 reason no\n", call: placed(nil)},
 		{name: "the identity's probe", given: "HSET brake:A next now-1 every 5000 reason no\n", call: placed(nil)},
 		{name: "a brake lasts no longer than its interval", given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
-		{name: "the account's brake gives the identity a turn", given: "HSET brake:k next now+3000 every 5000 reason down\n", call: placed(nil)},
+		{name: "the account's brake gives the identity a turn", given: "HSET brake:k kind busy next now+3000 every 5000 reason down\n", call: placed(nil)},
 		{name: "a turn is kept, and callers come first", given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\nZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
 		{name: "the account's probe", given: "HSET brake:k next now-1 every 5000 reason down\n", call: placed(nil)},
 		{name: "all permits are in use", given: "ZADD permits:main now+9 x now+9 y now+9 z\n", call: placed(nil)},

@@ -203,11 +203,14 @@ var stories = []struct {
 	{
 		name: "an identity that fails again and again answers at once, those who wait too", sold: 3, counts: "0 0 4 0 0 1",
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
-			w.Set(func(w *World) { w.Concurrency, w.End = 1, Fail(pool.Refused, "no") })
-			list := collect(ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute), ask(b, time.Minute))
+			w.Set(func(w *World) { w.Concurrency, w.End = 0, Fail(pool.Refused, "no") })
+			all := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute), ask(b, time.Minute)}
+			after(time.Second) // they wait for a permit
+			w.Set(func(w *World) { w.Concurrency = 1 })
+			list := timeless(collect(all...))
 			return append(list, collect(ask(b, time.Minute))...)
 		},
-		want: []string{"failed: no after 0s", "failed: no after 0s", "failed: no after 0s", "failed: no after 0s", "failed: no after 0s"},
+		want: []string{"failed: no", "failed: no", "failed: no", "failed: no", "failed: no after 0s"},
 	},
 	{
 		name: "callers learn at once that no provider accepts orders", sold: 0, counts: "0 0 2 0 0 0",
@@ -232,6 +235,16 @@ var stories = []struct {
 			return collect(ask(a, time.Minute), ask(a, time.Minute))
 		},
 		want: []string{"token 1 (solve) after 12s", "token 2 (solve) after 22s"},
+	},
+	{
+		name: "callers wait for a service that has no capacity", sold: 1,
+		play: func(t *testing.T, _ *World, a, b *Replica) []string {
+			if _, err := b.Pool.Brake(t.Context(), "main.k", string(pool.Busy), "no slot", 6*time.Second, 0); err != nil {
+				t.Fatal(err)
+			}
+			return collect(ask(a, time.Minute))
+		},
+		want: []string{"token 1 (solve) after 16s"},
 	},
 	{
 		name: "the rate of all guests", sold: 2, counts: "0 2 0 0 0 1",

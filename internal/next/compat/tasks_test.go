@@ -348,9 +348,9 @@ var stories = []struct {
 			b.poll(number)
 			after(20 * time.Second)
 			a.poll(number)
-			after(20 * time.Second)
-			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(15 * time.Second)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(25 * time.Second)
 			b.poll(number)
 			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(fmt.Sprint(stored), "secret") {
 				a.heard = append(a.heard, "the record has the password")

@@ -171,14 +171,14 @@ var stories = []struct {
 			waiting := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
 			after(time.Second)
 			w.Set(func(w *World) { w.Concurrency = 1 })
-			list := collect(waiting...)
+			list := timeless(collect(waiting...))
 			list = append(list, collect(ask(a, time.Minute), ask(b, time.Minute))...)
 			w.Set(func(w *World) { w.End = nil })
 			after(61 * time.Second)
 			return append(list, collect(ask(a, time.Minute))...)
 		},
 		want: []string{
-			"refused: wrong sitekey after 2s", "refused: wrong sitekey after 2s", "refused: wrong sitekey after 2s",
+			"refused: wrong sitekey", "refused: wrong sitekey", "refused: wrong sitekey",
 			"refused: wrong sitekey after 0s", "refused: wrong sitekey after 0s", "token 2 (solve) after 10s",
 		},
 	},
@@ -232,9 +232,9 @@ var stories = []struct {
 			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeOutage, "no answer", 2*time.Second, 0); err != nil {
 				t.Fatal(err)
 			}
-			return collect(ask(a, time.Minute), ask(a, time.Minute))
+			return timeless(collect(ask(a, time.Minute), ask(a, time.Minute)))
 		},
-		want: []string{"token 1 (solve) after 12s", "token 2 (solve) after 22s"},
+		want: []string{"token 1 (solve)", "token 2 (solve)"},
 	},
 	{
 		name: "callers wait for a service that has no capacity", sold: 1,
@@ -242,9 +242,9 @@ var stories = []struct {
 			if _, err := b.Pool.Brake(t.Context(), "main.k", string(pool.Busy), "no slot", 6*time.Second, 0); err != nil {
 				t.Fatal(err)
 			}
-			return collect(ask(a, time.Minute))
+			return timeless(collect(ask(a, time.Minute)))
 		},
-		want: []string{"token 1 (solve) after 16s"},
+		want: []string{"token 1 (solve)"},
 	},
 	{
 		name: "the rate of all guests", sold: 2, counts: "0 2 0 0 0 1",

@@ -31,7 +31,8 @@ var place = newScript("place", `
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
 --      then scope, per_hour, per_day for each budget
--- Reply {ok, now, next identity of wants}, {enough}, or {paused | brake | permit | budget, ms, text}
+-- Reply {ok, now, next identity of wants}, {enough}, {brake, ms, reason, kind},
+--       or {paused | permit | budget, ms, text}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local have = redis.call('LLEN', KEYS[6]) - ageing(id, now + ARGV[8]) + redis.call('ZCARD', KEYS[5])
@@ -48,13 +49,13 @@ local function want(obstacle, opens)
 end
 local probes = {}
 for i = 8, 9 do
-  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes')
+  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind')
   if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4]} end
   if b[1] then
     local wait = math.min(b[1] - now, tonumber(b[2])) -- never longer than its own interval: the clock may go back
     if wait > 0 then
       if i == 8 then want(ARGV[3], now + wait) end
-      return {'brake', wait, b[3]}
+      return {'brake', wait, b[3], b[6] or ''}
     end
     probes[#probes + 1] = {KEYS[i], now + b[2]}
   end
@@ -286,6 +287,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
+	Kind   string        // of the brake
 }
 
 func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Text }
@@ -309,6 +311,9 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	refused := &RefusedError{Reason: text(v[0])}
 	if len(v) > 2 {
 		refused.After, refused.Text = span(v[1]), text(v[2])
+	}
+	if len(v) > 3 {
+		refused.Kind = text(v[3])
 	}
 	return time.Time{}, "", refused
 }

@@ -130,6 +130,7 @@ var tables = map[string][]row{
 		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
 		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
 		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 	},
 	"guest": {
@@ -210,7 +211,7 @@ var tables = map[string][]row{
 		{name: "the identity's brake", given: "HSET brake:A next now+3000 every 5000 reason no\n", call: placed(nil)},
 		{name: "the identity's probe", given: "HSET brake:A next now-1 every 5000 reason no\n", call: placed(nil)},
 		{name: "a brake lasts no longer than its interval", given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
-		{name: "the account's brake gives the identity a turn", given: "HSET brake:k next now+3000 every 5000 reason down\n", call: placed(nil)},
+		{name: "the account's brake gives the identity a turn", given: "HSET brake:k kind busy next now+3000 every 5000 reason down\n", call: placed(nil)},
 		{name: "a turn is kept, and callers come first", given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\nZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
 		{name: "the account's probe", given: "HSET brake:k next now-1 every 5000 reason down\n", call: placed(nil)},
 		{name: "all permits are in use", given: "ZADD permits:main now+9 x now+9 y now+9 z\n", call: placed(nil)},

@@ -234,7 +234,7 @@ func describe(err error) string {
 	case errors.As(err, &rate):
 		return fmt.Sprint("rate limited, again in ", rate.RetryAfter)
 	case errors.As(err, &refused):
-		return fmt.Sprintf("%v, again in %v", err, refused.After)
+		return strings.TrimSpace(fmt.Sprintf("%v, again in %v %s", err, refused.After, refused.Kind))
 	}
 	return fmt.Sprint(err)
 }

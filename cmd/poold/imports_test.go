@@ -94,6 +94,7 @@ var mayImport = map[string][]string{
 // livesIn lists the packages that may import an external library.
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                         {"internal/targets", "internal/targets/syntax", "internal/simulate", "internal/httpapi/openapi/openapitest"},
+	"github.com/go-json-experiment/json":       {"internal/strictjson"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/httpapi/openapi/openapitest"},
 	"github.com/fsnotify/fsnotify":             {"internal/targets/reload"},
 	"github.com/robfig/cron/v3":                {"internal/targets"},
@@ -112,6 +113,7 @@ var livesIn = map[string][]string{
 	"golang.org/x/text":                        {"internal/cli", "internal/httpapi/openapi/openapitest"}, // the texts of jsonschema
 	"github.com/alicebob/miniredis/v2":         {"cmd/poold", "internal/redisdb/redistest"},
 	"github.com/jackc/pgx/v5":                  {"internal/postgres"},
+	"github.com/pressly/goose/v3":              {"internal/postgres"},
 	"github.com/aws/aws-sdk-go-v2":             {"internal/history/dynamostore"},
 	"github.com/aws/smithy-go":                 {"internal/history/dynamostore"},
 	"pgregory.net/rapid":                       {"internal/ondemand/claimtest", "internal/history/historytest"},

@@ -417,7 +417,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	if c.poll {
 		s, kind = &a.polls, pool.BrakePolls
 	}
-	ended, first := s.failures >= outageAfter, failed && !c.poll && s.failures == 0
+	first := failed && !c.poll && s.failures == 0
 	outage := failed && s.add(c.order)
 	if !failed {
 		*s = streak{}
@@ -435,7 +435,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		}
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
 	case failed || !c.poll:
-	case known.Kind == pool.BrakePolls, ended, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
+	case known.Kind == pool.BrakePolls, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
 		// The answered poll ends an outage of polls, and an account fault that only polls had.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 		defer cancel()

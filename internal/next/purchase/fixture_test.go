@@ -270,18 +270,25 @@ func (f *fake) settle(action string, err error) {
 	switch {
 	case errors.As(err, &e) && e.Class == provider.Account:
 		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
+		f.fault.Next = time.Now().Add(time.Minute)
 	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
 		f.fault = nil
 	}
 }
 
-func (f *fake) Submit(_ context.Context, r provider.Request) (task string, err error) {
+func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err error) {
+	if own := f.Fault(); own != nil && time.Now().Before(own.Next) {
+		return "", fails(provider.Account, own.Code)
+	}
 	f.mu.Lock()
 	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
 	n, submit := len(f.submits), f.submit
 	f.mu.Unlock()
 	if task = fmt.Sprint(f.name, n); submit != nil {
 		task, err = submit(n, r)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
 	}
 	f.settle("submit", err)
 	return task, err

@@ -31,12 +31,14 @@ func TestEnds(t *testing.T) {
 	var text strings.Builder
 	for _, c := range []struct {
 		name   string
+		target bool
 		submit error
 		poll   error
 		wait   time.Duration
 	}{
 		{name: "solved", wait: 20 * second},
 		{name: "refused at the submit", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "refused, for a target", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
 		{name: "parameters rejected at the submit", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
 		{name: "no capacity", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
 		{name: "account fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
@@ -55,7 +57,7 @@ func TestEnds(t *testing.T) {
 			}
 			r := w.replica("r1", nil, f.entry())
 			s := spec()
-			s.Target, s.Guest, s.Depth = "/solve", true, 0
+			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
 			answer := make(chan string, 1)
 			go func() {
 				token, err := r.pool.Take(t.Context(), &pool.Call{
@@ -267,7 +269,7 @@ func TestStops(t *testing.T) {
 		one.stop()
 		same(t, "the stop takes", time.Since(began).Round(second), 9*second)
 		same(t, "kinds", w.kinds(), "open open")
-		time.Sleep(14 * second)
+		time.Sleep(3 * second)
 		same(t, "kinds", w.kinds(), "open open solved solved")
 		same(t, "observed", two.outcomes(), "solved by poll, solved by poll")
 	})
@@ -289,16 +291,13 @@ func TestPanics(t *testing.T) {
 			}
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", (*chooser)(nil), f.entry())
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
 		same(t, "kinds", w.kinds(), "open open solved")
 		same(t, "in flight", w.inFlight("main"), 1)
 		same(t, "logged", r.log.Count("panic while buying"), 2)
-	})
-	bubble(t, "a chooser", func(t *testing.T, w *world) {
-		r := w.replica("r1", (*chooser)(nil), newFake("main").entry())
 		s := spec()
 		s.Policy = "best"
 		if err := r.buy(s); err == nil {
@@ -367,6 +366,17 @@ func TestRedisAway(t *testing.T) {
 		time.Sleep(5 * second)
 		same(t, "submits", f.submitted(), 0)
 		same(t, "in flight", w.inFlight("main"), 0)
+	})
+}
+
+// A replica that has a token lands it, although another one has taken the order over meanwhile.
+func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
+	bubble(t, "taken over", func(t *testing.T, w *world) {
+		r := w.replica("r1", nil, newFake("main").entry())
+		r.mustBuy(spec())
+		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
+		time.Sleep(11 * second)
+		same(t, "kinds", w.kinds(), "open solved")
 	})
 }
 

@@ -54,7 +54,7 @@ func mutate(line scriptLine) {
 	}
 	f := form{tag: "{p}:", dead: 5 * time.Second}
 	for _, s := range scripts {
-		mutated := head + s.body
+		var mutated string
 		switch line.script {
 		case nil:
 			mutated = without(head) + s.body

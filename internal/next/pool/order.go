@@ -129,9 +129,10 @@ return {'ok'}
 
 // end ends an order: everything that its end changes, in one step. A repetition finds it ended.
 //
-// The ends: solved, failed, lost (bought); refused, hopeless, busy, fault, stopped (not bought: the
-// budgets get their part back). late becomes stopped or lost. The reply also has expired (the token came
-// too late for its margin) and repeated (the service sold the text before), which were bought.
+// The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
+// (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
+// margin) and repeated (the service sold the text before), which were bought. Only solved and lost count in
+// the budgets: services do not charge for the rest.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
@@ -153,10 +154,10 @@ redis.call('PEXPIRE', KEYS[1], 60000)
 redis.call('ZREM', KEYS[3], order)
 redis.call('ZREM', KEYS[4], order)
 redis.call('SREM', '@owned:' .. o[1], order)
-local paid = how == 'solved' or how == 'failed' or how == 'lost'
 local counted = o[2] == 'b' or o[2] == 'u'
+local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
-if not paid then
+if how ~= 'solved' and how ~= 'lost' then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
 end
 local reason = ARGV[10]
@@ -181,7 +182,7 @@ if how == 'solved' then
     end
   end
 elseif how ~= 'stopped' then
-  count(id, how == 'hopeless' and 'refused' or how, 1)
+  count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
 if (how == 'solved' or how == 'expired' or how == 'repeated' or how == 'lost') and tonumber(ARGV[14]) > 0 then
   count(id, 'spent', ARGV[14])

@@ -261,6 +261,7 @@ var tables = map[string][]row{
 		{name: "the third refusal begins a brake", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
 		{name: "an unknown order was refused after all", given: strings.Replace(anOrder, "state b", "state u", 1), call: ended(how(Refused))},
 		{name: "the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Hopeless))},
+		{name: "a poll says that the parameters are refused: the order was bought", given: anOrder, call: ended(how(Hopeless))},
 		{name: "a probe with refused parameters doubles the interval", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1\n", call: ended(how(Hopeless))},
 		{name: "an order placed before the brake doubles nothing", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
 		{name: "the interval has an end", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},

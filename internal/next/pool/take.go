@@ -261,7 +261,7 @@ func (p *Pool) ticketReplica(c *Call) string {
 // returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
 // task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
-	if token, err := p.fast(c); !errors.Is(err, errSlow) {
+	if token, err := p.fast(c); !errors.Is(err, errSlow) { //nolint:contextcheck // several calls share the script
 		if errors.Is(err, ErrDown) {
 			p.abandon(c) //nolint:contextcheck // as below
 		}

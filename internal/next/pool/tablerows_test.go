@@ -367,7 +367,9 @@ func theOrder() *Order {
 }
 
 func learns(replaces int64) func(p *Pool) any {
-	return func(p *Pool) any { return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state"), replaces)) }
+	return func(p *Pool) any {
+		return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state"), replaces))
+	}
 }
 
 func retried(p *Pool) any { return p.Retry(context.Background(), "A") }

@@ -280,10 +280,15 @@ func (w *world) due(t targets.Target) string {
 	return fmt.Sprintf("%.1f", (at-float64(time.Now().UnixMilli()))/1000)
 }
 
-// commands counts the commands of all clients until the returned function is called.
-func (w *world) commands() (stop func() int) {
+// scripts counts the scripts until the returned function is called.
+func (w *world) scripts() (stop func() int) {
 	var n atomic.Int64
-	w.server.SetAnswer(func(string, []string) string { n.Add(1); return "" })
+	w.server.SetAnswer(func(command string, _ []string) string {
+		if strings.HasPrefix(command, "EVAL") {
+			n.Add(1)
+		}
+		return ""
+	})
 	return func() int { w.server.SetAnswer(nil); return int(n.Load()) }
 }
 

@@ -71,7 +71,7 @@ func TestFilling(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, one := range list {
-			deciders[w.counts(one).Decider] = true
+			deciders[w.db.HGet(context.Background(), "{p}:stats:"+string(one.ID), "decider").Val()] = true
 		}
 		same(t, "deciders", len(deciders), 3)
 	})
@@ -135,7 +135,7 @@ func TestAdaptive(t *testing.T) {
 				r.stop()
 			}
 			next := w.start("next", login)
-			if asked, hits = w.demand(login, 5*second, 6*time.Minute, next); hits < asked*95/100 {
+			if asked, hits = w.demand(login, 5*second, 6*time.Minute, next); hits < asked*92/100 { // the first four come before a token can
 				t.Errorf("after a restart %d of %d requests found a token", hits, asked)
 			}
 		})
@@ -153,9 +153,9 @@ func TestSparseDemandAtSeveralReplicas(t *testing.T) {
 			for i := range n {
 				replicas = append(replicas, w.start(fmt.Sprint("r", i), login))
 			}
-			w.demand(login, 2*time.Minute, 3*time.Hour, replicas...)
+			w.demand(login, 2*time.Minute, time.Hour, replicas...)
 			before := w.sold(login)
-			asked, hits := w.demand(login, 2*time.Minute, 3*time.Hour, replicas...)
+			asked, hits := w.demand(login, 2*time.Minute, time.Hour, replicas...)
 			t.Logf("%d of %d requests found a token, %d were bought", hits, asked, w.sold(login)-before)
 			if hits < asked*80/100 {
 				t.Errorf("%d of %d requests found a token", hits, asked)
@@ -550,13 +550,13 @@ func TestIdleCosts(t *testing.T) {
 				w.start(fmt.Sprint("r", i), list...)
 			}
 			time.Sleep(2 * time.Minute)
-			commands := w.commands()
+			scripts := w.scripts()
 			time.Sleep(minutes * time.Minute)
-			// Each replica asks twice and beats once in a second, and adds its targets twice in a minute.
-			rest := float64(commands() - n*minutes*60*3)
+			// Each replica asks twice and beats once in a second.
+			rest := float64(scripts() - n*minutes*60*3)
 			each := rest / idle / minutes
 			t.Logf("%.2f scripts a minute and idle target", each)
-			if each < 2 || each > 2.5 {
+			if each < 2 || each > 2.4 {
 				t.Errorf("%.2f scripts a minute and idle target", each)
 			}
 		})

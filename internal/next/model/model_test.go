@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,6 +285,7 @@ func (m *model) check() {
 // node is a replica.
 type node struct {
 	m       *model
+	index   int
 	pool    *pool.Pool
 	manager *refill.Manager
 	client  *redis.Client
@@ -297,7 +297,7 @@ type node struct {
 
 // start starts a replica under a new name.
 func (m *model) start(i int) {
-	n := &node{m: m}
+	n := &node{m: m, index: i}
 	ctx, kill := context.WithCancel(context.Background())
 	n.kill = kill
 	n.client = redis.NewClient(&redis.Options{
@@ -359,7 +359,7 @@ func (n *node) at() {
 		n.kill()
 		n.m.starting.Go(func() {
 			time.Sleep(30 * time.Millisecond)
-			n.m.start(slices.Index(n.m.nodes[:], n))
+			n.m.start(n.index)
 			n.stop()
 		})
 	case x < 0.0014:

@@ -82,8 +82,7 @@ type subject struct {
 
 	// The running decision owns these.
 	demand
-	reported string    // the state that was logged last
-	noted    time.Time // of the last status in Redis
+	reported string // the state that was logged last
 }
 
 // New returns a Manager without targets.

@@ -111,11 +111,11 @@ func TestAdaptive(t *testing.T) {
 			for i := range n {
 				replicas = append(replicas, w.start(fmt.Sprint("r", i), login))
 			}
-			time.Sleep(5 * time.Minute)
+			time.Sleep(time.Minute)
 			same(t, "orders before the first request", w.sold(login), 0)
 			w.demand(login, 5*second, 10*time.Minute, replicas...)
 			before := w.sold(login)
-			asked, hits := w.demand(login, 5*second, 15*time.Minute, replicas...)
+			asked, hits := w.demand(login, 5*second, 10*time.Minute, replicas...)
 			bought := w.sold(login) - before
 			t.Logf("%d of %d requests found a token, %d were bought", hits, asked, bought)
 			if hits < asked*97/100 || bought > asked*115/100 {
@@ -124,9 +124,9 @@ func TestAdaptive(t *testing.T) {
 			if s := w.status(login); s.Want < 2 || s.Forecast <= 0 || s.State != refill.OK {
 				t.Errorf("status while there is demand: %+v", s)
 			}
-			time.Sleep(10 * time.Minute)
+			time.Sleep(5 * time.Minute)
 			quiet, version := w.sold(login), w.counts(login).Learned
-			time.Sleep(20 * time.Minute)
+			time.Sleep(10 * time.Minute)
 			if more := w.sold(login) - quiet; more > 3 {
 				t.Errorf("%d tokens were bought while nobody asked", more)
 			}
@@ -153,7 +153,7 @@ func TestSparseDemandAtSeveralReplicas(t *testing.T) {
 			for i := range n {
 				replicas = append(replicas, w.start(fmt.Sprint("r", i), login))
 			}
-			w.demand(login, 2*time.Minute, time.Hour, replicas...)
+			w.demand(login, 2*time.Minute, 30*time.Minute, replicas...)
 			before := w.sold(login)
 			asked, hits := w.demand(login, 2*time.Minute, time.Hour, replicas...)
 			t.Logf("%d of %d requests found a token, %d were bought", hits, asked, w.sold(login)-before)

@@ -44,6 +44,7 @@ type Status struct {
 	Reason string        `json:"reason,omitempty"`
 	Lead   time.Duration `json:"lead"`           // lead time with which the policy plans
 	Until  time.Time     `json:"until,omitzero"` // when the next order is tried, or the pause ends
+	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
 	// Queued is since when the target has waited for a permit without getting all that it wants.
 	Queued time.Time `json:"queued,omitzero"`
 
@@ -117,14 +118,16 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
 		now.State, now.Reason, now.Until = Starved, "no provider takes orders: "+refused.Text, c.At.Add(refused.After).Round(time.Second)
 	}
-	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
-	d.report(ctx, string(text), c)
+	now.At = was.At
 	figures := was
 	figures.Forecast, figures.Risk, figures.Credit, figures.Lead = now.Forecast, now.Risk, now.Credit, now.Lead
-	if string(text) == c.Status || figures == now && c.Status != "" && time.Since(d.noted) < noteEvery {
+	stays := now == was || now == figures && c.At.Sub(was.At) < noteEvery
+	now.At = c.At
+	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
+	d.report(ctx, string(text), c)
+	if stays {
 		return ""
 	}
-	d.noted = time.Now()
 	return string(text)
 }
 

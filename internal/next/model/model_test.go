@@ -261,7 +261,8 @@ func (m *model) check() {
 	for _, kind := range ends {
 		kinds[kind]++
 	}
-	if s.most > concurrency || s.accepted > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
+	// A failed task costs nothing, so the budget counts it only while it is in flight.
+	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
 		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit, s.submits, kinds)
 	}
 	// A call whose replica died after its take keeps its token: the stored reply names it.

@@ -88,7 +88,7 @@ func play(t *testing.T, r row) string {
 		Dialer: server.Dial, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	defer func() { _ = db.Close() }()
-	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Log: slog.New(slog.DiscardHandler)})
+	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
 	ctx := t.Context()
 	var heard []string
 	ear := db.Subscribe(ctx, p.key("wake", "r1"), p.key("wake", "r2"))

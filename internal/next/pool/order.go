@@ -121,7 +121,11 @@ if task ~= '' then
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
 if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
-redis.call(task == '' and 'SREM' or 'SADD', '@owned:' .. ARGV[3], ARGV[1])
+if task == '' then
+  redis.call('SREM', '@owned:' .. ARGV[3], ARGV[1])
+elseif o[1] ~= ARGV[3] or o[2] == 'u' then
+  redis.call('SADD', '@owned:' .. ARGV[3], ARGV[1])
+end
 if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
 if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
 return {'ok'}

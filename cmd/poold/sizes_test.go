@@ -29,7 +29,7 @@ var sizeLimits = []struct {
 	// The new core stands beside the old one until it takes its place.
 	{"next", "Go lines of the new core, below internal/next", 4850},
 	{"nextlua", "lines of scripts of the new core", 800},
-	{"tests", "Go lines of _test.go files", 61500},
+	{"tests", "Go lines of _test.go files", 61700},
 	{"words", "words of Markdown", 34500},
 }
 

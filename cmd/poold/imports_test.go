@@ -14,7 +14,7 @@ import (
 // mayImport is the import table: the packages of this module that each package may import.
 var mayImport = map[string][]string{
 	// The new core, until it takes the place of the old one.
-	"internal/next/pool":             {"internal/captcha"},
+	"internal/next/pool":             {"internal/captcha", "internal/redisdb"},
 	"internal/next/purchase":         {"internal/redisdb", "internal/backoff", "internal/captcha", "internal/crash", "internal/next/pool", "internal/panics", "internal/provider", "internal/purchase/signature", "internal/spool"},
 	"internal/next/refill":           {"internal/backoff", "internal/captcha", "internal/next/pool", "internal/next/purchase", "internal/panics", "internal/refill/policy", "internal/targets"},
 	"internal/next/solve":            {"internal/captcha", "internal/next/pool", "internal/next/purchase", "internal/ondemand/dedup", "internal/panics"},

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Config configures a Pool.
@@ -43,7 +44,7 @@ type Pool struct {
 	db         redis.UniversalClient
 	tag        string // {captcha}:
 	beat       time.Duration
-	rows       int
+	compiled   map[*script]*redis.Script
 	log        *slog.Logger
 	changed    func(captcha.ID)
 	waiters    waiters
@@ -53,7 +54,15 @@ type Pool struct {
 
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
-	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second), rows: cmp.Or(c.Outbox, 100_000)}
+	p := &Pool{
+		Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed,
+		beat: cmp.Or(c.Beat, time.Second), compiled: map[*script]*redis.Script{},
+	}
+	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*p.beat).Milliseconds(), 10),
+		"ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
+	for _, s := range scripts {
+		p.compiled[s] = redis.NewScript(placeholders.Replace(s.text))
+	}
 	if p.Replica == "" {
 		p.Replica = rand.Text()[:12]
 	}
@@ -184,7 +193,7 @@ func (p *Pool) plainly(ctx context.Context, do func(ctx context.Context) error) 
 	defer stop()
 	if err := do(ctx); err != nil {
 		if mayPass(err) || ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", ErrDown, err)
+			return redisdb.Down(err)
 		}
 		return fmt.Errorf("redis: %w", err)
 	}

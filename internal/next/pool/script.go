@@ -7,12 +7,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 // head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is dead,
@@ -181,44 +180,20 @@ local function ageing(id, moment)
 end
 `
 
-// A script is one whole step in Redis.
-type script struct {
-	name, body string
-	compiled   sync.Map // form -> *redis.Script
-}
+// A script is one whole step in Redis. Its text has the placeholders of head.
+type script struct{ name, text string }
 
 // scripts lists all scripts.
 var scripts []*script
 
 func newScript(name, body string) *script {
-	s := &script{name: name, body: body}
+	s := &script{name: name, text: head + body}
 	scripts = append(scripts, s)
 	return s
 }
 
-// text returns the text of the script in a form.
-func (s *script) text(f form) string {
-	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10), "ROWS", strconv.Itoa(f.rows)).Replace(head + s.body)
-}
-
-// form is what the text of a script depends on.
-type form struct {
-	tag  string
-	dead time.Duration
-	rows int // most rows of a stream of the outbox
-}
-
-// in returns the script in a form.
-func (s *script) in(f form) *redis.Script {
-	known, is := s.compiled.Load(f)
-	if !is {
-		known, _ = s.compiled.LoadOrStore(f, redis.NewScript(s.text(f)))
-	}
-	return known.(*redis.Script) //nolint:forcetypeassert // the map has no other values
-}
-
-// ErrDown means that Redis did not answer in time, or cannot write.
-var ErrDown = errors.New("redis does not answer")
+// ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
+var ErrDown = redisdb.ErrDown
 
 // passing lists the errors after which the same call may succeed.
 var passing = []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY"}
@@ -239,18 +214,18 @@ func mayPass(err error) bool {
 // every script may be repeated with the same arguments.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		reply, err := s.in(form{p.tag, 5 * p.beat, p.rows}).Run(ctx, p.db, keys, args...).Slice()
+		reply, err := p.compiled[s].Run(ctx, p.db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %s: %w", ErrDown, s.name, err)
+			return nil, redisdb.Down(fmt.Errorf("%s: %w", s.name, err))
 		case !mayPass(err):
 			return nil, fmt.Errorf("redis: %s: %w", s.name, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %s: %w", ErrDown, s.name, err)
+			return nil, redisdb.Down(fmt.Errorf("%s: %w", s.name, err))
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: no secret depends on the pause
 		}
 	}

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
@@ -56,20 +53,15 @@ func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
 	t.Run(cmp.Or(name, "story"), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{t: t, server: redistest.InBubble(t), concurrency: 1000, lead: 20 * second, most: map[captcha.ID]int{}}
-			w.db = client(w.server.Dial)
+			w.db, _ = w.server.Client(clientOptions())
 			t.Cleanup(func() { _ = w.db.Close() })
 			test(t, w)
 		})
 	})
 }
 
-func client(dial func(context.Context, string, string) (net.Conn, error)) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Dialer: dial, DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1,
-		PoolSize:                 500, // a client that waits for a connection shares timers with other bubbles
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-}
+// clientOptions has a large pool: a client that waits for a connection shares timers with other bubbles.
+func clientOptions() redis.Options { return redis.Options{MaxRetries: -1, PoolSize: 500} }
 
 // set changes what the service does.
 func (w *world) set(change func()) {
@@ -98,34 +90,11 @@ type replica struct {
 	pool *pool.Pool
 	log  testkit.Log
 	stop func() // waits for the end of Run
+	kill func() // cuts the replica off from Redis for good
 
 	deaf  atomic.Bool // changes wake nobody
 	ended atomic.Bool
-	mu    sync.Mutex
-	dead  bool
-	conns []net.Conn
 	pace  func(captcha.Type)
-}
-
-func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dead {
-		return nil, errors.New("dead")
-	}
-	conn, err := r.w.server.Dial(ctx, network, address)
-	r.conns = append(r.conns, conn)
-	return conn, err
-}
-
-// kill cuts the replica off from Redis for good.
-func (r *replica) kill() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dead = true
-	for _, conn := range r.conns {
-		_ = conn.Close()
-	}
 }
 
 // start starts a replica with targets.
@@ -135,7 +104,8 @@ func (w *world) start(name string, list ...targets.Target) *replica {
 
 func (w *world) startSet(name string, set *targets.Set) *replica {
 	r := &replica{w: w, name: name}
-	db := client(r.dial)
+	db, cut := w.server.Client(clientOptions())
+	r.kill = cut
 	changed := func(id captcha.ID) {
 		if !r.deaf.Load() {
 			r.Changed(id)

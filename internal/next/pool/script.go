@@ -72,6 +72,22 @@ end
 
 local function death(element) return tonumber(string.match(element, '^%d+')) end
 
+-- text returns the text of a token; nil if it is gone, or born in the future (Redis' clock went back).
+local function text(order)
+  local found = redis.call('GET', '@token:' .. order)
+  return found and death(found) <= now + 1000 and found or nil
+end
+
+-- hand stores a token as the answer of a call. The answer and the text live for life ms; 0 = until the token dies.
+local function hand(call, fingerprint, nonce, source, element, life, row)
+  local dies, order = string.match(element, '^(%d+)|(.*)$')
+  local done = table.concat({'t', fingerprint, nonce, source, order, dies}, '|')
+  if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
+  redis.call('SET', '@reply:' .. call, done, 'PX', life)
+  if row ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', row) end
+  return done
+end
+
 local alive = {}
 -- live reports whether the replica of a ticket lives. A compatible task has none and always lives.
 local function live(ticket)

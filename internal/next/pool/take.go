@@ -51,13 +51,8 @@ repeat
   end
   if element then
     if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
-    order = string.match(element, '|(.*)$')
-    token = redis.call('GET', '@token:' .. order)
-    -- A text that is gone, or born in the future (Redis' clock went back), is worth nothing.
-    if not token or death(token) > now + 1000 then
-      count(id, 'expired', 1)
-      token = nil
-    end
+    token = text(string.match(element, '|(.*)$'))
+    if not token then count(id, 'expired', 1) end
   end
 until token or not element
 if not element then
@@ -85,17 +80,13 @@ if not element then
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
-local dies, life = death(element), tonumber(ARGV[7])
-done = table.concat({'t', ARGV[12], ARGV[13], source, order, dies}, '|')
-if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
-redis.call('SET', KEYS[3], done, 'PX', life)
+done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, tonumber(ARGV[7]), ARGV[9])
 count(id, source, 1)
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
   redis.call('LTRIM', KEYS[5], 0, rate - 1)
   redis.call('PEXPIRE', KEYS[5], per)
 end
-if ARGV[9] ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', ARGV[9]) end
 soon(id)
 return {done, token}
 `)

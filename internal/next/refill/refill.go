@@ -35,8 +35,8 @@ const (
 	guestsEvery = 2 * time.Second
 	// leastLook and mostLook limit the time between two decisions about a target without a change.
 	leastLook, mostLook = time.Second, 30 * time.Second
-	// stepTime limits the calls of Redis in a decision, apart from orders.
-	stepTime = 3 * time.Second
+	// askTime limits a question, and stepTime the calls of Redis in a decision, apart from orders.
+	askTime, stepTime = time.Second, 3 * time.Second
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
 )
@@ -61,7 +61,9 @@ type Manager struct {
 	pool  *pool.Pool
 	buyer Buyer
 	log   *slog.Logger
-	turn  atomic.Int64 // when the loop that asks for what is due began its last turn, in Unix ns
+
+	turn          atomic.Int64 // when the loop of Run began its last turn, in Unix ns
+	added, looked time.Time    // of the loop: when it made all targets due, and looked at all guests
 
 	mu       sync.Mutex
 	set      *targets.Set
@@ -135,12 +137,12 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
 	m.mu.Unlock()
 	for _, id := range failing {
 		if err := m.pool.Retry(ctx, id); err != nil {
-			return fmt.Errorf("trying an order of a failing target: %w", err)
+			return err
 		}
 	}
 	for _, id := range gone {
 		if err := m.pool.Forget(ctx, id); err != nil {
-			return fmt.Errorf("forgetting removed targets: %w", err)
+			return err
 		}
 	}
 	return m.addDue(ctx)
@@ -163,10 +165,7 @@ func (m *Manager) addDue(ctx context.Context) error {
 		}
 	}
 	m.mu.Unlock()
-	if err := m.pool.SetDue(ctx, ids); err != nil {
-		return fmt.Errorf("making targets due: %w", err)
-	}
-	return nil
+	return m.pool.SetDue(ctx, ids)
 }
 
 // Spec returns what each order of a target has, given the budget of all orders. Only a budget with a limit is
@@ -228,191 +227,150 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 	}
 }
 
-// LastTurn returns when the loop that asks for what is due began its last turn; zero before the first one. It turns
-// every few seconds, also without Redis. If it does not, the process hangs. LastTurn does not block.
-func (m *Manager) LastTurn() time.Time {
-	if ns := m.turn.Load(); ns > 0 {
-		return time.Unix(0, ns)
-	}
-	return time.Time{}
-}
+// LastTurn returns when the loop of Run began its last turn; 1970 before the first one. It turns every few seconds,
+// also without Redis. If it does not, the process hangs. LastTurn does not block.
+func (m *Manager) LastTurn() time.Time { return time.Unix(0, m.turn.Load()) }
 
 // Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
 // what was learned.
 func (m *Manager) Run(ctx context.Context) error {
-	asked := make(chan []captcha.ID)
-	var asking sync.WaitGroup
-	asking.Go(func() { m.ask(ctx, asked) })
-	for ctx.Err() == nil {
+	ask := time.NewTimer(0)
+	defer ask.Stop()
+	for failures := 0; ctx.Err() == nil; {
+		m.turn.Store(time.Now().UnixNano())
 		var ids []captcha.ID
 		select {
 		case <-ctx.Done():
-		case ids = <-asked:
 		case <-m.woken:
-			if backoff.Sleep(ctx, gather) == nil {
-				m.mu.Lock()
-				ids, m.changed = m.changed, nil
-				m.mu.Unlock()
+			_ = backoff.Sleep(ctx, gather)
+			m.mu.Lock()
+			ids, m.changed = m.changed, nil
+			m.mu.Unlock()
+		case <-ask.C:
+			var err error
+			pause := backoff.Around(askEvery, 0.5)
+			switch ids, err = m.due(ctx); {
+			case err != nil:
+				failures++
+				pause, m.added = away.Pause(failures), time.Time{} // Redis may have lost its data
+			case len(ids) >= mostDue:
+				pause = 0
+				fallthrough
+			default:
+				failures = 0
 			}
+			ask.Reset(pause)
 		}
 		for _, id := range ids {
 			m.dispatch(ctx, id)
 		}
 	}
-	asking.Wait()
 	_ = m.decisions.Wait()
 	_ = m.orders.Wait()
 	m.saveAll(ctx)
 	return nil
 }
 
-// ask asks for what is due, less often while Redis does not answer.
-func (m *Manager) ask(ctx context.Context, asked chan<- []captcha.ID) {
-	var added, guests time.Time
-	for failures := 0; ctx.Err() == nil; {
-		m.turn.Store(time.Now().UnixNano())
-		ids, err := m.due(ctx, &added)
-		if err != nil {
-			failures, added = failures+1, time.Time{} // Redis may have lost its data
-			_ = away.Wait(ctx, failures)
-			continue
-		}
-		failures = 0
-		full := len(ids) == mostDue
-		if time.Since(guests) >= guestsEvery {
-			guests = time.Now()
-			ids = append(ids, m.guests()...)
-		}
-		if len(ids) > 0 {
-			select {
-			case asked <- ids:
-			case <-ctx.Done():
-			}
-		}
-		if !full {
-			_ = backoff.Sleep(ctx, backoff.Around(askEvery, 0.5))
-		}
-	}
-}
-
-func (m *Manager) due(ctx context.Context, added *time.Time) ([]captcha.ID, error) {
-	ctx, stop := context.WithTimeout(ctx, time.Second)
+// due returns the identities whose decision is due, and now and then all guests.
+func (m *Manager) due(ctx context.Context) ([]captcha.ID, error) {
+	ctx, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
-	if time.Since(*added) >= addEvery {
+	if time.Since(m.added) >= addEvery {
 		if err := m.addDue(ctx); err != nil {
 			return nil, err
 		}
-		*added = time.Now()
+		m.added = time.Now()
 	}
-	return m.pool.Due(ctx, mostDue)
-}
-
-func (m *Manager) guests() (ids []captcha.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for id, s := range m.subjects {
-		if s.target == nil {
-			ids = append(ids, id)
+	ids, err := m.pool.Due(ctx, mostDue)
+	if err == nil && time.Since(m.looked) >= guestsEvery {
+		m.looked = time.Now()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for id, s := range m.subjects {
+			if s.target == nil {
+				ids = append(ids, id)
+			}
 		}
 	}
-	return ids
+	return ids, err
 }
 
 // dispatch begins a decision, unless one about the identity runs: then another one follows.
 func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
+	d := &decision{m: m, id: id}
 	m.mu.Lock()
-	s := m.subjects[id]
-	var d decision
-	if s != nil {
-		s.marked = false
+	if s := m.subjects[id]; s != nil {
+		s.marked, s.again = false, s.running
 		if s.running {
-			s.again = true
 			m.mu.Unlock()
 			return
 		}
 		s.running = true
-		d = decision{m: m, subject: s, target: s.target, spec: s.spec}
+		d.subject, d.target, d.spec = s, s.target, s.spec
 	}
 	m.mu.Unlock()
 	m.decisions.Go(func() error {
-		if s == nil {
-			m.disown(ctx, id)
-			return nil
-		}
 		err := panics.Contain(m.log, "panic in a decision", func() { d.run(ctx) })
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		s.running = false
-		if s.again && err == nil {
-			m.markLocked(id, s)
+		if s := d.subject; s != nil {
+			s.running = false
+			if s.again && err == nil {
+				m.markLocked(id, s)
+			}
 		}
-		s.again = false
 		return nil
 	})
 }
 
-// disown removes an identity from what is due that this replica does not know.
-func (m *Manager) disown(ctx context.Context, id captcha.ID) {
-	ctx, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
-	if err := m.pool.Disown(ctx, id); err != nil {
-		m.log.Debug("an unknown identity stays due", "identity", id, "err", err)
-	}
-}
-
 // decision is one decision about an identity, by the definition that held when it began.
 type decision struct {
-	*subject
+	*subject // nil = this replica does not know the identity
 
 	m      *Manager
+	id     captcha.ID
 	target *targets.Target
 	spec   purchase.Spec
 }
 
 func (d *decision) run(ctx context.Context) {
 	var err error
+	limited, stop := context.WithTimeout(ctx, stepTime)
+	defer stop()
 	switch {
+	case d.subject == nil:
+		err = d.m.pool.Disown(limited, d.id)
 	case d.target == nil:
-		err = d.ofGuest(ctx)
+		err = d.ofGuest(ctx, limited)
 	case d.target.Halted() != "":
-		limited, stop := context.WithTimeout(ctx, stepTime)
-		err = d.m.pool.Forget(limited, d.spec.ID)
-		stop()
+		err = d.m.pool.Forget(limited, d.id)
 	default:
-		err = d.ofTarget(ctx)
+		err = d.ofTarget(ctx, limited)
 	}
 	if err != nil && ctx.Err() == nil {
-		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.spec.ID, "err", err)
+		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.id, "err", err)
 	}
 }
 
 // ofGuest places an order for each caller that has none. The Buyer tells the callers why an order was refused.
-func (d *decision) ofGuest(ctx context.Context) error {
-	limited, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
-	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.spec.ID, Margin: d.spec.Margin, Period: mostLook})
+func (d *decision) ofGuest(ctx, limited context.Context) error {
+	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
 	if err != nil {
-		return fmt.Errorf("reading the counts: %w", err)
+		return err
 	}
-	var refused *pool.RefusedError
-	if _, err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, func(int) purchase.Spec { return d.spec }); errors.As(err, &refused) {
-		return nil
-	}
+	_, err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
 	return err
 }
 
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
-func (d *decision) ofTarget(ctx context.Context) error {
+func (d *decision) ofTarget(ctx, limited context.Context) error {
 	at := time.Now()
-	limited, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
 	plan, c, missing, err := d.look(limited, at)
 	if err != nil {
 		return err
 	}
 	wants := d.tracker.Decide(at, plan, stock(&c))
-	wait := c.Brake.Next.Sub(c.At)
-	if c.Brake.Brakes() && wants.Order > 0 {
+	if wait := c.Brake.Next.Sub(c.At); c.Brake.Brakes() && wants.Order > 0 {
 		if wants.Order = 1; wait > 0 {
 			wants.Order, wants.Look = 0, wait
 		}
@@ -420,33 +378,29 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	d.m.mu.Lock()
 	d.failing = c.Brake.Brakes()
 	d.m.mu.Unlock()
-	held := c.Fresh + c.Orders - c.Waiting
-	placed, refused := d.place(ctx, wants.Order, func(n int) purchase.Spec {
-		s := d.spec
-		s.Depth, s.Horizon, s.Shortest = wants.Want, s.Margin+wants.Lead, wants.Shortest
-		if d.target.Refill == targets.RefillAdaptive {
-			// The depth grows by one with each order, so that an order of another replica since the look counts.
-			s.Depth, s.Horizon = min(held+n+1, wants.Most), s.Margin
-		}
-		return s
-	})
+	spec, step := d.spec, 0
+	spec.Depth, spec.Horizon, spec.Shortest = wants.Want, spec.Margin+wants.Lead, wants.Shortest
+	if d.target.Refill == targets.RefillAdaptive {
+		// The depth grows by one with each order, so that an order of another replica since the look counts.
+		spec.Depth, spec.Horizon, step = c.Fresh+c.Orders-c.Waiting+1, spec.Margin, 1
+	}
+	placed, refused := d.place(ctx, wants.Order, spec, step)
 	for range placed {
 		d.tracker.Placed(time.Now())
 	}
 	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
 		return refused
 	}
-	limited, stop = context.WithTimeout(ctx, stepTime)
+	limited, stop := context.WithTimeout(ctx, stepTime)
 	defer stop()
-	d.save(limited, d.m, d.spec.ID, saveEvery)
+	if err := d.save(limited, d.m, d.id, saveEvery); err != nil {
+		return err
+	}
 	next, note := d.next(&wants, &c, missing, refused), d.note(ctx, &wants, &c, refused)
 	if next < 0 && note == "" {
 		return nil
 	}
-	if err := d.m.pool.Decided(limited, d.spec.ID, next, note); err != nil {
-		return fmt.Errorf("noting the decision: %w", err)
-	}
-	return nil
+	return d.m.pool.Decided(limited, d.id, next, note)
 }
 
 // look reads the counts with the lead time of the policy's plan. If the counts change that lead time, it reads them
@@ -458,14 +412,14 @@ func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c 
 	for n := 1; ; n++ {
 		lead := plan.Lead
 		q := pool.Query{
-			ID: d.spec.ID, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
+			ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
 			Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
 		}
 		if c, err = d.m.pool.Decide(ctx, pool.Changed, q); err != nil {
-			return plan, c, false, fmt.Errorf("reading the counts: %w", err)
+			return plan, c, false, err
 		}
 		missing = q.Want+c.Waiting > c.Outliving+c.Orders
-		if err = d.recall(ctx, at, d.m, d.spec, &c); err != nil {
+		if err = d.recall(ctx, at, &c); err != nil {
 			return plan, c, false, err
 		}
 		d.tracker.Learn(at, stock(&c))
@@ -479,30 +433,38 @@ func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c 
 
 // next returns when the next decision is due if that differs from what the script has set; else -1.
 func (d *decision) next(wants *policy.Decision, c *pool.Counts, missing bool, err error) time.Duration {
+	next := wants.Look
 	var refused *pool.RefusedError
 	switch {
-	case err == nil && wants.Order > 0:
-		return -1 // soon; an end comes before
-	case err == nil:
-		next := max(leastLook, min(wants.Look, mostLook))
-		if missing && (next-c.Due).Abs() > gather || next < c.Due {
-			return next
+	case errors.As(err, &refused):
+		if refused.Reason != pool.ReasonBudget || refused.Text != string(d.id) {
+			return -1 // the target has a place in wants, or another replica was faster
 		}
-		return -1
-	case !errors.As(err, &refused):
-		return mostLook // there is no provider: a reload decides at once
-	case refused.Reason == pool.ReasonBudget && refused.Text == string(d.spec.ID):
-		return max(leastLook, min(refused.After, mostLook))
+		next = refused.After
+	case err != nil:
+		next = mostLook // there is no provider: a reload decides at once
+	case wants.Order > 0:
+		return -1 // soon; an end comes before
 	}
-	return -1 // the target has a place in wants, or another replica was faster
+	next = max(leastLook, min(next, mostLook))
+	if next < c.Due || missing && next > c.Due+gather {
+		return next
+	}
+	return -1
 }
 
-// place places orders one after the other, until one is refused or the definition changes. Each order runs in a
-// goroutine of its own.
-func (d *decision) place(ctx context.Context, n int, spec func(n int) purchase.Spec) (placed int, err error) {
+// place places orders one after the other, until one is refused or the definition changes. The depth grows by a step
+// with each order. Each order runs in a goroutine of its own.
+func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) (placed int, err error) {
 	m := d.m
-	for ; placed < n && d.holds(); placed++ {
-		s, answered := spec(placed), make(chan error, 1)
+	for ; placed < n; placed++ {
+		m.mu.Lock()
+		holds := m.subjects[d.id] == d.subject
+		m.mu.Unlock()
+		if !holds {
+			break
+		}
+		answered := make(chan error, 1)
 		began := m.orders.TryGo(func() error {
 			m.buyer.Buy(ctx, s, func(next captcha.ID, err error) {
 				if next != "" {
@@ -518,13 +480,7 @@ func (d *decision) place(ctx context.Context, n int, spec func(n int) purchase.S
 		if err := <-answered; err != nil {
 			return placed, err
 		}
+		s.Depth += step
 	}
 	return placed, nil
-}
-
-// holds reports whether the definition of the decision is still the one of the file.
-func (d *decision) holds() bool {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	return d.m.subjects[d.spec.ID] == d.subject
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
+	"strconv"
 	"time"
 
 	"poold/internal/next/pool"
@@ -146,9 +146,6 @@ func (d *decision) report(ctx context.Context, note string, c *pool.Counts) {
 
 // round keeps two digits, so that a slow change writes nothing.
 func round(x float64) float64 {
-	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
-		return 0
-	}
-	scale := math.Pow(10, 1-math.Floor(math.Log10(math.Abs(x))))
-	return math.Round(x*scale) / scale
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
+	return x
 }

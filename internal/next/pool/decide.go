@@ -127,7 +127,6 @@ var retry = newScript("retry", `
 -- ARGV 1 id
 if redis.call('HEXISTS', KEYS[2], 'next') == 0 then return {0} end
 redis.call('HSET', KEYS[2], 'next', now)
-redis.call('ZADD', KEYS[1], now, ARGV[1])
 return {1}
 `)
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"time"
 
@@ -49,18 +50,15 @@ func (d *decision) recall(ctx context.Context, at time.Time, c *pool.Counts) err
 		return err
 	}
 	d.decided, d.version = at, c.Learned
-	if text == nil {
-		return d.tracker.Load(at, nil)
-	}
 	var l learned
-	if err = json.Unmarshal(text, &l); err == nil {
-		err = d.tracker.Load(at, l.State)
+	if text != nil {
+		err = json.Unmarshal(text, &l)
 	}
-	if err != nil {
+	if err = errors.Join(err, d.tracker.Load(at, l.State)); err != nil {
 		d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", err)
-		return d.tracker.Load(at, nil)
+	} else if text != nil {
+		d.tracker.SetSeen(at, l.Seen)
 	}
-	d.tracker.SetSeen(at, l.Seen)
 	return nil
 }
 

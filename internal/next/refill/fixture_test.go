@@ -141,7 +141,7 @@ func (w *world) startSet(name string, set *targets.Set) *replica {
 	}
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Changed: changed})
 	r.Manager = refill.New(r.pool, r, r.log.Logger())
-	_ = r.Apply(context.Background(), set)
+	r.Apply(set)
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { _ = r.pool.Run(ctx, func(int, []string) {}) })
@@ -153,12 +153,6 @@ func (w *world) startSet(name string, set *targets.Set) *replica {
 }
 
 func file(list ...targets.Target) *targets.Set { return &targets.Set{Targets: slices.Clone(list)} }
-
-func (r *replica) apply(set *targets.Set) {
-	if err := r.Apply(context.Background(), set); err != nil {
-		r.w.t.Errorf("apply: %v", err)
-	}
-}
 
 // Pace implements refill.Buyer.
 func (r *replica) Pace(t captcha.Type) (first, interval time.Duration) {

@@ -24,8 +24,9 @@ import (
 const (
 	// gather is how long a change waits for others, which make one decision together.
 	gather = 20 * time.Millisecond
-	// askEvery is the pause between two questions for what is due, give or take a half.
-	askEvery = 500 * time.Millisecond
+	// askEvery is the pause between two questions for what is due, and awayEvery while Redis does not answer; give or
+	// take a half.
+	askEvery, awayEvery = 500 * time.Millisecond, 2 * time.Second
 	// mostDue is the number of identities that one question returns.
 	mostDue = 100
 	// addEvery is how often a replica makes its targets due that have no time: Redis has lost its data, or a
@@ -40,9 +41,6 @@ const (
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
 )
-
-// away paces the questions while Redis does not answer.
-var away = backoff.Doubling{First: askEvery, Most: 2 * time.Second}
 
 // Overall is the scope of the budget of all orders.
 const Overall = "overall"
@@ -61,15 +59,14 @@ type Manager struct {
 	pool  *pool.Pool
 	buyer Buyer
 	log   *slog.Logger
+	turn  atomic.Int64 // when the loop of Run began its last turn, in Unix ns
 
-	turn          atomic.Int64 // when the loop of Run began its last turn, in Unix ns
-	added, looked time.Time    // of the loop: when it made all targets due, and looked at all guests
-
-	mu       sync.Mutex
-	set      *targets.Set
-	subjects map[captcha.ID]*subject
-	changed  []captcha.ID  // to be decided soon
-	woken    chan struct{} // there are changed identities; capacity 1
+	mu            sync.Mutex
+	set           *targets.Set
+	subjects      map[captcha.ID]*subject
+	changed       []captcha.ID  // to be decided soon
+	woken         chan struct{} // there are changed identities; capacity 1
+	added, looked time.Time     // when the loop made all targets due, and looked at all guests
 
 	decisions, orders errgroup.Group
 }
@@ -83,7 +80,7 @@ type subject struct {
 	marked  bool            // it is in Manager.changed
 	running bool            // a decision runs
 	again   bool            // it changed while a decision ran
-	failing bool            // the last decision found a brake
+	retry   bool            // a reload may have ended the cause of failing orders
 
 	// The running decision owns these.
 	demand
@@ -99,53 +96,33 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 }
 
 // Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
-// a definition, of the providers or of the overall budget, the decision comes at once, and an order of a failing
-// target is tried at once. An error means that Redis did not answer; the targets are replaced all the same, and the
-// loop of Run makes up for it.
-func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
+// a definition, of the providers or of the overall budget, the decision comes at once, and a failing target tries an
+// order at once.
+func (m *Manager) Apply(set *targets.Set) {
 	m.mu.Lock()
-	first := m.set == nil
+	defer m.mu.Unlock()
+	first, old := m.set == nil, m.subjects
 	others := !first && (m.set.Budget != set.Budget || !reflect.DeepEqual(m.set.Providers, set.Providers))
-	old := m.subjects
-	m.set, m.subjects = set, map[captcha.ID]*subject{}
-	var failing, gone []captcha.ID
+	m.set, m.subjects, m.added = set, map[captcha.ID]*subject{}, time.Time{}
+	for id, s := range old {
+		if s.target == nil {
+			m.subjects[id] = s
+		}
+	}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		s := old[t.ID]
 		changed := s == nil || !reflect.DeepEqual(definition(s.target), definition(t))
-		if s != nil && s.failing && (changed || others) {
-			failing = append(failing, t.ID)
-		}
 		if changed {
 			s = &subject{demand: demand{tracker: policy.NewTracker(Params(t, 0, 0), Windows(t))}, reported: OK}
 		}
 		s.target, s.spec = t, Spec(t, set.Budget)
 		m.subjects[t.ID] = s
-		if !first && (changed || others) {
-			s.marked = false
+		if !first && (changed || others) { // at a start all replicas share the work
+			s.retry = true
 			m.markLocked(t.ID, s)
 		}
 	}
-	for id, s := range old {
-		switch {
-		case s.target == nil:
-			m.subjects[id] = s
-		case m.subjects[id] == nil:
-			gone = append(gone, id)
-		}
-	}
-	m.mu.Unlock()
-	for _, id := range failing {
-		if err := m.pool.Retry(ctx, id); err != nil {
-			return err
-		}
-	}
-	for _, id := range gone {
-		if err := m.pool.Forget(ctx, id); err != nil {
-			return err
-		}
-	}
-	return m.addDue(ctx)
 }
 
 // definition is the part of a target on which its learned state and its orders depend.
@@ -153,19 +130,6 @@ func definition(t *targets.Target) targets.Target {
 	d := *t
 	d.Line, d.Owner, d.OnEmpty, d.Rate = 0, "", "", targets.Rate{}
 	return d
-}
-
-// addDue makes the targets due that buy and have no time.
-func (m *Manager) addDue(ctx context.Context) error {
-	var ids []captcha.ID
-	m.mu.Lock()
-	for id, s := range m.subjects {
-		if s.target != nil && s.target.Halted() == "" {
-			ids = append(ids, id)
-		}
-	}
-	m.mu.Unlock()
-	return m.pool.SetDue(ctx, ids)
 }
 
 // Spec returns what each order of a target has, given the budget of all orders. Only a budget with a limit is
@@ -236,9 +200,10 @@ func (m *Manager) LastTurn() time.Time { return time.Unix(0, m.turn.Load()) }
 func (m *Manager) Run(ctx context.Context) error {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
-	for failures := 0; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		m.turn.Store(time.Now().UnixNano())
 		var ids []captcha.ID
+		var err error
 		select {
 		case <-ctx.Done():
 		case <-m.woken:
@@ -247,17 +212,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			ids, m.changed = m.changed, nil
 			m.mu.Unlock()
 		case <-ask.C:
-			var err error
 			pause := backoff.Around(askEvery, 0.5)
-			switch ids, err = m.due(ctx); {
-			case err != nil:
-				failures++
-				pause, m.added = away.Pause(failures), time.Time{} // Redis may have lost its data
-			case len(ids) >= mostDue:
+			if ids, err = m.due(ctx); err != nil {
+				pause = backoff.Around(awayEvery, 0.5)
+			} else if len(ids) >= mostDue {
 				pause = 0
-				fallthrough
-			default:
-				failures = 0
 			}
 			ask.Reset(pause)
 		}
@@ -271,28 +230,41 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// due returns the identities whose decision is due, and now and then all guests.
+// due returns the identities whose decision is due and, now and then, all guests.
 func (m *Manager) due(ctx context.Context) ([]captcha.ID, error) {
 	ctx, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
-	if time.Since(m.added) >= addEvery {
-		if err := m.addDue(ctx); err != nil {
-			return nil, err
-		}
-		m.added = time.Now()
-	}
-	ids, err := m.pool.Due(ctx, mostDue)
-	if err == nil && time.Since(m.looked) >= guestsEvery {
-		m.looked = time.Now()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for id, s := range m.subjects {
-			if s.target == nil {
-				ids = append(ids, id)
-			}
+	now := time.Now()
+	var adds, guests []captcha.ID
+	m.mu.Lock()
+	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
+	for id, s := range m.subjects {
+		switch {
+		case s.target == nil && look:
+			guests = append(guests, id)
+		case s.target != nil && add && s.target.Halted() == "":
+			adds = append(adds, id)
 		}
 	}
-	return ids, err
+	m.mu.Unlock()
+	err := m.pool.SetDue(ctx, adds)
+	var ids []captcha.ID
+	if err == nil {
+		ids, err = m.pool.Due(ctx, mostDue)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err != nil:
+		m.added = time.Time{} // Redis may have lost its data
+		return nil, err
+	case add:
+		m.added = now
+	}
+	if look {
+		m.looked = now
+	}
+	return append(ids, guests...), nil
 }
 
 // dispatch begins a decision, unless one about the identity runs: then another one follows.
@@ -306,7 +278,7 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 			return
 		}
 		s.running = true
-		d.subject, d.target, d.spec = s, s.target, s.spec
+		d.subject, d.target, d.spec, d.retry, s.retry = s, s.target, s.spec, s.retry, false
 	}
 	m.mu.Unlock()
 	m.decisions.Go(func() error {
@@ -331,6 +303,7 @@ type decision struct {
 	id     captcha.ID
 	target *targets.Target
 	spec   purchase.Spec
+	retry  bool
 }
 
 func (d *decision) run(ctx context.Context) {
@@ -338,12 +311,10 @@ func (d *decision) run(ctx context.Context) {
 	limited, stop := context.WithTimeout(ctx, stepTime)
 	defer stop()
 	switch {
-	case d.subject == nil:
+	case d.subject == nil || d.target != nil && d.target.Halted() != "":
 		err = d.m.pool.Disown(limited, d.id)
 	case d.target == nil:
 		err = d.ofGuest(ctx, limited)
-	case d.target.Halted() != "":
-		err = d.m.pool.Forget(limited, d.id)
 	default:
 		err = d.ofTarget(ctx, limited)
 	}
@@ -358,36 +329,36 @@ func (d *decision) ofGuest(ctx, limited context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
-	return err
+	return d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
 }
 
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
 func (d *decision) ofTarget(ctx, limited context.Context) error {
 	at := time.Now()
-	plan, c, missing, err := d.look(limited, at)
+	plan, c, err := d.look(limited, at)
 	if err != nil {
 		return err
 	}
 	wants := d.tracker.Decide(at, plan, stock(&c))
-	if wait := c.Brake.Next.Sub(c.At); c.Brake.Brakes() && wants.Order > 0 {
+	if c.Brake.Brakes() && wants.Order > 0 {
+		wait := c.Brake.Next.Sub(c.At)
+		if wait > 0 && d.retry {
+			if err := d.m.pool.Retry(limited, d.id); err != nil {
+				return err
+			}
+			wait = 0
+		}
 		if wants.Order = 1; wait > 0 {
 			wants.Order, wants.Look = 0, wait
 		}
 	}
-	d.m.mu.Lock()
-	d.failing = c.Brake.Brakes()
-	d.m.mu.Unlock()
 	spec, step := d.spec, 0
 	spec.Depth, spec.Horizon, spec.Shortest = wants.Want, spec.Margin+wants.Lead, wants.Shortest
 	if d.target.Refill == targets.RefillAdaptive {
 		// The depth grows by one with each order, so that an order of another replica since the look counts.
 		spec.Depth, spec.Horizon, step = c.Fresh+c.Orders-c.Waiting+1, spec.Margin, 1
 	}
-	placed, refused := d.place(ctx, wants.Order, spec, step)
-	for range placed {
-		d.tracker.Placed(time.Now())
-	}
+	refused := d.place(ctx, wants.Order, spec, step)
 	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
 		return refused
 	}
@@ -396,7 +367,7 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 	if err := d.save(limited, d.m, d.id, saveEvery); err != nil {
 		return err
 	}
-	next, note := d.next(&wants, &c, missing, refused), d.note(ctx, &wants, &c, refused)
+	next, note := d.next(&wants, &c, refused), d.note(ctx, &wants, &c, refused)
 	if next < 0 && note == "" {
 		return nil
 	}
@@ -404,35 +375,33 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 }
 
 // look reads the counts with the lead time of the policy's plan. If the counts change that lead time, it reads them
-// again, so that the decision and its orders have the same one. It reports whether the script found something
-// missing.
-func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c pool.Counts, missing bool, err error) {
+// again, so that the decision and its orders have the same one.
+func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c pool.Counts, err error) {
 	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
 	plan = d.tracker.Plan(at)
 	for n := 1; ; n++ {
 		lead := plan.Lead
-		q := pool.Query{
+		c, err = d.m.pool.Decide(ctx, pool.Changed, pool.Query{
 			ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
 			Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+		})
+		if err == nil {
+			err = d.recall(ctx, at, &c)
 		}
-		if c, err = d.m.pool.Decide(ctx, pool.Changed, q); err != nil {
-			return plan, c, false, err
-		}
-		missing = q.Want+c.Waiting > c.Outliving+c.Orders
-		if err = d.recall(ctx, at, &c); err != nil {
-			return plan, c, false, err
+		if err != nil {
+			return plan, c, err
 		}
 		d.tracker.Learn(at, stock(&c))
 		plan = d.tracker.Plan(at)
 		if n == 3 || (plan.Lead-lead).Abs() <= lead/10 { // a landing between two reads may change the lead time again
 			plan.Lead = lead
-			return plan, c, missing, nil
+			return plan, c, nil
 		}
 	}
 }
 
 // next returns when the next decision is due if that differs from what the script has set; else -1.
-func (d *decision) next(wants *policy.Decision, c *pool.Counts, missing bool, err error) time.Duration {
+func (d *decision) next(wants *policy.Decision, c *pool.Counts, err error) time.Duration {
 	next := wants.Look
 	var refused *pool.RefusedError
 	switch {
@@ -447,6 +416,7 @@ func (d *decision) next(wants *policy.Decision, c *pool.Counts, missing bool, er
 		return -1 // soon; an end comes before
 	}
 	next = max(leastLook, min(next, mostLook))
+	missing := wants.Want+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
 	if next < c.Due || missing && next > c.Due+gather {
 		return next
 	}
@@ -455,32 +425,35 @@ func (d *decision) next(wants *policy.Decision, c *pool.Counts, missing bool, er
 
 // place places orders one after the other, until one is refused or the definition changes. The depth grows by a step
 // with each order. Each order runs in a goroutine of its own.
-func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) (placed int, err error) {
+func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) error {
 	m := d.m
-	for ; placed < n; placed++ {
+	for ; n > 0; n-- {
 		m.mu.Lock()
 		holds := m.subjects[d.id] == d.subject
 		m.mu.Unlock()
 		if !holds {
-			break
+			return nil
 		}
-		answered := make(chan error, 1)
+		placed := make(chan error, 1)
 		began := m.orders.TryGo(func() error {
 			m.buyer.Buy(ctx, s, func(next captcha.ID, err error) {
 				if next != "" {
 					m.Changed(next)
 				}
-				answered <- err
+				placed <- err
 			})
 			return nil
 		})
 		if !began {
-			return placed, fmt.Errorf("%d orders are in flight at this replica", mostOrders)
+			return fmt.Errorf("%d orders are in flight at this replica", mostOrders)
 		}
-		if err := <-answered; err != nil {
-			return placed, err
+		if err := <-placed; err != nil {
+			return err
+		}
+		if d.tracker != nil {
+			d.tracker.Placed(time.Now())
 		}
 		s.Depth += step
 	}
-	return placed, nil
+	return nil
 }

@@ -62,7 +62,7 @@ func TestFilling(t *testing.T) {
 			list[i].Depth = 9 // of a reload that comes to all at the same moment
 		}
 		for _, r := range replicas {
-			r.apply(file(list...))
+			r.Apply(file(list...))
 		}
 		time.Sleep(second)
 		deciders := map[string]bool{}
@@ -195,7 +195,7 @@ func TestReload(t *testing.T) {
 		keptSold := w.sold(kept)
 		less.Depth, halted.Paused, kept.Line, kept.Owner = 1, true, 99, "others"
 		added := target("added", 3)
-		r.apply(file(kept, less, halted, added))
+		r.Apply(file(kept, less, halted, added))
 		time.Sleep(100 * time.Millisecond)
 		same(t, "orders of the added target", w.sold(added), 3)
 		same(t, "orders of the kept target", w.sold(kept), keptSold)
@@ -211,7 +211,7 @@ func TestReload(t *testing.T) {
 		}
 		same(t, "owner of the next order", w.bought[len(w.bought)-1].Owner != "", true)
 		halted.Paused = false
-		r.apply(file(kept, less, halted, added, gone))
+		r.Apply(file(kept, less, halted, added, gone))
 		time.Sleep(100 * time.Millisecond)
 		same(t, "orders after the end of the pause", w.sold(halted), sold["halted"]+2)
 		same(t, "orders of the target that is back", w.sold(gone), sold["gone"]+2)
@@ -228,12 +228,12 @@ func TestReload(t *testing.T) {
 		w.set(func() {
 			w.how = func(s *purchase.Spec) pool.How {
 				if len(w.bought) == 2 {
-					go r.apply(file()) // it waits until this order is being placed
+					go r.Apply(file()) // it waits until this order is being placed
 				}
 				return pool.Solved
 			}
 		})
-		r.apply(file(login))
+		r.Apply(file(login))
 		time.Sleep(5 * second)
 		if n := w.sold(login); n < 3 || n > 5 {
 			t.Errorf("%d orders, of which 3 were placed before the reload", n)
@@ -296,7 +296,7 @@ func TestBrakes(t *testing.T) {
 		w.set(func() { w.how = nil })
 		set := file(login)
 		set.Providers = []targets.Provider{{Name: "other"}}
-		r.apply(set)
+		r.Apply(set)
 		time.Sleep(22 * second)
 		same(t, "orders after the reload", w.sold(login) > before, true)
 		time.Sleep(22 * second)
@@ -329,7 +329,7 @@ func TestBrakes(t *testing.T) {
 		w.set(func() { w.noProvider = false })
 		set := file(login)
 		set.Providers = []targets.Provider{{Name: "main"}}
-		r.apply(set)
+		r.Apply(set)
 		time.Sleep(100 * time.Millisecond)
 		same(t, "orders at once", w.sold(login), 3)
 		same(t, "state after the reload", w.state(login), "ok")
@@ -367,7 +367,7 @@ func TestBudgets(t *testing.T) {
 		same(t, "orders of the first", w.sold(first), 1)
 		both := file(first, later)
 		both.Budget.PerHour = 1
-		r.apply(both)
+		r.Apply(both)
 		time.Sleep(5 * second)
 		same(t, "orders of the second", w.sold(later), 0)
 		if s := w.state(later); !strings.HasPrefix(s, "budget "+refill.OverallBudget) {
@@ -510,7 +510,7 @@ func TestAPanicEndsOneDecision(t *testing.T) {
 				panic("of a test")
 			}
 		}
-		r.apply(file(good, bad))
+		r.Apply(file(good, bad))
 		time.Sleep(5 * second)
 		same(t, "orders of the other target", w.sold(good), 2)
 		if n := r.log.Count("panic in a decision"); n < 1 || n > 4 {

@@ -74,13 +74,12 @@ type Manager struct {
 // subject is an identity about which this replica can decide.
 type subject struct {
 	// The Manager's mu guards these.
-	target  *targets.Target // nil = a guest
-	spec    purchase.Spec   // what each order has
-	users   int             // callers of a guest
-	marked  bool            // it is in Manager.changed
-	running bool            // a decision runs
-	again   bool            // it changed while a decision ran
-	retry   bool            // a reload may have ended the cause of failing orders
+	target *targets.Target // nil = a guest
+	spec   purchase.Spec   // what each order has
+	users  int             // callers of a guest
+	// It is in Manager.changed; a decision runs; it changed meanwhile; a reload may have ended the cause of failing
+	// orders.
+	marked, running, again, retry bool
 
 	// The running decision owns these.
 	demand
@@ -203,7 +202,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		m.turn.Store(time.Now().UnixNano())
 		var ids []captcha.ID
-		var err error
 		select {
 		case <-ctx.Done():
 		case <-m.woken:
@@ -212,12 +210,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			ids, m.changed = m.changed, nil
 			m.mu.Unlock()
 		case <-ask.C:
-			pause := backoff.Around(askEvery, 0.5)
-			if ids, err = m.due(ctx); err != nil {
-				pause = backoff.Around(awayEvery, 0.5)
-			} else if len(ids) >= mostDue {
-				pause = 0
-			}
+			var pause time.Duration
+			ids, pause = m.due(ctx)
 			ask.Reset(pause)
 		}
 		for _, id := range ids {
@@ -230,41 +224,42 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// due returns the identities whose decision is due and, now and then, all guests.
-func (m *Manager) due(ctx context.Context) ([]captcha.ID, error) {
+// due returns the identities whose decision is due, and the pause until the next question. Now and then it makes the
+// targets due that have no time, and marks the guests.
+func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duration) {
 	ctx, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
-	now := time.Now()
-	var adds, guests []captcha.ID
+	now, adds := time.Now(), []captcha.ID{}
 	m.mu.Lock()
 	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
 	for id, s := range m.subjects {
-		switch {
-		case s.target == nil && look:
-			guests = append(guests, id)
-		case s.target != nil && add && s.target.Halted() == "":
+		if s.target == nil && look {
+			m.markLocked(id, s)
+		} else if s.target != nil && add && s.target.Halted() == "" {
 			adds = append(adds, id)
 		}
-	}
-	m.mu.Unlock()
-	err := m.pool.SetDue(ctx, adds)
-	var ids []captcha.ID
-	if err == nil {
-		ids, err = m.pool.Due(ctx, mostDue)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case err != nil:
-		m.added = time.Time{} // Redis may have lost its data
-		return nil, err
-	case add:
-		m.added = now
 	}
 	if look {
 		m.looked = now
 	}
-	return append(ids, guests...), nil
+	if add {
+		m.added = now
+	}
+	m.mu.Unlock()
+	err := m.pool.SetDue(ctx, adds)
+	if err == nil {
+		ids, err = m.pool.Due(ctx, mostDue)
+	}
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.added = time.Time{} // Redis may have lost its data
+		return nil, backoff.Around(awayEvery, 0.5)
+	}
+	if len(ids) == mostDue {
+		return ids, 0
+	}
+	return ids, backoff.Around(askEvery, 0.5)
 }
 
 // dispatch begins a decision, unless one about the identity runs: then another one follows.
@@ -313,8 +308,12 @@ func (d *decision) run(ctx context.Context) {
 	switch {
 	case d.subject == nil || d.target != nil && d.target.Halted() != "":
 		err = d.m.pool.Disown(limited, d.id)
-	case d.target == nil:
-		err = d.ofGuest(ctx, limited)
+	case d.target == nil: // one order for each caller that has none; the Buyer tells the callers of a refusal
+		var c pool.Counts
+		c, err = d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
+		if err == nil {
+			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
+		}
 	default:
 		err = d.ofTarget(ctx, limited)
 	}
@@ -323,22 +322,28 @@ func (d *decision) run(ctx context.Context) {
 	}
 }
 
-// ofGuest places an order for each caller that has none. The Buyer tells the callers why an order was refused.
-func (d *decision) ofGuest(ctx, limited context.Context) error {
-	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
-	if err != nil {
-		return err
-	}
-	return d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
-}
-
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
 func (d *decision) ofTarget(ctx, limited context.Context) error {
 	at := time.Now()
-	plan, c, err := d.look(limited, at)
+	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
+	plan := d.tracker.Plan(at)
+	lead := plan.Lead
+	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{
+		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
+		Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+	})
+	if err == nil {
+		err = d.recall(limited, at, &c)
+	}
 	if err != nil {
 		return err
 	}
+	d.tracker.Learn(at, stock(&c))
+	if plan = d.tracker.Plan(at); (plan.Lead - lead).Abs() > lead/10 {
+		d.m.Changed(d.id) // the counts are read again with the new lead time, which the orders need too
+		return nil
+	}
+	plan.Lead = lead
 	wants := d.tracker.Decide(at, plan, stock(&c))
 	if c.Brake.Brakes() && wants.Order > 0 {
 		wait := c.Brake.Next.Sub(c.At)
@@ -372,32 +377,6 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 		return nil
 	}
 	return d.m.pool.Decided(limited, d.id, next, note)
-}
-
-// look reads the counts with the lead time of the policy's plan. If the counts change that lead time, it reads them
-// again, so that the decision and its orders have the same one.
-func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c pool.Counts, err error) {
-	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
-	plan = d.tracker.Plan(at)
-	for n := 1; ; n++ {
-		lead := plan.Lead
-		c, err = d.m.pool.Decide(ctx, pool.Changed, pool.Query{
-			ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
-			Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
-		})
-		if err == nil {
-			err = d.recall(ctx, at, &c)
-		}
-		if err != nil {
-			return plan, c, err
-		}
-		d.tracker.Learn(at, stock(&c))
-		plan = d.tracker.Plan(at)
-		if n == 3 || (plan.Lead-lead).Abs() <= lead/10 { // a landing between two reads may change the lead time again
-			plan.Lead = lead
-			return plan, c, nil
-		}
-	}
 }
 
 // next returns when the next decision is due if that differs from what the script has set; else -1.

@@ -67,7 +67,9 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	if c.Status != "" {
 		_ = json.Unmarshal([]byte(c.Status), &s) // a status of another form keeps the defaults
 	}
-	set := func(state, reason string, until time.Time) { s.State, s.Reason, s.Until = state, reason, until }
+	set := func(state, reason string, until time.Time) {
+		s.State, s.Reason, s.Until = state, reason, until.Round(time.Second)
+	}
 	b := c.Brake
 	s.Failing = s.Failing || b.Brakes()
 	switch {
@@ -78,10 +80,10 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 		s.Want = 0
 		set(Paused, b.Paused, b.Resumes)
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
-		set(Refused, b.Reason, b.Next.Round(time.Second))
+		set(Refused, b.Reason, b.Next)
 	case b.Brakes():
 		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); the last: %s", b.Every, b.Reason),
-			b.Next.Round(time.Second))
+			b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
@@ -124,24 +126,17 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	stays := now == was || now == figures && c.At.Sub(was.At) < noteEvery
 	now.At = c.At
 	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
-	d.report(ctx, string(text), c)
+	found := *c
+	found.Status = string(text)
+	if s := StatusOf(d.target, &found); s.State != d.reported {
+		d.reported = s.State
+		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State] // else info
+		d.m.log.Log(ctx, level, "the state of a target has changed", "target", d.spec.Target, "state", s.State, "reason", s.Reason)
+	}
 	if stays {
 		return ""
 	}
 	return string(text)
-}
-
-// report logs a change of the state.
-func (d *decision) report(ctx context.Context, note string, c *pool.Counts) {
-	found := *c
-	found.Status = note
-	s := StatusOf(d.target, &found)
-	if s.State == d.reported {
-		return
-	}
-	d.reported = s.State
-	level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State] // else info
-	d.m.log.Log(ctx, level, "the state of a target has changed", "target", d.spec.Target, "state", s.State, "reason", s.Reason)
 }
 
 // round keeps two digits, so that a slow change writes nothing.

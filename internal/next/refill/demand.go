@@ -45,18 +45,19 @@ func (d *decision) recall(ctx context.Context, at time.Time, c *pool.Counts) err
 		d.decided = at
 		return nil
 	}
-	text, err := d.m.pool.Learned(ctx, d.id)
-	if err != nil {
-		return err
+	var l learned
+	var corrupt error
+	if c.Learned != 0 {
+		text, err := d.m.pool.Learned(ctx, d.id)
+		if err != nil {
+			return err
+		}
+		corrupt = json.Unmarshal(text, &l)
 	}
 	d.decided, d.version = at, c.Learned
-	var l learned
-	if text != nil {
-		err = json.Unmarshal(text, &l)
-	}
-	if err = errors.Join(err, d.tracker.Load(at, l.State)); err != nil {
-		d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", err)
-	} else if text != nil {
+	if corrupt = errors.Join(corrupt, d.tracker.Load(at, l.State)); corrupt != nil {
+		d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", corrupt)
+	} else if c.Learned != 0 {
 		d.tracker.SetSeen(at, l.Seen)
 	}
 	return nil

@@ -96,13 +96,13 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 
 // Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
 // a definition, of the providers or of the overall budget, the decision comes at once, and a failing target tries an
-// order at once.
+// order at once. The first set is applied before Run.
 func (m *Manager) Apply(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first, old := m.set == nil, m.subjects
 	others := !first && (m.set.Budget != set.Budget || !reflect.DeepEqual(m.set.Providers, set.Providers))
-	m.set, m.subjects, m.added = set, map[captcha.ID]*subject{}, time.Time{}
+	m.set, m.subjects = set, map[captcha.ID]*subject{}
 	for id, s := range old {
 		if s.target == nil {
 			m.subjects[id] = s
@@ -324,6 +324,11 @@ func (d *decision) run(ctx context.Context) {
 
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
 func (d *decision) ofTarget(ctx, limited context.Context) error {
+	if d.retry {
+		if err := d.m.pool.Retry(limited, d.id); err != nil {
+			return err
+		}
+	}
 	at := time.Now()
 	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
 	plan := d.tracker.Plan(at)
@@ -346,14 +351,8 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 	plan.Lead = lead
 	wants := d.tracker.Decide(at, plan, stock(&c))
 	if c.Brake.Brakes() && wants.Order > 0 {
-		wait := c.Brake.Next.Sub(c.At)
-		if wait > 0 && d.retry {
-			if err := d.m.pool.Retry(limited, d.id); err != nil {
-				return err
-			}
-			wait = 0
-		}
-		if wants.Order = 1; wait > 0 {
+		wants.Order = 1
+		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
 			wants.Order, wants.Look = 0, wait
 		}
 	}

@@ -40,7 +40,7 @@ type world struct {
 
 	mu          sync.Mutex
 	concurrency int
-	lead        time.Duration
+	lead, slow  time.Duration                   // of a solve; before the placing of an order
 	how         func(s *purchase.Spec) pool.How // nil = all orders are solved
 	noProvider  bool
 	bought      []purchase.Spec
@@ -161,7 +161,7 @@ func (r *replica) Pace(t captcha.Type) (first, interval time.Duration) {
 func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
 	w, p := r.w, r.pool
 	w.mu.Lock()
-	lead, how := w.lead, pool.Solved
+	lead, slow, how := w.lead, w.slow, pool.Solved
 	o := &pool.Order{
 		Name: rand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: lead + time.Minute, Concurrency: w.concurrency,
 		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Budgets: s.Budgets,
@@ -175,6 +175,7 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 		placed("", purchase.ErrNoProvider)
 		return
 	}
+	time.Sleep(slow)
 	limited, stop := context.WithTimeout(ctx, 3*second)
 	defer stop()
 	_, next, err := p.Place(limited, o)

@@ -39,6 +39,14 @@ func TestFilling(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			same(t, "orders 100 ms after a take", w.sold(login), before+1)
 		}
+		before := w.sold(login)
+		w.set(func() { w.slow = second / 2 })
+		r.take(login)
+		time.Sleep(second / 4)
+		r.take(login) // a decision runs
+		time.Sleep(second)
+		same(t, "orders when a change came during a decision", w.sold(login), before+2)
+		w.set(func() { w.slow = 0 })
 		few := 0
 		for range 100 { // tokens are replaced a lead time before they are too old
 			time.Sleep(9700 * time.Millisecond)
@@ -157,7 +165,8 @@ func TestAdaptive(t *testing.T) {
 	}
 }
 
-// A replica that takes over learns each request once. A replica that stops leaves a newer state than its own.
+// A replica that takes over learns each request once, and one that was away when it came. A replica that stops leaves a
+// newer state than its own.
 func TestLearnedState(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
@@ -184,21 +193,29 @@ func TestLearnedState(t *testing.T) {
 		requests, _ := saved()
 		same(t, "requests of the first state", requests, 1)
 		first.setAway(true)
-		second2 := w.start(1, file(login))[0]
+		next := w.start(2, file(login))
 		time.Sleep(2 * second)
 		if requests, count := saved(); requests != 4 || count < 3.5 || count > 4 {
-			t.Errorf("the second replica saved %d requests, the policy has %.1f", requests, count)
+			t.Errorf("another replica saved %d requests, the policy has %.1f", requests, count)
 		}
-		w.demand(login, second, 30*second, second2)
+		next[1].setAway(true)
+		w.demand(login, second, 35*second, next[0])
 		time.Sleep(second / 2)
 		first.setAway(false)
 		first.stop()
 		if requests, _ = saved(); requests < 20 {
 			t.Errorf("the state has %d requests after the stop of a replica that was away", requests)
 		}
-		second2.stop()
+		next[0].stop()
 		requests, _ = saved()
-		same(t, "requests of the last state", requests, 34)
+		same(t, "requests of the last state", requests, 39)
+		next[1].setAway(false)
+		time.Sleep(5 * second)
+		next[1].take(login)
+		time.Sleep(second / 2)
+		if requests, count := saved(); requests != 40 || count > 30 { // they were not all at the same moment
+			t.Errorf("a replica that was away saved %d requests, the policy has %.1f", requests, count)
+		}
 	})
 }
 
@@ -388,31 +405,25 @@ func TestBudgets(t *testing.T) {
 // helps. Each waiting target has its turn at once.
 func TestThreads(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1, 2} {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			w.concurrency, w.lead = 1, 5*second
-			login := target("login", 12)
-			replicas := w.start(n, file(login))
-			time.Sleep(4 * second)
-			for range 50 {
-				same(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
-				time.Sleep(second)
-			}
-			if n := w.sold(login); n < 10 {
-				t.Errorf("%d orders in 54 s", n)
-			}
-			w.set(func() { w.concurrency = 20 })
-			time.Sleep(30 * second)
-			same(t, "state with threads", w.state(login), "ok")
-			logged := 0
-			for _, r := range replicas {
-				logged += r.log.Count("level=WARN", "state=starved")
-			}
-			if logged < 1 || logged > n {
-				t.Errorf("logged %d times", logged)
-			}
-		})
-	}
+	bubble(t, "one", func(t *testing.T, w *world) {
+		w.concurrency, w.lead = 1, 5*second
+		login := target("login", 12)
+		r := w.start(2, file(login))
+		time.Sleep(4 * second)
+		for range 50 {
+			same(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
+			time.Sleep(second)
+		}
+		if n := w.sold(login); n < 10 {
+			t.Errorf("%d orders in 54 s", n)
+		}
+		w.set(func() { w.concurrency = 20 })
+		time.Sleep(30 * second)
+		same(t, "state with threads", w.state(login), "ok")
+		if n := r[0].log.Count("level=WARN", "state=starved") + r[1].log.Count("level=WARN", "state=starved"); n < 1 || n > 2 {
+			t.Errorf("logged %d times", n)
+		}
+	})
 	bubble(t, "turns", func(t *testing.T, w *world) {
 		w.concurrency, w.lead = 1, 5*second
 		var list []targets.Target

@@ -256,7 +256,10 @@ func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 // Decided notes the result of a decision: when the next one is due (below 0 = as Decide said), and a status
 // for all replicas ("" = unchanged).
 func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
-	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), max(-1, next.Milliseconds()), status)
+	if next < 0 {
+		next = -time.Millisecond
+	}
+	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), next.Milliseconds(), status)
 	return err
 }
 

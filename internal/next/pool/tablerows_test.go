@@ -182,7 +182,7 @@ var tables = map[string][]row{
 	},
 	"decided": {
 		{name: "an earlier time and a status", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},
-		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -5*time.Second, "") }},
+		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -1, "") }},
 		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1 1000||c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 	},

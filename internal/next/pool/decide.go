@@ -123,10 +123,8 @@ return {redis.call('HINCRBY', KEYS[2], 'learned', 1)}
 
 // retry lets the next order of a failing identity be placed at once.
 var retry = newScript("retry", `
--- KEYS 1 due 2 brake:ID
--- ARGV 1 id
-if redis.call('HEXISTS', KEYS[2], 'next') == 0 then return {0} end
-redis.call('HSET', KEYS[2], 'next', now)
+-- KEYS 1 brake:ID
+if redis.call('HEXISTS', KEYS[1], 'next') == 1 then redis.call('HSET', KEYS[1], 'next', now) end
 return {1}
 `)
 
@@ -298,7 +296,7 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte, rep
 
 // Retry lets the next order of an identity be placed at once although its orders fail.
 func (p *Pool) Retry(ctx context.Context, id captcha.ID) error {
-	_, err := p.call(ctx, retry, []string{p.key("due"), p.key("brake", id)}, string(id))
+	_, err := p.call(ctx, retry, []string{p.key("brake", id)})
 	return err
 }
 

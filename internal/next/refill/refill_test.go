@@ -133,7 +133,7 @@ func TestAdaptive(t *testing.T) {
 			if bought := w.sold(login) - before; hits < asked*97/100 || bought > asked*115/100 {
 				t.Errorf("%d of %d requests found a token, %d were bought", hits, asked, bought)
 			}
-			if reads > 3 || scripts > (3*n+6)*600 {
+			if reads > 20 || scripts > (3*n+4)*600 {
 				t.Errorf("%d scripts, and %d reads of the learned state", scripts, reads)
 			}
 			if s := w.status(login); s.Want < 2 || s.Forecast <= 0 || s.State != refill.OK {

@@ -186,7 +186,10 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 	if err != nil {
 		return
 	}
-	end := &pool.End{How: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin, Born: lead, Lead: lead}
+	end := &pool.End{
+		How: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin,
+		Born: lead, Lead: lead,
+	}
 	if ok, err := p.Begin(ctx, o.Name, "n"); err != nil || !ok {
 		return
 	}
@@ -209,7 +212,8 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 func target(name string, depth int) targets.Target {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/" + name}
 	return targets.Target{
-		Name: name, Identity: identity, ID: identity.ID(), Depth: depth, Refill: targets.RefillFixed, HitRate: 0.97, MaxWaste: 3,
+		Name: name, Identity: identity, ID: identity.ID(), Depth: depth, Refill: targets.RefillFixed, HitRate: 0.97,
+		MaxWaste: 3,
 		Lifetime: 100 * second, Margin: 10 * second, Owner: "team",
 	}
 }
@@ -222,7 +226,9 @@ func adaptive(name string, depth int) targets.Target {
 
 // take takes a token without a wait.
 func (r *replica) take(t targets.Target) bool {
-	_, err := r.pool.Take(context.Background(), &pool.Call{Name: rand.Text(), Nonce: "n", ID: t.ID, Margin: t.Margin, MostTickets: 10})
+	_, err := r.pool.Take(context.Background(), &pool.Call{
+		Name: rand.Text(), Nonce: "n", ID: t.ID, Margin: t.Margin, MostTickets: 10,
+	})
 	return err == nil
 }
 

@@ -82,12 +82,13 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
 		set(Refused, b.Reason, b.Next)
 	case b.Brakes():
-		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); the last: %s", b.Every, b.Reason),
-			b.Next)
+		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); "+
+			"the last: %s", b.Every, b.Reason), b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
-		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer", c.Unknown, c.Orders), time.Time{})
+		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer",
+			c.Unknown, c.Orders), time.Time{})
 	}
 	return s
 }
@@ -97,8 +98,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	was := Status{}
 	_ = json.Unmarshal([]byte(c.Status), &was) // see StatusOf
 	now := Status{
-		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast), Risk: round(wants.Risk),
-		Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
+		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast),
+		Risk: round(wants.Risk), Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
 	}
 	var refused *pool.RefusedError
 	switch {
@@ -118,7 +119,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 			now.Queued = was.Queued
 		}
 	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
-		now.State, now.Reason, now.Until = Starved, "no provider takes orders: "+refused.Text, c.At.Add(refused.After).Round(time.Second)
+		now.State, now.Reason = Starved, "no provider takes orders: "+refused.Text
+		now.Until = c.At.Add(refused.After).Round(time.Second)
 	}
 	now.At = was.At
 	figures := was
@@ -130,8 +132,10 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	found.Status = string(text)
 	if s := StatusOf(d.target, &found); s.State != d.reported {
 		d.reported = s.State
-		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State] // else info
-		d.m.log.Log(ctx, level, "the state of a target has changed", "target", d.spec.Target, "state", s.State, "reason", s.Reason)
+		// The other states are info.
+		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
+		d.m.log.Log(ctx, level, "the state of a target has changed",
+			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
 	}
 	if stays {
 		return ""

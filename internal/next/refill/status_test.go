@@ -41,7 +41,9 @@ func TestStatusOf(t *testing.T) {
 				Reason: "the outcome of 2 of 5 orders in flight is unknown: their submits got no clear answer",
 			},
 		},
-		"unknown outcomes, and tokens": {counts: pool.Counts{Orders: 5, Unknown: 2, Fresh: 1, At: now}, want: refill.Status{Want: 5, State: refill.OK}},
+		"unknown outcomes, and tokens": {
+			counts: pool.Counts{Orders: 5, Unknown: 2, Fresh: 1, At: now}, want: refill.Status{Want: 5, State: refill.OK},
+		},
 	} {
 		one := target("login", 5)
 		if c.change != nil {

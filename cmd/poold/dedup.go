@@ -41,7 +41,7 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 		kept := redisclaims.New(redis, redisclaims.Options{Wake: wake})
 		return claims{Claims: kept, savings: kept, close: func() {}}, nil
 	}
-	db, look, err := openPostgres(ctx, "dedup.url", wanted.URL, prefix, log)
+	db, look, err := openPostgres(ctx, "dedup.url", wanted.URL, log)
 	if err != nil {
 		return claims{}, err
 	}
@@ -53,8 +53,8 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 // is the name of this setting in pools.yaml. openPostgres also starts a background check that
 // creates the missing tables. The check fails if the schema is newer than this program. It does not
 // fail if the database is unreachable, because the database may become reachable later.
-func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
-	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // Open does not connect
+func openPostgres(ctx context.Context, key string, url captcha.Secret, log *slog.Logger) (*postgres.DB, *firstLook, error) {
+	db, err := backend.Database{Key: key, URL: url}.Open(log) //nolint:contextcheck // Open does not connect
 	if err != nil {
 		return nil, nil, err
 	}

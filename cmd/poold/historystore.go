@@ -64,7 +64,7 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 	case targets.HistoryNone:
 		return k, nil
 	case targets.HistoryPostgres:
-		db, look, err := openPostgres(ctx, "history.url", wanted.URL, prefix, log)
+		db, look, err := openPostgres(ctx, "history.url", wanted.URL, log)
 		if err != nil {
 			return k, err
 		}

@@ -55,11 +55,11 @@ func TestCheckLiveTriesStores(t *testing.T) {
 		t.Fatal(out)
 	}
 	says("ready", both, 0, ", tables ready\n")
-	server.SQL(t, address, "delete from poold_schema where version > 3")
+	server.SQL(t, address, "delete from poold_schema where version_id > 2")
 	says("old", both, 0, "; the next start brings its tables up to date\n")
-	server.SQL(t, address, "insert into poold_schema values (4, now()), (5, now()), (6, now()), (99, now())")
+	server.SQL(t, address, "insert into poold_schema (version_id, is_applied) values (3, true), (99, true)")
 	says("newer", both, 1, "error  postgres of dedup.url: the database's schema is newer than this program: ")
-	server.SQL(t, address, "delete from poold_schema where version = 99; drop table captcha_cache")
+	server.SQL(t, address, "delete from poold_schema where version_id = 99; drop table captcha_cache")
 	says("without a table", both, 1, "error  postgres of dedup.url: postgres does not serve: the table captcha_cache does not exist: poold history init makes it\n")
 	if code, out := run(both, "history", "init"); code != 0 {
 		t.Fatal(out)

@@ -55,7 +55,7 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 			Backend: targets.HistoryPostgres, URL: "postgres://h", Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, Audit: time.Minute,
 		},
 	}
-	want := []backend.Database{{Key: "dedup.url", URL: "postgres://d", Prefix: "mine"}, {Key: "history.url", URL: "postgres://h", Prefix: "mine"}}
+	want := []backend.Database{{Key: "dedup.url", URL: "postgres://d"}, {Key: "history.url", URL: "postgres://h"}}
 	if got := backend.Databases(set); !reflect.DeepEqual(got, want) {
 		t.Errorf("databases %+v, want %+v", got, want)
 	}

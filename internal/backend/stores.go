@@ -12,26 +12,25 @@ import (
 
 // Database describes a PostgreSQL database that pools.yaml names.
 type Database struct {
-	Key    string // the key in pools.yaml that holds the address, such as "history.url"
-	URL    captcha.Secret
-	Prefix string // prefix of this installation's names: redis.prefix in the file
+	Key string // the key in pools.yaml that holds the address, such as "history.url"
+	URL captcha.Secret
 }
 
 // Databases lists the PostgreSQL databases in the file.
 func Databases(set *targets.Set) []Database {
 	var all []Database
 	if set.Dedup.Backend == targets.DedupPostgres {
-		all = append(all, Database{"dedup.url", set.Dedup.URL, set.Redis.Prefix})
+		all = append(all, Database{"dedup.url", set.Dedup.URL})
 	}
 	if set.History.Backend == targets.HistoryPostgres {
-		all = append(all, Database{"history.url", set.History.URL, set.Redis.Prefix})
+		all = append(all, Database{"history.url", set.History.URL})
 	}
 	return all
 }
 
 // Open returns a client of the database. The client connects when it is first used.
 func (d Database) Open(log *slog.Logger) (*postgres.DB, error) {
-	db, err := postgres.Open(d.URL.Reveal(), postgres.Options{Log: log, Prefix: d.Prefix})
+	db, err := postgres.Open(d.URL.Reveal(), postgres.Options{Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Key, err)
 	}

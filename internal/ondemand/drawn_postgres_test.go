@@ -43,7 +43,7 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 // Claims.Run, so the replica gets no notifications.
 func inPostgres(t *testing.T, address string) claimStore {
 	t.Helper()
-	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler), Prefix: "story"})
+	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

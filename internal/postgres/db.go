@@ -27,9 +27,8 @@ const (
 
 // Options are the options of Open.
 type Options struct {
-	Log    *slog.Logger
-	Limit  time.Duration // time limit of a call; 0 = DefaultLimit
-	Prefix string        // name of the installation; it replaces {prefix} in the files of the folder sql/
+	Log   *slog.Logger
+	Limit time.Duration // time limit of a call; 0 = DefaultLimit
 }
 
 // DB is a handle of one database. Its methods are safe for concurrent use.
@@ -37,7 +36,6 @@ type DB struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
 	limit  time.Duration
-	prefix string                    // Options.Prefix
 	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = the schema can be used
 	heard  atomic.Pointer[listening] // the receiver that Run sets; nil before Run
 	secret atomic.Pointer[string]    // the password of new connections; nil = the password of the address
@@ -65,7 +63,7 @@ func Open(url string, o Options) (*DB, error) {
 		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, " +
 			"with special characters percent-encoded and with options that PostgreSQL knows")
 	}
-	db := &DB{log: o.Log, limit: o.Limit, prefix: o.Prefix}
+	db := &DB{log: o.Log, limit: o.Limit}
 	if db.limit == 0 {
 		db.limit = DefaultLimit
 	}

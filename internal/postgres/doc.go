@@ -22,13 +22,13 @@
 //
 // # Schema
 //
-// Migrate applies the files sql/NNNN_name.sql in order. It applies each file in a separate transaction
-// under one advisory lock, and records the file's number in the table poold_schema. Each time that
-// DB.Run connects, it applies the missing files. The server may therefore start later than the
-// program. A released file is never changed; each change of the schema is a new file. In a file,
-// {prefix} stands for Options.Prefix. If a newer program has changed the schema, this program gets
-// ErrNewer and cannot use the database.
+// The files sql/NNNN_name.sql make the schema. The library goose applies them in order, each in a
+// transaction, and keeps their numbers in the table poold_schema. One replica at a time does so, under
+// an advisory lock. Each time that DB.Run connects, it applies the missing files. The server may
+// therefore start later than the program. A released file is never changed; each change of the schema
+// is a new file. If a newer program has changed the schema, this program gets ErrNewer and cannot use
+// the database.
 //
-// A statement about a dropped table fails with an ErrDown that names the table. To recreate the table,
-// Migrate runs all statements of the applied files that name this table.
+// A statement about a dropped table fails with an ErrDown that names the table. Migrate recreates it,
+// because the files create only what is missing.
 package postgres

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -51,6 +52,17 @@ func (f *fault) away() bool { return f.again || f.reason == silence }
 // readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
 const readOnly = "25006"
 
+// undefinedTable is the SQLSTATE of a statement about a missing table. In any language, the server's
+// text names the table.
+const undefinedTable = "42P01"
+
+var ownTable = regexp.MustCompile(`captcha_\w+`)
+
+// noTable returns the error for the missing table with the given name.
+func noTable(name string) *fault {
+	return &fault{reason: "the table " + name + " does not exist: poold history init makes it", down: true, lost: true}
+}
+
 // silence is the reason in the error of a timeout.
 const silence = "no answer in time"
 
@@ -73,8 +85,10 @@ func translate(err error) error {
 		return nil
 	case errors.As(err, &known):
 		return known
-	case errors.As(err, &answer) && answer.Code == undefinedTable:
-		return missingTable(answer)
+	case errors.Is(err, ErrNewer):
+		return err
+	case errors.As(err, &answer) && answer.Code == undefinedTable && ownTable.MatchString(answer.Message):
+		return noTable(ownTable.FindString(answer.Message))
 	case errors.As(err, &answer):
 		return refusal(answer.Code)
 	case errors.As(err, &scan), errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrNoRows):

@@ -66,10 +66,8 @@ func TestOnAServer(t *testing.T) {
 		"Transactions":         testTransactions,
 		"Notifications":        testNotifications,
 		"Migrate":              testMigrate,
-		"MigrationFails":       testMigrationFails,
 		"LostAnswers":          testLostAnswers,
 		"Try":                  testTry,
 		"DroppedTable":         testDroppedTable,
-		"DroppedEarlier":       testDroppedTableOfAnEarlierVersion,
 	})
 }

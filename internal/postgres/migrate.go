@@ -5,11 +5,11 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 )
 
 // migrateLimit limits the duration of a migration. It includes the wait for a migration by another
@@ -19,34 +19,13 @@ const migrateLimit = 30 * time.Second
 // lockMigrate is the number of the advisory lock that a migration holds.
 const lockMigrate = 0x706f6f6c64 // "poold"
 
-// prefixHere is the placeholder for Options.Prefix in the files in sql/.
-const prefixHere = "{prefix}"
-
 //go:embed sql/*.sql
 var files embed.FS
 
-// step is one change of the schema: a file in sql/.
-type step struct{ name, sql string }
+// newest is the number of the last file in sql/, and tables lists the tables that the files create.
+const newest = 3
 
-// steps returns the numbered files in sql/ in order. The first file has the number 1.
-func steps() []step {
-	names, _ := fs.Glob(files, "sql/*.sql") // sorted
-	all := make([]step, len(names))
-	for i, name := range names {
-		text, _ := files.ReadFile(name) // the file is embedded, so reading it cannot fail
-		all[i] = step{name, string(text)}
-	}
-	return all
-}
-
-// steps returns the steps with {prefix} replaced by this installation's prefix.
-func (db *DB) steps() []step {
-	all := steps()
-	for i := range all {
-		all[i].sql = strings.ReplaceAll(all[i].sql, prefixHere, strings.ReplaceAll(db.prefix, "'", "''"))
-	}
-	return all
-}
+var tables = []string{"captcha_audit", "captcha_audit_figures", "captcha_cache", "captcha_figures", "captcha_savings", "captcha_solves"}
 
 // Migrate brings the schema to this program's version. Until Migrate or Run has succeeded, every call
 // fails. If Migrate returns an ErrDown, Run can still succeed later. If Migrate returns an ErrNewer,
@@ -67,7 +46,7 @@ func (db *DB) Migrate(ctx context.Context) error {
 func (db *DB) acquireMigrated(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {
-		err = db.migrate(ctx, conn, db.steps())
+		err = db.migrate(ctx, conn)
 		if err == nil || errors.Is(err, ErrNewer) && db.fault.Load() == nil {
 			db.fault.Store(nil)
 			return conn, nil
@@ -93,86 +72,63 @@ func unusable(err error) *fault {
 	return &fault{reason: err.Error(), down: true}
 }
 
-// migrate applies missing steps and recreates dropped tables. If there is nothing to do, migrate ends
-// within the time limit of a call.
-func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
-	for {
-		var version, lost int
-		if err := within(ctx, db.limit, func(ctx context.Context) error {
-			return transact(ctx, on, func(ctx context.Context, tx Tx) (err error) {
-				if version, err = lastApplied(ctx, tx); err != nil || version > len(all) {
-					return err
-				}
-				again, err := droppedStatements(ctx, tx, all[:version])
-				lost = len(again)
-				return err
-			})
-		}); err != nil {
+// migrate applies the missing files. If there is nothing to do, migrate ends within the time limit of
+// a call.
+func (db *DB) migrate(ctx context.Context, conn *pgxpool.Conn) error {
+	pending := false
+	if err := within(ctx, db.limit, func(ctx context.Context) error {
+		return transact(ctx, conn, func(ctx context.Context, tx Tx) error {
+			version, missing, err := readSchema(ctx, tx)
+			pending = version < newest || missing != ""
 			return err
-		}
-		switch {
-		case version > len(all):
-			return newer(version, len(all))
-		case version == len(all) && lost == 0:
-			return nil
-		}
-		if err := within(ctx, migrateLimit, func(ctx context.Context) error {
-			return transact(ctx, on, func(ctx context.Context, tx Tx) error { return advance(ctx, tx, all) })
-		}); err != nil {
-			return err
-		}
+		})
+	}); err != nil || !pending {
+		return err
 	}
+	return within(ctx, migrateLimit, func(ctx context.Context) error {
+		return transact(ctx, conn, db.applyFiles)
+	})
 }
 
-func lastApplied(ctx context.Context, tx Tx) (version int, err error) {
+// readSchema returns the number of the last applied file and the name of a missing table; "" = none.
+// It returns an ErrNewer if a newer program has changed the schema.
+func readSchema(ctx context.Context, tx Tx) (version int, missing string, err error) {
 	var made bool // to_regclass is not used, because it caches the absence of a table until the transaction ends
 	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {
-		return 0, err
+		return 0, "", err
 	}
-	err = tx.First(ctx, []any{&version}, "select coalesce(max(version), 0) from poold_schema")
-	return version, err
+	err = tx.First(ctx, []any{&version, &missing}, `select (select coalesce(max(version_id), 0)::integer from poold_schema),
+		coalesce((select min(name) from unnest($1::text[]) name where not exists (select from pg_class where relname = name and pg_table_is_visible(oid))), '')`, tables)
+	if version > newest {
+		err = newer(version, newest)
+	}
+	return version, missing, err
 }
 
-// advance recreates dropped tables and applies the next step, unless another replica has already done
-// so.
-func advance(ctx context.Context, tx Tx, all []step) error {
+// applyFiles lets goose apply the missing files on another connection, while tx holds the lock of all
+// replicas. The lock of goose belongs to a session, so a pooler could release it on another
+// connection. If a table is missing, all files are applied again: they change nothing that exists.
+func (db *DB) applyFiles(ctx context.Context, tx Tx) error {
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
 		return err
 	}
-	version, err := lastApplied(ctx, tx)
-	if err != nil || version > len(all) {
-		return err
-	}
-	again, err := droppedStatements(ctx, tx, all[:version])
+	version, missing, err := readSchema(ctx, tx)
 	if err != nil {
 		return err
 	}
-	for _, s := range again {
-		if _, err := tx.Exec(ctx, s.sql); err != nil {
-			return withName(err, "the table "+s.table)
+	on := stdlib.OpenDBFromPool(db.pool)
+	defer func() { _ = on.Close() }()
+	if version > 0 && missing != "" {
+		// tx has read poold_schema, so a statement that locks the whole table would wait for tx.
+		if _, err := on.ExecContext(ctx, "delete from poold_schema where version_id > 0"); err != nil {
+			return translate(err)
 		}
 	}
-	if version == len(all) {
-		return nil
-	}
-	if version == 0 {
-		if _, err := tx.Exec(ctx, "create table if not exists poold_schema (version integer primary key, applied_at timestamptz not null)"); err != nil {
-			return err
-		}
-	}
-	// Only the simple protocol accepts several statements in one call.
-	if _, err := tx.Exec(ctx, all[version].sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return withName(err, all[version].name)
-	}
-	_, err = tx.Exec(ctx, "insert into poold_schema (version, applied_at) values ($1, clock_timestamp())", version+1)
-	return err
-}
-
-// withName adds to an error the name of the file or table whose statement the server refused.
-func withName(err error, name string) error {
-	var f *fault
-	if !errors.As(err, &f) {
+	folder, _ := fs.Sub(files, "sql") // the folder is embedded
+	steps, err := goose.NewProvider(goose.DialectPostgres, on, folder, goose.WithTableName("poold_schema"))
+	if err != nil {
 		return err
 	}
-	return &fault{reason: name + ": " + f.reason, down: f.down}
+	_, err = steps.Up(ctx)
+	return translate(err)
 }

@@ -3,137 +3,77 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"strconv"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/testkit"
 )
 
 // allVersions is the result of the function versions after Migrate has applied all files.
-var allVersions = func() string {
-	var numbers []string
-	for i := range steps() {
-		numbers = append(numbers, strconv.Itoa(i+1))
-	}
-	return strings.Join(numbers, " ")
-}()
+const allVersions = "1 2 3"
 
 // versions returns the applied versions in the database.
 func versions(t *testing.T, server *postgrestest.Server, address string) string {
 	t.Helper()
-	return strings.ReplaceAll(server.SQL(t, address, "select version from poold_schema where applied_at <= now() order by version"), "\n", " ")
+	return strings.ReplaceAll(server.SQL(t, address, "select version_id from poold_schema where version_id > 0 order by id"), "\n", " ")
 }
 
-// The files are numbered from 1 without a gap.
-func TestFilesAreNumberedInOrder(t *testing.T) {
-	for i, s := range steps() {
-		if prefix := fmt.Sprintf("sql/%04d_", i+1); !strings.HasPrefix(s.name, prefix) {
-			t.Errorf("file %d is %s, not %s…", i+1, s.name, prefix)
+// shape lists the columns and indexes of the schema with their types and defaults.
+const shape = `select table_name, column_name, data_type, is_nullable, column_default, collation_name
+	from information_schema.columns where table_schema = 'public' order by table_name, column_name;
+	select indexdef from pg_indexes where schemaname = 'public' order by 1`
+
+// If a table was dropped, each call that needs it fails with the name of the table and the remedy.
+// Migrate makes the table again. The rows of other tables stay.
+func testDroppedTable(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	db, _ := openMigrated(t, address, postgrestest.Patience)
+	whole := server.SQL(t, address, shape)
+	server.SQL(t, address, "insert into captcha_figures values ('2026-01-02', 'login', 'qa', 'turnstile', 1, 2, 3, 4, 5, 6, 7, 8)")
+	for _, table := range tables {
+		if table == "captcha_figures" {
+			continue
+		}
+		server.SQL(t, address, "drop table "+table)
+		err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+			_, err := tx.Exec(ctx, "delete from "+table)
+			return err
+		})
+		if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "the table "+table+" does not exist: poold history init makes it") {
+			t.Errorf("calling without %s: %v", table, err)
+		}
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Errorf("migrating without %s: %v", table, err)
+		}
+		if got := server.SQL(t, address, shape); got != whole {
+			t.Errorf("without %s it becomes\n%s\nwant\n%s", table, got, whole)
 		}
 	}
-}
-
-// failing wraps a database so that the n-th statement of its transactions fails with an
-// error.
-type failing struct {
-	beginner
-	n   *int
-	err error
-}
-
-func (f failing) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
-	tx, err := f.beginner.BeginTx(ctx, o)
-	return failingTx{tx, f}, err
-}
-
-type failingTx struct {
-	pgx.Tx
-	f failing
-}
-
-func (x failingTx) fault() error {
-	if *x.f.n--; *x.f.n == 0 {
-		return x.f.err
+	if got := versions(t, server, address); got != allVersions {
+		t.Errorf("applied %q", got)
 	}
-	return nil
-}
-
-func (x failingTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := x.fault(); err != nil {
-		return pgconn.CommandTag{}, err
+	if got := server.SQL(t, address, "select lost from captcha_figures"); got != "5" {
+		t.Errorf("the row of another table: %q", got)
 	}
-	return x.Tx.Exec(ctx, sql, args...)
-}
-
-func (x failingTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := x.fault(); err != nil {
-		return failingRow{err: err}, err
+	made := strings.Fields(server.SQL(t, address, "select tablename from pg_tables where schemaname = 'public' order by 1"))
+	if want := append(slices.Clone(tables), "poold_schema"); !slices.Equal(made, want) {
+		t.Errorf("the files make %q, want %q", made, want)
 	}
-	return x.Tx.Query(ctx, sql, args...)
 }
 
-func (x failingTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := x.fault(); err != nil {
-		return failingRow{err: err}
+// The page about the claims lists all tables.
+func TestDocsListAllTables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/solve.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return x.Tx.QueryRow(ctx, sql, args...)
-}
-
-// failingRow is a row or a list of rows that returns an error.
-type failingRow struct {
-	pgx.Rows
-	err error
-}
-
-func (r failingRow) Scan(...any) error { return r.err }
-func (r failingRow) Err() error        { return r.err }
-func (failingRow) Next() bool          { return false }
-func (failingRow) Close()              {}
-
-// After a statement of a migration fails, the schema is unchanged. If the failed statement comes
-// after the last step, the schema is complete. The error is a fault, and the next migration succeeds.
-func testMigrationFails(t *testing.T, server *postgrestest.Server) {
-	made := server.Database(t)
-	openMigrated(t, made, postgrestest.Patience)
-	whole := server.SQL(t, made, shape)
-	for want, fault := range map[error]error{ErrDown: io.ErrUnexpectedEOF, context.Canceled: context.Canceled} {
-		address := server.Database(t)
-		migrateTo(t, address, len(steps())-1)
-		server.SQL(t, address, "drop table captcha_audit") // an earlier step created this table
-		before := server.SQL(t, address, shape)
-		db, _ := open(t, address, postgrestest.Patience)
-		conn, err := db.connect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Release()
-		n := 1
-		for ; n < 100; n++ {
-			left := n
-			err := db.migrate(t.Context(), failing{conn, &left, fault}, db.steps())
-			if left > 0 { // the migration has fewer than n statements
-				if err != nil {
-					t.Errorf("migrating without a fault: %v", err)
-				}
-				break
-			}
-			if !errors.Is(err, want) {
-				t.Errorf("statement %d failed with %v: %v", n, fault, err)
-			}
-			if got := server.SQL(t, address, shape); got != before && got != whole {
-				t.Errorf("statement %d failed with %v, and the schema is in part\n%s", n, fault, got)
-			}
-		}
-		if got := versions(t, server, address); got != allVersions || n < 10 {
-			t.Errorf("applied %q after %d faults", got, n-1)
+	for _, table := range append(slices.Clone(tables), "poold_schema") {
+		if !strings.Contains(string(page), "| `"+table+"` |") {
+			t.Errorf("docs/solve.md does not list %s", table)
 		}
 	}
 }
@@ -183,31 +123,19 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 
-	t.Run("in order, and each step on its own", func(t *testing.T) {
+	t.Run("a lost answer", func(t *testing.T) {
 		address := server.Database(t)
-		db, _ := open(t, address, postgrestest.Patience)
-		conn, err := db.connect(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		thief, through := postgrestest.Through(t, address)
+		db, _ := open(t, through, postgrestest.Patience)
+		thief.Steal("create table if not exists captcha_audit")
+		if err := db.Migrate(t.Context()); !errors.Is(err, ErrDown) || thief.Stolen() != 1 {
+			t.Errorf("migrating: %v after %d lost answers", err, thief.Stolen())
 		}
-		defer conn.Release()
-		all := []step{
-			{"1", "create table steps (n integer); insert into steps values (1);"},
-			{"2", "insert into steps select max(n) + 1 from steps;"},
-			{"3", "insert into steps values (3); insert into test_missing values (1);"},
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Errorf("migrating again: %v", err)
 		}
-		if err := db.migrate(t.Context(), conn, all); err == nil || !strings.Contains(err.Error(), "3: SQLSTATE 42P01") {
-			t.Errorf("a bad step: %v", err)
-		}
-		if got := versions(t, server, address); got != "1 2" {
+		if got := versions(t, server, address); got != allVersions {
 			t.Errorf("applied %q", got)
-		}
-		all[2].sql = "insert into steps select max(n) + 1 from steps;"
-		if err := db.migrate(t.Context(), conn, all); err != nil {
-			t.Errorf("mended: %v", err)
-		}
-		if got := server.SQL(t, address, "select array_agg(n) from steps"); got != "{1,2,3}" {
-			t.Errorf("steps: %s", got)
 		}
 	})
 
@@ -215,7 +143,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		old, _ := openMigrated(t, address, postgrestest.Patience)
 		heard, _ := runNews(t, old)
-		server.SQL(t, address, "insert into poold_schema values (99, now())")
+		server.SQL(t, address, "insert into poold_schema (version_id, is_applied) values (99, true)")
 		db, l := open(t, address, postgrestest.Patience)
 		err := db.Migrate(t.Context())
 		if !errors.Is(err, ErrNewer) || errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "99") {
@@ -235,24 +163,8 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		if err := selectOne(t.Context(), old); err != nil {
 			t.Errorf("calling by the old program: %v", err)
 		}
-		server.SQL(t, address, "delete from poold_schema where version = 99")
+		server.SQL(t, address, "delete from poold_schema where version_id = 99")
 		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return selectOne(t.Context(), db) == nil })
-	})
-
-	t.Run("the prefix of an installation", func(t *testing.T) {
-		address := server.Database(t)
-		db, err := Open(address, Options{Prefix: "it's"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		if err := db.Migrate(t.Context()); err != nil {
-			t.Errorf("migrating: %v", err)
-		}
-		if got := server.SQL(t, address, `insert into captcha_savings (day, source, requests) values ('2026-01-02', 'pool', 1);
-			select prefix from captcha_savings`); got != "it's" {
-			t.Errorf("the prefix of an old row is %q", got)
-		}
 	})
 
 	t.Run("without the right to make tables", func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // change executes a statement that changes rows.
 func change(ctx context.Context, db *DB) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
-		_, err := tx.Exec(ctx, "update poold_schema set version = version")
+		_, err := tx.Exec(ctx, "update poold_schema set version_id = version_id")
 		return err
 	})
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -40,7 +41,7 @@ func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	var unusable error
 	err = within(ctx, db.limit, func(ctx context.Context) error {
 		return transact(ctx, conn, func(ctx context.Context, tx Tx) (err error) {
-			found, unusable, err = readTrial(ctx, tx, db.steps())
+			found, unusable, err = readTrial(ctx, tx)
 			return err
 		})
 	})
@@ -49,36 +50,35 @@ func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 
 // readTrial reads the state of a database. The result unusable is the reason why poold cannot use the
 // database; nil = poold can use it. The result err is the error of the check itself.
-func readTrial(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err error) {
+func readTrial(ctx context.Context, tx Tx) (found Trial, unusable, err error) {
 	var makes bool
 	if err := tx.First(ctx, []any{&found.Server, &makes}, `select split_part(current_setting('server_version'), ' ', 1),
 		coalesce(has_schema_privilege(current_schema(), 'create'), false)`); err != nil {
 		return found, nil, err
 	}
-	version, err := lastApplied(ctx, tx)
+	version, missing, err := readSchema(ctx, tx)
 	switch {
+	case errors.Is(err, ErrNewer):
+		return found, err, nil
 	case err != nil:
 		return found, nil, err
-	case version > len(all):
-		return found, newer(version, len(all)), nil
 	case version == 0:
 		found.Schema = SchemaNone
-	case version < len(all):
+	case version < newest:
 		found.Schema = SchemaOld
 	}
-	lost, err := droppedStatements(ctx, tx, all[:version])
 	switch {
-	case err != nil:
-		return found, nil, err
-	case len(lost) > 0:
-		return found, noTable(lost[0].table), nil
-	case version < len(all) && !makes:
+	case version < newest && !makes:
 		return found, &fault{reason: "the user lacks the right to make tables", down: true}, nil
+	case version < newest:
+		return found, nil, nil
+	case missing != "":
+		return found, noTable(missing), nil
 	}
 	var refused string // a table on which the user lacks a right
 	err = tx.Each(ctx, []any{&refused}, func() {}, `select name from unnest($1::text[]) name
 		where not (has_table_privilege(name, 'select') and has_table_privilege(name, 'insert')
-			and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete')) order by name desc`, tables(all[:version]))
+			and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete')) order by name desc`, tables)
 	if refused != "" {
 		unusable = &fault{reason: "the user lacks a right on the table " + refused, down: true}
 	}

@@ -121,7 +121,7 @@ func (r *reader) object(body []byte) *yaml.Node {
 	fault, ok := errors.AsType[*strictjson.FieldError](err)
 	switch {
 	case ok:
-		whole.child(fault.Name).fail("%v", fault.Err)
+		whole.child(fault.Name).fail("%s", fault.Wrong)
 	case errors.Is(err, strictjson.ErrNotObject):
 		whole.fail(`%v: {"type": …}`, err)
 	case err != nil:

@@ -100,7 +100,7 @@ func TestReadSolveReportsFaults(t *testing.T) {
 		{v2(`,"dedup":"identiti","dedup_proxy":true`), `dedup: must be request or identity, not "identiti"; did you mean identity?`},
 		{v2(`,"sitekeys":"k","nonsense":1,"":2,"<<":{}`), "\"<<\": must be a single value, not an object or a list"},
 		{v2(`,"sitekeys":"k"`), "sitekeys: unknown key: did you mean sitekey?"},
-		{v2(`,"Sitekey":"k"`), "Sitekey: must be given once"},
+		{v2(`,"Sitekey":"k"`), "sitekey: must be given once"},
 		{v2(`,"nonsense":1,"":2`), "nonsense: " + known + "\n\"\": " + known},
 		{v2(`,"pingback":"https://CANARY"`), "pingback: " + known},
 		{v2(`,"websiteURL":"https://CANARY"`), "websiteURL: unknown field: did you mean pageurl?"},
@@ -191,6 +191,7 @@ func largest() (body, data []byte) {
 func TestReadSolveBoundsItsMemory(t *testing.T) {
 	for name, body := range map[string]string{
 		"fields": `{` + strings.Repeat(`"a":1,`, 300_000) + `"b":1}`,
+		"names":  numberedFields(200_000),
 		"depth":  `{"a":` + strings.Repeat(`[`, 1<<21),
 		"spaces": `{"a":1` + strings.Repeat(` `, 1<<21) + `}`,
 		"key":    `{"` + strings.Repeat(`a`, 1<<21) + `":1}`,
@@ -206,6 +207,14 @@ func TestReadSolveBoundsItsMemory(t *testing.T) {
 			t.Errorf("%s: %d bytes are allocated, more than %d", name, got, most)
 		}
 	}
+}
+
+func numberedFields(n int) string {
+	var body strings.Builder
+	for i := range n {
+		fmt.Fprintf(&body, `,"%d":1`, i)
+	}
+	return "{" + body.String()[1:] + "}"
 }
 
 // FuzzReadSolve looks for a panic, an error of another type than Problems, and an identity with a

@@ -25,24 +25,24 @@ func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 	address := server.Database(t)
 	s, _ := openStore(t, address, postgrestest.Patience, 30*24*time.Hour)
 	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how,
-				status, code, placed, submitted, ended, solved, polls, callback, price)
+				status, code, placed, submitted, ended, solved, polls, callback, price, choice)
 			select md5(n::text) || '.' || md5(site), md5(site),
 				case when site <> 'large' then 'target-' || site when n % 2500 = 0 then 'rare'
 					when at > now() - interval '15 days' then 'now' else 'before' end,
 				'owner', 'turnstile', site, 'https://example.com/' || site, 'provider', n::text, how,
-				case how when 'solved' then 'solved' else 'error' end, '', at, at, at, at, 3, false, 1000
+				case how when 'solved' then 'solved' else 'error' end, '', at, at, at, at, 3, false, 1000, ''
 			from (select n, case when n % 2 = 0 then 'large' else (n % 2001)::text end as site,
 					case when n % 13 = 0 then 'failed' else 'solved' end as how, now() - n * interval '40 days' / 50000 as at
 				from generate_series(1, 50000) n) made;
 		insert into captcha_figures select (ended at time zone 'UTC')::date, target, owner, type,
-				count(*) filter (where how = 'solved'), 0, count(*) filter (where how = 'failed'), 0, 0, 0, sum(price)
+				count(*) filter (where how = 'solved'), 0, count(*) filter (where how = 'failed'), 0, 0, 0, sum(price), 0
 			from captcha_solves group by 1, 2, 3, 4 order by 1`)
 	// The audit gets one entry for each record, under 200 keys. Half of the entries are under the key
 	// "large".
 	server.SQL(t, address, `insert into captcha_audit select case when n % 2 = 0 then 'large' else 'key-' || n % 199 end, ended, n::text,
 				'taken', target, id, 'pool', '', 0
 			from (select *, row_number() over (order by id) as n from captcha_solves) numbered;
-		insert into captcha_audit_figures select current_date - n % 41, 'key-' || n / 41, 1, 0, 0, 0, 0 from generate_series(1, 41000) n order by 1, 2`)
+		insert into captcha_audit_figures select current_date - n % 41, 'key-' || n / 41, 1, 0, 0, 0, 0, 0 from generate_series(1, 41000) n order by 1, 2`)
 	for _, table := range []string{"captcha_solves", "captcha_figures", "captcha_audit", "captcha_audit_figures"} {
 		server.SQL(t, address, "vacuum analyze "+table)
 	}

@@ -99,11 +99,11 @@ func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 	// The statement adds more old records, some of them errors, and figures of many days. A trigger
 	// records each deletion.
 	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how, status,
-				code, placed, submitted, ended, solved, polls, callback, price)
+				code, placed, submitted, ended, solved, polls, callback, price, choice)
 			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
-				code, placed, submitted, ended - n * interval '1 second', solved, polls, callback, price
+				code, placed, submitted, ended - n * interval '1 second', solved, polls, callback, price, choice
 			from captcha_solves, generate_series(1, 3500) n where id like 'gone3%';
-		insert into captcha_figures select day - 1, 'target' || n, owner, type, 1, 0, 0, 0, 0, 0, 0
+		insert into captcha_figures select day - 1, 'target' || n, owner, type, 1, 0, 0, 0, 0, 0, 0, 0
 			from captcha_figures, generate_series(1, 2500) n where day = (select min(day) from captcha_figures);
 		create table deletions (n bigint);
 		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
@@ -183,7 +183,7 @@ func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 	check(old, 5, 5)
 	server.SQL(t, address, `insert into captcha_audit select key, at - n * interval '1 second', id || '-' || n, action, target, token, source, image, price
 			from captcha_audit, generate_series(1, 700) n where id = '4';
-		insert into captcha_audit_figures select day - n, key, 1, 0, 0, 0, 0
+		insert into captcha_audit_figures select day - n, key, 1, 0, 0, 0, 0, 0
 			from captcha_audit_figures, generate_series(1, 800) n where day = (select min(day) from captcha_audit_figures);
 		create table deletions (n bigint);
 		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;

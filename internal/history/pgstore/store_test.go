@@ -151,7 +151,6 @@ func TestOnAServer(t *testing.T) {
 		"AnotherLanguage": testAnotherLanguage,
 		"Indexes":         testIndexes,
 		"ExpiredRecords":  testExpiredRecords,
-		"OlderVersions":   testRecordsOfOlderVersions,
 		"ExpiredEntries":  testExpiredEntries,
 		"Connections":     testBrokenConnections,
 		"Outages":         testOutages,

@@ -4,13 +4,12 @@ package model_test
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +20,10 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
+	"poold/internal/next/purchase"
+	"poold/internal/next/refill"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/targets"
 )
 
 var (
@@ -48,8 +50,9 @@ const (
 
 // target is an identity of the model. Depth 0 is a solve without a target: only tickets are demand.
 type target struct {
-	id    captcha.ID
-	depth int
+	identity captcha.Identity
+	id       captcha.ID
+	depth    int
 }
 
 type model struct {
@@ -69,7 +72,6 @@ type model struct {
 	lost     [3]atomic.Int64   // requests, replies, executed late
 	got      map[string]string // token -> call
 	orders   map[string]bool   // of the tokens that callers got
-	served   map[string][]string
 	starting sync.WaitGroup
 }
 
@@ -81,7 +83,12 @@ func newModel(t *testing.T, seed int) *model {
 	m.plain = redis.NewClient(&redis.Options{Addr: m.addr})
 	t.Cleanup(func() { _ = m.plain.Close() })
 	for i, depth := range []int{1, 2, 5, 10, 0, 3} {
-		m.targets = append(m.targets, target{id: captcha.ID(fmt.Sprint("t", i)), depth: depth})
+		identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("t", i), Pageurl: "https://example.com/"}
+		id := identity.ID()
+		if depth == 0 {
+			id = pool.Guest(id)
+		}
+		m.targets = append(m.targets, target{identity: identity, id: id, depth: depth})
 	}
 	return m
 }
@@ -110,8 +117,12 @@ func (m *model) run() {
 		}
 	})
 	all.Wait()
-	m.idle.Store(true)
 	m.calm.Store(true)
+	m.idle.Store(true)
+	m.starting.Wait()
+	for _, n := range m.nodes {
+		n.manager.Apply(m.set())
+	}
 	m.settle()
 	m.check()
 }
@@ -126,7 +137,7 @@ func (m *model) call(w, i int) {
 		Name: fmt.Sprintf("c%d-%d", w, i), Nonce: fmt.Sprint(w, "-", i), ID: to.id, Margin: margin, MostTickets: 1000, Row: "{}",
 	}
 	if rand.IntN(10) == 0 { // two callers in ten have the same key
-		c.Name, c.Fingerprint = fmt.Sprintf("k%s-%d", to.id, time.Now().UnixMilli()/300+int64(rand.IntN(2))*1e9), "fp"
+		c.Name, c.Fingerprint = fmt.Sprintf("k%s-%d", to.identity.Sitekey, time.Now().UnixMilli()/300+int64(rand.IntN(2))*1e9), "fp"
 	}
 	if rand.IntN(3) > 0 || to.depth == 0 {
 		c.Wait = rand.N(150 * time.Millisecond)
@@ -140,6 +151,12 @@ func (m *model) call(w, i int) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
+	if to.depth == 0 && !m.idle.Load() {
+		defer n.manager.Guest(purchase.Spec{
+			Target: "/solve", Identity: to.identity, ID: to.id, Margin: margin, Lifetime: lifetime, Horizon: margin, Guest: true,
+			Budgets: []pool.Budget{{Scope: pool.ScopeAll, PerDay: m.limit}},
+		})()
+	}
 	token, err := n.pool.Take(ctx, c)
 	if err != nil {
 		return
@@ -153,8 +170,8 @@ func (m *model) call(w, i int) {
 	if other, is := m.got[token.Value]; is && other != c.Name {
 		m.Errorf("%s got the token of %s", c.Name, other)
 	}
-	if !strings.HasPrefix(token.Value, string(to.id)+".") {
-		m.Errorf("a token of %s for %s", token.Value, to.id)
+	if !strings.HasPrefix(token.Value, to.identity.Sitekey+".") {
+		m.Errorf("the token %s for %s", token.Value, to.identity.Sitekey)
 	}
 	m.got[token.Value] = c.Name
 	m.orders[token.Order] = true
@@ -176,7 +193,6 @@ func (m *model) watch(ctx context.Context) {
 
 // settle waits until each order has ended, and stops the replicas.
 func (m *model) settle() {
-	m.starting.Wait()
 	deadline := time.Now().Add(20 * time.Second)
 	for m.plain.ZCard(context.Background(), "{m}:deadlines").Val() > 0 {
 		if time.Now().After(deadline) {
@@ -196,7 +212,11 @@ func (m *model) check() {
 	var bought, taken int64
 	for _, to := range m.targets {
 		f := map[string]int64{}
-		for name, value := range m.plain.HGetAll(ctx, "{m}:stats:"+string(to.id)).Val() {
+		ledger := to.id
+		if to.depth == 0 {
+			ledger = pool.Guests
+		}
+		for name, value := range m.plain.HGetAll(ctx, "{m}:stats:"+string(ledger)).Val() {
 			var n int64
 			_, _ = fmt.Sscan(value, &n)
 			f[name] = n
@@ -210,11 +230,15 @@ func (m *model) check() {
 			m.Errorf("%s: nothing happened: %v", to.id, f)
 		}
 		bought, taken = bought+f["bought"], taken+handed
-		m.Log(to.id, f)
 	}
-	ends := map[string]string{}
+	ends, tasks := map[string]string{}, map[string]string{}
 	for _, row := range m.plain.XRange(ctx, "{m}:outbox:ends", "-", "+").Val() {
 		order, kind := fmt.Sprint(row.Values["order"]), fmt.Sprint(row.Values["kind"])
+		var p purchase.Purchase
+		if err := json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p); err != nil {
+			m.Errorf("the row of %s: %v", order, err)
+		}
+		tasks[p.Task] = order
 		if kind == "open" {
 			continue
 		}
@@ -226,21 +250,18 @@ func (m *model) check() {
 	s := m.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for order, n := range s.submitted {
-		if n > 1 {
-			m.Errorf("order %s was submitted %d times", order, n)
-		}
-		if ends[order] == "" {
-			m.Errorf("order %s has no end", order)
+	for task := range s.collected {
+		if ends[tasks[task]] == "" {
+			m.Errorf("the order of task %s has no end", task)
 		}
 	}
-	for order := range s.accepted {
-		if !slices.Contains([]string{"solved", "failed", "lost", "expired"}, ends[order]) {
-			m.Errorf("order %s was bought and ended as %q", order, ends[order])
-		}
+	kinds := map[string]int{}
+	for _, kind := range ends {
+		kinds[kind]++
 	}
-	if s.most > concurrency || len(s.accepted) > m.limit || int64(len(s.accepted)) > bought {
-		m.Errorf("most open %d, accepted %d, bought %d, limit %d", s.most, len(s.accepted), bought, m.limit)
+	// A failed task costs nothing, so the budget counts it only while it is in flight.
+	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
+		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit, s.submits, kinds)
 	}
 	// A call whose replica died after its take keeps its token: the stored reply names it.
 	undelivered := 0
@@ -256,28 +277,28 @@ func (m *model) check() {
 	if most := int(m.crashes.Load()) * 3; missing < 0 || missing > most {
 		m.Errorf("%d tokens taken, %d got by callers, %d in replies of dead replicas: %d are missing, at most %d may", taken, len(m.got), undelivered, missing, most)
 	}
-	m.Logf("%d crashes, %d freezes; lost %d requests, %d replies, %d executed late; accepted %d (most open %d), bought %d, taken %d, got %d, undelivered %d, missing %d, ends %d",
-		m.crashes.Load(), m.freezes.Load(), m.lost[0].Load(), m.lost[1].Load(), m.lost[2].Load(), len(s.accepted), s.most, bought, taken, len(m.got), undelivered, missing, len(ends))
+	m.Logf("%d crashes, %d freezes; lost %d requests, %d replies, %d executed late; accepted %d (most open %d), bought %d, taken %d, got %d, undelivered %d, missing %d, ends %v",
+		m.crashes.Load(), m.freezes.Load(), m.lost[0].Load(), m.lost[1].Load(), m.lost[2].Load(), s.accepted, s.most, bought, taken, len(m.got), undelivered, missing, kinds)
 }
 
 // node is a replica.
 type node struct {
-	m      *model
-	pool   *pool.Pool
-	client *redis.Client
-	dead   atomic.Bool
-	frozen atomic.Int64 // until, Unix ns
-	ctx    context.Context
-	kill   context.CancelFunc
-	work   sync.WaitGroup
-	mu     sync.Mutex
-	runs   map[string]bool
-	wake   chan captcha.ID
+	m       *model
+	index   int
+	pool    *pool.Pool
+	manager *refill.Manager
+	client  *redis.Client
+	dead    atomic.Bool
+	frozen  atomic.Int64 // until, Unix ns
+	kill    context.CancelFunc
+	work    sync.WaitGroup
 }
 
+// start starts a replica under a new name.
 func (m *model) start(i int) {
-	n := &node{m: m, runs: map[string]bool{}, wake: make(chan captcha.ID, 1000)}
-	n.ctx, n.kill = context.WithCancel(context.Background())
+	n := &node{m: m, index: i}
+	ctx, kill := context.WithCancel(context.Background())
+	n.kill = kill
 	n.client = redis.NewClient(&redis.Options{
 		Addr: m.addr, PoolSize: 30, MaxRetries: -1, ContextTimeoutEnabled: true,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -285,62 +306,70 @@ func (m *model) start(i int) {
 			return &faultyConn{Conn: c, n: n}, err
 		},
 	})
-	n.pool = pool.New(pool.Config{DB: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: slog.New(slog.DiscardHandler), Changed: n.changed, Beat: 20 * time.Millisecond})
-	n.work.Go(func() { _ = n.pool.Run(n.ctx, n.beaten) })
-	n.work.Go(n.refill)
+	log := slog.New(slog.DiscardHandler)
+	n.pool = pool.New(pool.Config{
+		DB: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log, Beat: 20 * time.Millisecond,
+		Changed: func(id captcha.ID) { n.manager.Changed(id) },
+	})
+	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Log: log, CallTime: 100 * time.Millisecond})
+	n.manager = refill.New(n.pool, buyer, log)
+	buyer.Turn = n.manager.Changed
+	buyer.SetProviders([]purchase.Entry{{Provider: &door{n: n}, Account: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
 	m.mu.Lock()
 	m.nodes[i] = n
+	set := m.set()
 	m.mu.Unlock()
+	n.manager.Apply(set)
+	n.work.Go(func() { _ = buyer.Run(ctx) })
+	n.work.Go(func() { _ = n.manager.Run(ctx) })
 }
 
+// set returns the file of the model: nothing is bought when the model is idle.
+func (m *model) set() *targets.Set {
+	set := &targets.Set{Budget: targets.Budget{PerDay: m.limit}}
+	for _, to := range m.targets {
+		if to.depth > 0 && !m.idle.Load() {
+			set.Targets = append(set.Targets, targets.Target{
+				Name: to.identity.Sitekey, Owner: "qa", Identity: to.identity, ID: to.id, Depth: to.depth, Margin: margin, Lifetime: lifetime,
+			})
+		}
+	}
+	return set
+}
+
+// stop stops the replica in order. A dead one is only waited for.
 func (n *node) stop() {
 	n.kill()
 	n.work.Wait()
 	_ = n.client.Close()
 }
 
-var errCrash = errors.New("crash")
-
-// at is a point at which the replica may crash or freeze.
-func (n *node) at() (crashed bool) {
-	if n.dead.Load() {
-		return true
-	}
-	if n.m.calm.Load() {
-		return false
+// at is a moment at which the replica may crash or freeze.
+func (n *node) at() {
+	if n.m.calm.Load() || n.dead.Load() {
+		return
 	}
 	switch x := rand.Float64(); {
-	case x < 0.003:
+	case x < 0.0007:
 		if n.dead.Swap(true) {
-			return true
+			return
 		}
 		n.m.crashes.Add(1)
 		n.kill()
-		i := slices.Index(n.m.nodes[:], n)
 		n.m.starting.Go(func() {
 			time.Sleep(30 * time.Millisecond)
-			n.m.start(i)
-			n.work.Wait()
-			_ = n.client.Close()
+			n.m.start(n.index)
+			n.stop()
 		})
-		return true
-	case x < 0.006:
+	case x < 0.0014:
 		n.m.freezes.Add(1)
 		n.frozen.Store(time.Now().Add(250 * time.Millisecond).UnixNano())
-		n.thaw()
 	}
-	return false
+	n.thaw()
 }
 
 func (n *node) thaw() {
 	for time.Now().UnixNano() < n.frozen.Load() {
 		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-func (n *node) changed(id captcha.ID) {
-	select {
-	case n.wake <- id:
-	default:
 	}
 }

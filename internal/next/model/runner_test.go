@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/next/pool"
+	"poold/internal/provider"
 )
 
 // faultyConn loses requests and replies, or executes requests late.
@@ -24,7 +24,7 @@ type faultyConn struct {
 }
 
 func (c *faultyConn) Write(b []byte) (int, error) {
-	c.n.thaw()
+	c.n.at()
 	if c.n.dead.Load() {
 		_ = c.Conn.Close()
 		return 0, io.ErrClosedPipe
@@ -75,237 +75,89 @@ func (c *faultyConn) Close() error {
 // service is the solving service.
 type service struct {
 	mu        sync.Mutex
-	submitted map[string]int
-	accepted  map[string]bool
+	submits   int // answered or not
+	accepted  int
+	tasks     int
+	collected map[string]bool // tasks whose outcome was told
 	ready     map[string]time.Time
+	sitekeys  map[string]string
 	open      []string // tasks under way
 	most      int
-	tasks     int
 }
-
-var (
-	errRefused  = errors.New("refused")
-	errBusy     = errors.New("busy")
-	errUnsolved = errors.New("unsolvable")
-	errPending  = errors.New("pending")
-	errSilent   = errors.New("no answer")
-)
 
 func newService() *service {
-	return &service{submitted: map[string]int{}, accepted: map[string]bool{}, ready: map[string]time.Time{}}
+	return &service{collected: map[string]bool{}, ready: map[string]time.Time{}, sitekeys: map[string]string{}}
 }
 
-func (s *service) submit(order string) (string, error) {
+// door is a replica's way to the service; it implements purchase.Provider.
+type door struct{ n *node }
+
+const orderLife = 600 * time.Millisecond
+
+func (d *door) Name() string           { return "main" }
+func (d *door) Timeout() time.Duration { return orderLife }
+func (d *door) Pace(captcha.Type) (time.Duration, time.Duration) {
+	return 5 * time.Millisecond, 3 * time.Millisecond
+}
+func (d *door) Report(context.Context, string, captcha.Type, bool) error { return nil }
+func (d *door) ReportWindow() time.Duration                              { return time.Minute }
+func (d *door) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
+func (d *door) ReadBalance(context.Context) error                        { return nil }
+func (d *door) Probe(context.Context) error                              { return nil }
+func (d *door) State(time.Time) provider.State                           { return provider.State{} }
+func (d *door) Fault() *provider.Fault                                   { return nil }
+func (d *door) Adopt(context.Context, *provider.Fault)                   {}
+func (d *door) PollTurn(time.Time) (bool, time.Duration)                 { return true, 0 }
+
+var errDead = errors.New("the replica is dead")
+
+// Submit answers with a task, refuses, or does not answer.
+func (d *door) Submit(_ context.Context, r provider.Request) (string, error) {
+	d.n.at()
+	defer d.n.at()
 	time.Sleep(rand.N(2 * time.Millisecond))
+	if d.n.dead.Load() {
+		return "", errDead
+	}
+	s := d.n.m.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.submitted[order]++
+	s.submits++
 	switch x := rand.Float64(); {
+	case x < 0.005:
+		return "", &provider.Error{Class: provider.Task, Code: "ERROR_REFUSED"}
 	case x < 0.01:
-		return "", errRefused
-	case x < 0.015:
-		return "", errBusy
+		return "", &provider.Error{Class: provider.Capacity, Code: "ERROR_NO_SLOT_AVAILABLE", Delay: 5 * time.Millisecond}
 	}
 	s.tasks++
 	task := fmt.Sprint(s.tasks)
-	s.accepted[order] = true
-	s.ready[task] = time.Now().Add(8*time.Millisecond + rand.N(20*time.Millisecond))
+	s.accepted++
+	s.ready[task], s.sitekeys[task] = time.Now().Add(8*time.Millisecond+rand.N(20*time.Millisecond)), r.Identity.Sitekey
 	s.open = slices.DeleteFunc(append(s.open, task), func(other string) bool { return time.Now().After(s.ready[other]) })
 	s.most = max(s.most, len(s.open))
-	if rand.Float64() < 0.03 {
-		return "", errSilent
+	if rand.Float64() < 0.03 || d.n.dead.Load() {
+		return "", errors.New("no answer")
 	}
 	return task, nil
 }
 
-func (s *service) poll(task string, id captcha.ID) (string, error) {
+// Poll answers with a token that has the site key and the task.
+func (d *door) Poll(_ context.Context, task string, id captcha.Identity) (provider.Solution, error) {
+	d.n.at()
+	defer d.n.at()
 	time.Sleep(rand.N(2 * time.Millisecond))
+	if d.n.dead.Load() {
+		return provider.Solution{}, errDead
+	}
+	s := d.n.m.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Now().Before(s.ready[task]) {
-		return "", errPending
+		return provider.Solution{}, provider.ErrNotReady
 	}
-	if task[len(task)-1] == '7' {
-		return "", errUnsolved
+	s.collected[task] = true
+	if task[len(task)-1] == '7' && rand.IntN(2) == 0 {
+		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	}
-	return string(id) + "." + task, nil
-}
-
-const orderLife = 600 * time.Millisecond
-
-func (n *node) budgets() []pool.Budget { return []pool.Budget{{Scope: "all", PerDay: n.m.limit}} }
-
-// refill decides for what is due and for what changed.
-func (n *node) refill() {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	ids := make([]captcha.ID, len(n.m.targets))
-	for i := range ids {
-		ids[i] = n.m.targets[i].id
-	}
-	_ = n.pool.SetDue(n.ctx, ids)
-	for {
-		var due []captcha.ID
-		mode := pool.Changed
-		select {
-		case <-n.ctx.Done():
-			return
-		case id := <-n.wake:
-			due = append(due, id)
-		case <-tick.C:
-			due, _ = n.pool.Due(n.ctx, 100)
-		}
-		for _, id := range due {
-			n.decide(id, mode)
-		}
-	}
-}
-
-func (n *node) decide(id captcha.ID, mode pool.Mode) {
-	depth := 0
-	for _, to := range n.m.targets {
-		if to.id == id {
-			depth = to.depth
-		}
-	}
-	if n.m.idle.Load() {
-		return
-	}
-	c, err := n.pool.Decide(n.ctx, mode, pool.Query{ID: id, Margin: margin, Lead: 20 * time.Millisecond, Want: depth, Period: time.Second})
-	if err != nil || n.at() {
-		return
-	}
-	for range min(20, depth+c.Waiting-c.Outliving-c.Orders) {
-		o := &pool.Order{
-			Name: fmt.Sprintf("%x", rand.Uint64()), ID: id, Account: "main", Key: "k", Life: orderLife, Concurrency: concurrency, Depth: depth,
-			Horizon: margin + 20*time.Millisecond, Price: 1, Budgets: n.budgets(),
-		}
-		n.run(o.Name)
-		_, next, err := n.pool.Place(n.ctx, o)
-		if next != "" {
-			n.changed(next)
-		}
-		if err != nil {
-			n.ran(o.Name)
-			return
-		}
-		n.work.Go(func() { n.carry(o, pool.Placed, "", time.Now()) })
-	}
-}
-
-func (n *node) run(order string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	is := n.runs[order]
-	n.runs[order] = true
-	return !is
-}
-
-func (n *node) ran(order string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.runs, order)
-}
-
-// carry carries an order from a state to its end.
-func (n *node) carry(o *pool.Order, state pool.State, task string, placed time.Time) {
-	defer n.ran(o.Name)
-	ctx, stop := context.WithDeadline(context.WithoutCancel(n.ctx), placed.Add(orderLife+2*time.Second))
-	defer stop()
-	if state == pool.Placed {
-		if n.at() {
-			return
-		}
-		may, err := n.pool.Begin(ctx, o.Name, o.Name)
-		if err != nil || !may || n.at() {
-			return
-		}
-		task, err = n.m.service.submit(o.Name)
-		if n.at() {
-			return
-		}
-		switch {
-		case errors.Is(err, errRefused):
-			n.end(ctx, o, &pool.End{How: pool.Fault, Reason: "refused"}) // an end without a brake, for speed
-			return
-		case errors.Is(err, errBusy):
-			n.end(ctx, o, &pool.End{How: pool.Stopped, Reason: "busy"})
-			return
-		}
-		if result, err := n.pool.Bought(ctx, o, task, "{}"); err != nil || result != "ok" || task == "" || n.at() {
-			return
-		}
-	} else if state == pool.Submitting {
-		_, _ = n.pool.Bought(ctx, o, "", "{}")
-		return
-	}
-	unsolved := time.Since(placed)
-	for {
-		asked := time.Since(placed)
-		token, err := n.m.service.poll(task, o.ID)
-		if n.at() {
-			return
-		}
-		switch {
-		case err == nil:
-			n.end(ctx, o, &pool.End{How: pool.Solved, Provider: "main", Value: token, Task: task, Born: unsolved, Lifetime: lifetime, Margin: margin, Lead: time.Since(placed)})
-			return
-		case errors.Is(err, errUnsolved):
-			n.end(ctx, o, &pool.End{How: pool.Failed, Reason: err.Error(), Answer: &pool.FailedError{Reason: "unsolvable"}})
-			return
-		}
-		unsolved = asked
-		if ctx.Err() != nil {
-			return
-		}
-		time.Sleep(3 * time.Millisecond)
-	}
-}
-
-func (n *node) end(ctx context.Context, o *pool.Order, e *pool.End) {
-	e.Row = "{}"
-	if _, next, err := n.pool.End(ctx, o, e); err == nil && next != "" {
-		n.changed(next)
-	}
-	n.at()
-}
-
-// beaten resumes the orders that this replica owns and does not run, and ends late ones.
-func (n *node) beaten(owned int, late []string) {
-	n.mu.Lock()
-	running := len(n.runs)
-	n.mu.Unlock()
-	if owned > running {
-		orders, _ := n.pool.Owned(n.ctx)
-		for _, order := range orders {
-			if !n.run(order) {
-				continue
-			}
-			e, is, err := n.pool.Find(n.ctx, order)
-			if err != nil || !is || e.State == pool.Unknown {
-				n.ran(order)
-				continue
-			}
-			o := e.Order
-			o.Key, o.Budgets = "k", n.budgets()
-			if e.State == pool.Placed {
-				n.end(n.ctx, &o, &pool.End{How: pool.Stopped})
-				n.ran(order)
-				continue
-			}
-			n.work.Go(func() { n.carry(&o, e.State, e.Task, time.Now().Add(-e.Age)) })
-		}
-	}
-	for _, order := range late {
-		e, is, err := n.pool.Find(n.ctx, order)
-		switch {
-		case err != nil:
-		case !is:
-			_ = n.pool.Drop(n.ctx, order)
-		default:
-			o := e.Order
-			o.Key, o.Budgets = "k", n.budgets()
-			n.end(n.ctx, &o, &pool.End{How: pool.Late, Anyone: true, Reason: "late"})
-		}
-	}
+	return provider.Solution{Token: id.Sitekey + "." + task}, nil
 }

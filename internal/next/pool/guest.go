@@ -34,7 +34,9 @@ var admit = newScript("admit", `
 -- ARGV 1 id 2 nonce 3 rate (0 = none) 4 rate_per_ms 5 patience_ms
 -- Reply {ok}, {limited, ms} or {brake, ms, kind, reason}
 local done = redis.call('GET', KEYS[3])
-if done and string.sub(done, 1, 1) ~= 'f' or redis.call('LLEN', KEYS[4]) > redis.call('ZCARD', KEYS[5]) then return {'ok'} end
+if done and string.sub(done, 1, 1) ~= 'f' or redis.call('LLEN', KEYS[4]) > redis.call('ZCARD', KEYS[5]) then
+  return {'ok'}
+end
 local b = redis.call('HMGET', KEYS[2], 'next', 'every', 'kind', 'reason')
 local wait = b[1] and math.min(b[1] - now, tonumber(b[2])) or 0
 if wait > tonumber(ARGV[5]) then
@@ -92,7 +94,8 @@ func (e *BrakeError) Error() string { return "pool: no order: " + e.Reason }
 // request is counted as declined, and must not be taken.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	v, err := p.call(ctx, admit,
-		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID), p.key("tickets", c.ID)},
+		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),
+			p.key("tickets", c.ID)},
 		string(c.ID), c.Nonce, rate.Count, max(rate.Per, time.Millisecond).Milliseconds(), Patience.Milliseconds())
 	switch {
 	case err != nil:
@@ -118,7 +121,8 @@ func (p *Pool) Fail(ctx context.Context, c *Call, e *FailedError) error {
 }
 
 func (p *Pool) refuse(ctx context.Context, id captcha.ID, ticket string, e *FailedError) (int, error) {
-	v, err := p.call(ctx, refuse, []string{p.key("tickets", id), p.key("tokens", id), p.key("inflight", id)}, string(id), e.stored(), ticket)
+	v, err := p.call(ctx, refuse, []string{p.key("tickets", id), p.key("tokens", id), p.key("inflight", id)},
+		string(id), e.stored(), ticket)
 	if err != nil {
 		return 0, err
 	}

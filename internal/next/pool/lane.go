@@ -29,7 +29,7 @@ for i = 4, #ARGV, 4 do
       redis.call('PEXPIRE', '@token:' .. order, ARGV[3])
       token, done = found, table.concat({'t', '', ARGV[i + 2], 'hits', order, death(element)}, '|')
       redis.call('SET', '@reply:' .. ARGV[i], done, 'PX', ARGV[3])
-      if ARGV[i + 3] ~= '' then tell('handouts', 100000, 'kind', 'hits', 'order', order, 'row', ARGV[i + 3]) end
+      if ARGV[i + 3] ~= '' then tell('handouts', 'kind', 'hits', 'order', order, 'row', ARGV[i + 3]) end
       taken, element = taken + 1, redis.call('LINDEX', KEYS[1], 0)
     end
   end

@@ -31,7 +31,8 @@ var place = newScript("place", `
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
 --      then scope, per_hour, per_day for each budget
--- Reply {ok, now, next identity of wants}, {enough}, or {paused | brake | permit | budget, ms, text}
+-- Reply {ok, now, next identity of wants}, {enough}, {brake, ms, reason, kind},
+--       or {paused | permit | budget, ms, text}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local have = redis.call('LLEN', KEYS[6]) - ageing(id, now + ARGV[8]) + redis.call('ZCARD', KEYS[5])
@@ -48,13 +49,13 @@ local function want(obstacle, opens)
 end
 local probes = {}
 for i = 8, 9 do
-  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes')
+  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind')
   if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4]} end
   if b[1] then
     local wait = math.min(b[1] - now, tonumber(b[2])) -- never longer than its own interval: the clock may go back
     if wait > 0 then
       if i == 8 then want(ARGV[3], now + wait) end
-      return {'brake', wait, b[3]}
+      return {'brake', wait, b[3], b[6] or ''}
     end
     probes[#probes + 1] = {KEYS[i], now + b[2]}
   end
@@ -120,17 +121,22 @@ if task ~= '' then
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
 if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
-redis.call(task == '' and 'SREM' or 'SADD', '@owned:' .. ARGV[3], ARGV[1])
+if task == '' then
+  redis.call('SREM', '@owned:' .. ARGV[3], ARGV[1])
+elseif o[1] ~= ARGV[3] or o[2] == 'u' then
+  redis.call('SADD', '@owned:' .. ARGV[3], ARGV[1])
+end
 if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
-if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 100000, 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
+if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
 return {'ok'}
 `)
 
 // end ends an order: everything that its end changes, in one step. A repetition finds it ended.
 //
-// The ends: solved, failed, lost (bought); refused, hopeless, busy, fault, stopped (not bought: the
-// budgets get their part back). late becomes stopped or lost. The reply also has expired (the token came
-// too late for its margin) and repeated (the service sold the text before), which were bought.
+// The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
+// (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
+// margin) and repeated (the service sold the text before), which were bought. Only solved and lost count in
+// the budgets: services do not charge for the rest.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
@@ -152,10 +158,10 @@ redis.call('PEXPIRE', KEYS[1], 60000)
 redis.call('ZREM', KEYS[3], order)
 redis.call('ZREM', KEYS[4], order)
 redis.call('SREM', '@owned:' .. o[1], order)
-local paid = how == 'solved' or how == 'failed' or how == 'lost'
 local counted = o[2] == 'b' or o[2] == 'u'
+local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
-if not paid then
+if how ~= 'solved' and how ~= 'lost' then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
 end
 local reason = ARGV[10]
@@ -180,7 +186,7 @@ if how == 'solved' then
     end
   end
 elseif how ~= 'stopped' then
-  count(id, how == 'hopeless' and 'refused' or how, 1)
+  count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
 if (how == 'solved' or how == 'expired' or how == 'repeated' or how == 'lost') and tonumber(ARGV[14]) > 0 then
   count(id, 'spent', ARGV[14])
@@ -213,7 +219,7 @@ if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller lear
   local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
   for i = 1, n do fail(id, tickets[i], ARGV[11]) end
 end
-if ARGV[9] ~= '' then tell('ends', 100000, 'kind', how, 'order', order, 'row', ARGV[9]) end
+if ARGV[9] ~= '' then tell('ends', 'kind', how, 'order', order, 'row', ARGV[9]) end
 soon(id)
 return {how, turn(ARGV[15])}
 `)
@@ -250,6 +256,12 @@ type Budget struct {
 	PerHour, PerDay int
 }
 
+// The scopes that several identities share.
+const (
+	ScopeAll   = "all"   // every order
+	ScopeSolve = "solve" // orders without a target
+)
+
 // Order is an order to place.
 type Order struct {
 	Name        string // random; without |
@@ -280,6 +292,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
+	Kind   string        // of the brake
 }
 
 func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Text }
@@ -303,6 +316,9 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	refused := &RefusedError{Reason: text(v[0])}
 	if len(v) > 2 {
 		refused.After, refused.Text = span(v[1]), text(v[2])
+	}
+	if len(v) > 3 {
+		refused.Kind = text(v[3])
 	}
 	return time.Time{}, "", refused
 }

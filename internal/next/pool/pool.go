@@ -28,6 +28,9 @@ type Config struct {
 	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
 	// dropped and its orders have a new owner.
 	Beat time.Duration
+	// Outbox is the most rows of each stream that wait for the sink; 0 = 100,000. Later rows are dropped and
+	// counted.
+	Outbox int
 	// Changed is called after a script of this replica changed something about an identity, so that a
 	// decision is due. It must not block; nil = no decisions.
 	Changed func(captcha.ID)
@@ -40,6 +43,7 @@ type Pool struct {
 	db         redis.UniversalClient
 	tag        string // {captcha}:
 	beat       time.Duration
+	rows       int
 	log        *slog.Logger
 	changed    func(captcha.ID)
 	waiters    waiters
@@ -49,7 +53,7 @@ type Pool struct {
 
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
-	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second)}
+	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second), rows: cmp.Or(c.Outbox, 100_000)}
 	if p.Replica == "" {
 		p.Replica = rand.Text()[:12]
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is
-// dead.
+// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is dead,
+// ROWS for the most rows of a stream of the outbox.
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -54,8 +54,8 @@ local function keep(id, field, entry, n)
 end
 
 -- tell appends a row to the outbox. A full stream drops the row and counts it.
-local function tell(stream, most, ...)
-  if redis.call('XLEN', '@outbox:' .. stream) < most then
+local function tell(stream, ...)
+  if redis.call('XLEN', '@outbox:' .. stream) < ROWS then
     redis.call('XADD', '@outbox:' .. stream, '*', 'at', now, ...)
   else
     redis.call('HINCRBY', '@outbox:dropped', stream, 1)
@@ -198,13 +198,14 @@ func newScript(name, body string) *script {
 
 // text returns the text of the script in a form.
 func (s *script) text(f form) string {
-	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10)).Replace(head + s.body)
+	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10), "ROWS", strconv.Itoa(f.rows)).Replace(head + s.body)
 }
 
 // form is what the text of a script depends on.
 type form struct {
 	tag  string
 	dead time.Duration
+	rows int // most rows of a stream of the outbox
 }
 
 // in returns the script in a form.
@@ -238,7 +239,7 @@ func mayPass(err error) bool {
 // every script may be repeated with the same arguments.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		reply, err := s.in(form{p.tag, 5 * p.beat}).Run(ctx, p.db, keys, args...).Slice()
+		reply, err := s.in(form{p.tag, 5 * p.beat, p.rows}).Run(ctx, p.db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil

@@ -88,7 +88,7 @@ func play(t *testing.T, r row) string {
 		Dialer: server.Dial, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	defer func() { _ = db.Close() }()
-	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Log: slog.New(slog.DiscardHandler)})
+	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
 	ctx := t.Context()
 	var heard []string
 	ear := db.Subscribe(ctx, p.key("wake", "r1"), p.key("wake", "r2"))
@@ -234,7 +234,7 @@ func describe(err error) string {
 	case errors.As(err, &rate):
 		return fmt.Sprint("rate limited, again in ", rate.RetryAfter)
 	case errors.As(err, &refused):
-		return fmt.Sprintf("%v, again in %v", err, refused.After)
+		return strings.TrimSpace(fmt.Sprintf("%v, again in %v %s", err, refused.After, refused.Kind))
 	}
 	return fmt.Sprint(err)
 }

@@ -76,7 +76,7 @@ if not element then
   waiting = redis.call('ZCARD', KEYS[2])
   if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
     count(id, 'missed', 1)
-    if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', 'missed', 'row', ARGV[9]) end
+    if ARGV[9] ~= '' then tell('handouts', 'kind', 'missed', 'row', ARGV[9]) end
     return {ARGV[6] == '0' and 'none' or 'full'}
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
@@ -95,7 +95,7 @@ if rate > 0 then
   redis.call('LTRIM', KEYS[5], 0, rate - 1)
   redis.call('PEXPIRE', KEYS[5], per)
 end
-if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', source, 'order', order, 'row', ARGV[9]) end
+if ARGV[9] ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', ARGV[9]) end
 soon(id)
 return {done, token}
 `)
@@ -110,7 +110,7 @@ var cancel = newScript("cancel", `
 local id, done = ARGV[1], redis.call('GET', KEYS[3])
 if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
   count(id, ARGV[6], 1)
-  if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', ARGV[6], 'row', ARGV[7]) end
+  if ARGV[7] ~= '' then tell('handouts', 'kind', ARGV[6], 'row', ARGV[7]) end
   wake(id)
 end
 if ARGV[5] == '1' then
@@ -121,7 +121,7 @@ redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
 local order, dies = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)$')
 if not order then return {0} end
 count(id, 'returned', 1)
-if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
+if ARGV[7] ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
 if tonumber(dies) < now + ARGV[3] or redis.call('PEXPIRE', '@token:' .. order, dies - now + 60000) == 0 then
   count(id, 'expired', 1)
 else
@@ -261,7 +261,7 @@ func (p *Pool) ticketReplica(c *Call) string {
 // returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
 // task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
-	if token, err := p.fast(c); !errors.Is(err, errSlow) {
+	if token, err := p.fast(c); !errors.Is(err, errSlow) { //nolint:contextcheck // several calls share the script
 		if errors.Is(err, ErrDown) {
 			p.abandon(c) //nolint:contextcheck // as below
 		}

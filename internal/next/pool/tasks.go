@@ -32,7 +32,9 @@ var endTask = newScript("end_task", `
 -- Reply {1 this poll ended it, 0 an earlier one}
 redis.call('ZREM', KEYS[2], ARGV[1]) -- needs no memory
 if redis.call('EXISTS', KEYS[1]) == 0 then return {1} end
-if redis.call('HSETNX', KEYS[1], 'ended', ARGV[3]) == 1 and ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'order', ARGV[2]) end
+if redis.call('HSETNX', KEYS[1], 'ended', ARGV[3]) == 1 and ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[1], 'order', ARGV[2])
+end
 return {redis.call('HGET', KEYS[1], 'ended') == ARGV[3] and 1 or 0}
 `)
 
@@ -89,7 +91,8 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 // EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
 // whether the poll with this nonce is the first one that got it.
 func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
-	v, err := p.call(ctx, endTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))}, t.Name, order, nonce)
+	v, err := p.call(ctx, endTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))},
+		t.Name, order, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
 

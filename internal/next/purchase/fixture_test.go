@@ -1,3 +1,5 @@
+//go:build !race
+
 package purchase_test
 
 import (
@@ -56,11 +58,12 @@ func client(dial func(context.Context, string, string) (net.Conn, error)) *redis
 // replica is a replica with a running Buyer.
 type replica struct {
 	*purchase.Buyer
-	w     *world
-	name  string
-	pool  *pool.Pool
-	log   testkit.Log
-	turns []captcha.ID
+	w      *world
+	name   string
+	folder string // of the dead letters
+	pool   *pool.Pool
+	log    testkit.Log
+	turns  []captcha.ID
 
 	mu     sync.Mutex
 	dead   bool
@@ -107,11 +110,11 @@ func (r *replica) kill() {
 
 // replica starts a replica with the given providers.
 func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
-	r := &replica{w: w, name: name}
+	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db := client(r.dial)
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
 	r.Buyer = purchase.New(purchase.Config{
-		Pool: r.pool, Letters: w.t.TempDir(), Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+		Pool: r.pool, Letters: r.folder, Sink: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
@@ -143,7 +146,7 @@ func (r *replica) mustBuy(s purchase.Spec) {
 	}
 }
 
-// called returns what was counted so far, sorted.
+// counted returns what was counted so far, sorted.
 func (r *replica) counted() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,20 +167,22 @@ func (r *replica) outcomes() string {
 }
 
 var identity = captcha.Identity{
-	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1", ProxyType: "http",
+	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1",
+	ProxyType: "http",
 }
 
 // spec returns the usual order.
 func spec() purchase.Spec {
 	return purchase.Spec{
-		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second, Lifetime: 200 * second,
-		Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
+		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second,
+		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
 	}
 }
 
 // take returns the token in stock, and when it was born.
 func (w *world) take(r *replica) (string, time.Time) {
-	token, err := r.pool.Take(w.t.Context(), &pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second})
+	call := pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second}
+	token, err := r.pool.Take(w.t.Context(), &call)
 	if err != nil {
 		return err.Error(), time.Time{}
 	}
@@ -201,6 +206,9 @@ func (w *world) brake(key string) string {
 func (w *world) number(key, field string) string {
 	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
 }
+
+// spend returns the number of orders in the budget.
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all").Val() }
 
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {
@@ -229,13 +237,15 @@ type fake struct {
 	reports  []string
 	fault    *provider.Fault
 	threads  int
-	adopted  int
+
+	threadsErr error
 }
 
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
 
 func (f *fake) entry() purchase.Entry {
-	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: func(captcha.Type) float64 { return 0.002 }}
+	price := func(captcha.Type) float64 { return 0.002 }
+	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: price}
 }
 
 func (f *fake) Name() string                                      { return f.name }
@@ -245,7 +255,7 @@ func (f *fake) ReportWindow() time.Duration                       { return time.
 func (f *fake) ReadBalance(context.Context) error                 { return nil }
 func (f *fake) Probe(context.Context) error                       { return nil }
 func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
-	return f.threads, f.threads > 0, nil
+	return f.threads, f.threads > 0, f.threadsErr
 }
 
 func (f *fake) State(time.Time) provider.State {
@@ -261,19 +271,26 @@ func (f *fake) settle(action string, err error) {
 	var e *provider.Error
 	switch {
 	case errors.As(err, &e) && e.Class == provider.Account:
-		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action, Since: time.Now()}
+		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
+		f.fault.Next = time.Now().Add(time.Minute)
 	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
 		f.fault = nil
 	}
 }
 
-func (f *fake) Submit(_ context.Context, r provider.Request) (task string, err error) {
+func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err error) {
+	if own := f.Fault(); own != nil && time.Now().Before(own.Next) {
+		return "", fails(provider.Account, own.Code)
+	}
 	f.mu.Lock()
 	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
-	n := len(f.submits)
+	n, submit := len(f.submits), f.submit
 	f.mu.Unlock()
-	if task = fmt.Sprint(f.name, n); f.submit != nil {
-		task, err = f.submit(n, r)
+	if task = fmt.Sprint(f.name, n); submit != nil {
+		task, err = submit(n, r)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
 	}
 	f.settle("submit", err)
 	return task, err
@@ -282,10 +299,10 @@ func (f *fake) Submit(_ context.Context, r provider.Request) (task string, err e
 func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s provider.Solution, err error) {
 	f.mu.Lock()
 	f.polls = append(f.polls, time.Now())
-	n := len(f.polls)
+	n, poll := len(f.polls), f.poll
 	f.mu.Unlock()
-	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); f.poll != nil {
-		s, err = f.poll(n, task)
+	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); poll != nil {
+		s, err = poll(n, task)
 	}
 	if ctx.Err() != nil {
 		return provider.Solution{}, ctx.Err()
@@ -315,7 +332,6 @@ func (f *fake) Adopt(_ context.Context, fault *provider.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
-	f.adopted++
 }
 
 // PollTurn gives no turn during an account fault that polls have: then only the slow polls remain.
@@ -325,13 +341,18 @@ func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
 	return f.fault == nil || f.fault.Polls, time.Minute
 }
 
-func (f *fake) counts() (submits, polls int) {
+func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }
+
+func (f *fake) polled() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.polls) }
+
+// set changes what the functions read while orders run.
+func (f *fake) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.submits), len(f.polls)
+	change()
 }
 
-// since returns the times of polls after the first submit, in seconds.
+// pollTimes returns the times of polls after the first submit, in seconds.
 func (f *fake) pollTimes() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -352,7 +373,5 @@ func fails(class provider.Class, code string) error { return &provider.Error{Cla
 func unheard(code string) error {
 	return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true}
 }
-
-func zero(member string) redis.Z { return redis.Z{Member: member} }
 
 func isDown(err error) bool { return errors.Is(err, pool.ErrDown) }

@@ -1,6 +1,7 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -14,6 +15,21 @@ import (
 	"poold/internal/crash"
 	"poold/internal/next/pool"
 	"poold/internal/provider"
+)
+
+const (
+	// slowBegin is how long an answer of Begin may take. After a longer time the process may have been
+	// frozen, and another replica may own the order.
+	slowBegin = 2 * time.Second
+	// slowPoll is the time between two polls of a task while the service refuses the account's polls.
+	slowPoll = time.Minute
+	// lookAgain is how soon a waiting order notices that its account has another key.
+	lookAgain = 3 * time.Second
+
+	outcomeUnknown = "the order's outcome is unknown"
+
+	// CodeTimeout is the code of an order that was not solved in time.
+	CodeTimeout = "timeout"
 )
 
 // Purchase is an order as the history has it: the row of its purchase and of its end. Times are on Redis'
@@ -74,7 +90,6 @@ type order struct {
 	owned     atomic.Bool // this replica owns the order in Redis
 	waits     atomic.Bool // for the task
 	elsewhere atomic.Bool // a callback or another replica has the order
-	stranded  atomic.Bool // neither the file nor the memory has the account of the task
 }
 
 // readOrder returns an order of the journal. Facts that cannot be read are of no account: the order ends as
@@ -94,7 +109,7 @@ func readOrder(e *pool.Entry) *order {
 }
 
 // deadline returns the time at which the order ends in Redis, or a little later.
-func (o *order) deadline() time.Time { return o.placed.Add(life(o.facts.Timeout)) }
+func (b *Buyer) deadline(o *order) time.Time { return o.placed.Add(b.life(o.facts.Timeout)) }
 
 // onRedis converts a time of this process to Redis' clock.
 func (o *order) onRedis(at time.Time) time.Time {
@@ -151,17 +166,12 @@ var ends = map[situation]ending{
 
 	{pool.Unknown, late}: {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold this token before"},
+	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold it before"},
 	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "the task brought no token"},
 	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
 	{pool.Bought, uncollected}: {how: pool.Lost, answers: true, says: outcomeUnknown},
 	{pool.Bought, late}:        {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
-
-const outcomeUnknown = "the order's outcome is unknown"
-
-// CodeTimeout is the code of an order that was not solved in time.
-const CodeTimeout = "timeout"
 
 // news is a trigger with its details.
 type news struct {
@@ -206,9 +216,9 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		row = b.row(o)
 	}
 	end := pool.End{
-		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, UserAgent: n.solution.UserAgent, Value: n.solution.Token,
-		Task: f.Task, Repeats: f.Identity.Type == captcha.Image, Born: n.born, Lifetime: f.Lifetime, Margin: f.Margin, Lead: n.lead,
-		Reason: reason, Row: row,
+		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
+		Lifetime: f.Lifetime, UserAgent: n.solution.UserAgent, Value: n.solution.Token, Born: n.born, Lead: n.lead,
+		Repeats: f.Identity.Type == captcha.Image, Reason: reason, Row: row,
 	}
 	if f.Guest && e.answers {
 		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
@@ -241,20 +251,10 @@ func (b *Buyer) row(o *order) string {
 	return string(text)
 }
 
-const (
-	// slowBegin is how long an answer of Begin may take. After a longer time the process may have been
-	// frozen, and another replica may own the order.
-	slowBegin = 2 * time.Second
-	// slowPoll is the time between two polls of a task while the service refuses the account's polls.
-	slowPoll = time.Minute
-	// lookAgain is how soon a waiting order notices that its account has another key.
-	lookAgain = 3 * time.Second
-)
-
 // steps returns a context for a step of an order that must not be lost: it is repeated until the order's
 // deadline, and after the end of ctx for stopGrace.
-func (o *order) steps(ctx context.Context) (context.Context, context.CancelFunc) {
-	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.deadline())
+func (b *Buyer) steps(ctx context.Context, o *order) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.deadline(o))
 	unhook := context.AfterFunc(ctx, func() {
 		_ = backoff.Sleep(limited, stopGrace)
 		cancel()
@@ -289,7 +289,7 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 
 // finish ends an order, whose end is not to be lost.
 func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
-	steps, cancel := o.steps(ctx)
+	steps, cancel := b.steps(ctx, o)
 	defer cancel()
 	how, err := b.end(steps, o, state, n)
 	if err != nil && !o.elsewhere.Load() {
@@ -331,7 +331,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	passBreaker(ctx, o.account)
 	was, asked := o.account.Fault(), time.Now()
 	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.c.CallTime)
 	task, err := o.account.Submit(limited, request)
 	cancel()
 	o.answered = time.Now()
@@ -341,7 +341,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		return newsOf("submit", err)
 	}
 	f.Task = task
-	steps, cancel := o.steps(ctx)
+	steps, cancel := b.steps(ctx, o)
 	defer cancel()
 	how, err := b.c.Pool.Bought(steps, &o.journal, task, b.row(o))
 	switch {
@@ -360,24 +360,20 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	return news{}
 }
 
+// triggers are the consequences of failed calls, unless the outcome is unknown.
+var triggers = map[provider.Class]trigger{
+	provider.Parameters: rejected, provider.Task: failed, provider.Account: faulty, provider.Capacity: busy,
+}
+
 // newsOf returns the news that a failed call brings.
 func newsOf(by string, err error) news {
 	n := news{trigger: unanswered, by: by, err: err}
 	var fault *provider.Error
-	if !errors.As(err, &fault) {
-		return n
-	}
-	n.code, n.delay = fault.Code, fault.Delay
-	switch {
-	case fault.Unknown:
-	case fault.Class == provider.Parameters:
-		n.trigger = rejected
-	case fault.Class == provider.Task:
-		n.trigger = failed
-	case fault.Class == provider.Account:
-		n.trigger = faulty
-	case fault.Class == provider.Capacity:
-		n.trigger = busy
+	if errors.As(err, &fault) {
+		n.code, n.delay = fault.Code, fault.Delay
+		if !fault.Unknown {
+			n.trigger = cmp.Or(triggers[fault.Class], unanswered)
+		}
 	}
 	return n
 }
@@ -386,7 +382,7 @@ func newsOf(by string, err error) news {
 func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
-	next, last, slow := b.firstPoll(o), o.submitted, 0
+	next, last, slow, stranded := b.firstPoll(o), o.submitted, 0, false
 	for {
 		// The last poll is at the time-out.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
@@ -399,14 +395,13 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			if over {
 				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
 			}
-			if !o.stranded.Swap(true) {
+			if !stranded {
 				b.c.Log.Error("a paid task cannot be collected: list the account that it was bought at", "provider", f.Provider,
 					"task", f.Task)
 			}
-			next = now.Add(lookAgain)
+			next, stranded = now.Add(lookAgain), true
 			continue
 		}
-		o.stranded.Store(false)
 		// During an account fault the service may refuse polls too. Each task is then asked for once a
 		// minute, but at least once before its time-out.
 		turn, wait := a.PollTurn(now)
@@ -470,7 +465,7 @@ func (b *Buyer) firstPoll(o *order) time.Time {
 		return time.Now()
 	}
 	wait, interval := a.Pace(o.facts.Identity.Type)
-	if _, silent := b.accounts.terms(a); o.facts.Called && !silent {
+	if _, _, silent := b.accounts.terms(a); o.facts.Called && !silent {
 		return o.submitted.Add(o.facts.Fallback)
 	}
 	return o.answered.Add(max(wait, o.facts.Shortest-interval))
@@ -479,7 +474,7 @@ func (b *Buyer) firstPoll(o *order) time.Time {
 // poll asks for the task with the account's present key. If the service refuses the key or does not know the
 // task, it asks with the key that submitted the order, whose faults say nothing about the present key.
 func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provider.Solution, error) {
-	limited, cancel := context.WithTimeout(ctx, callTime)
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	was, asked := a.Fault(), time.Now()
 	solution, err := a.Poll(limited, o.facts.Task, o.identity)
@@ -488,7 +483,7 @@ func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provide
 	if former == nil || !errors.As(err, &fault) || fault.Class != provider.Account && fault.Class != provider.Task {
 		return solution, err
 	}
-	again, cancelAgain := context.WithTimeout(ctx, callTime)
+	again, cancelAgain := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancelAgain()
 	other, otherErr := former.Poll(again, o.facts.Task, o.identity)
 	if otherErr == nil || errors.Is(otherErr, provider.ErrNotReady) {

@@ -42,9 +42,6 @@ const (
 	mostDecisions, mostOrders = 64, 8192
 )
 
-// Overall is the scope of the budget of all orders.
-const Overall = "overall"
-
 // Buyer carries orders; *purchase.Buyer implements it.
 type Buyer interface {
 	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
@@ -142,7 +139,7 @@ func Spec(t *targets.Target, overall targets.Budget) purchase.Spec {
 		s.Budgets = append(s.Budgets, pool.Budget{Scope: string(t.ID), PerHour: b.PerHour, PerDay: b.PerDay})
 	}
 	if overall != (targets.Budget{}) {
-		s.Budgets = append(s.Budgets, pool.Budget{Scope: Overall, PerHour: overall.PerHour, PerDay: overall.PerDay})
+		s.Budgets = append(s.Budgets, pool.Budget{Scope: pool.ScopeAll, PerHour: overall.PerHour, PerDay: overall.PerDay})
 	}
 	return s
 }

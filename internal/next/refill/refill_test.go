@@ -1,3 +1,5 @@
+//go:build !race
+
 package refill_test
 
 import (
@@ -7,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +18,6 @@ import (
 	"poold/internal/next/purchase"
 	"poold/internal/next/refill"
 	"poold/internal/targets"
-	"poold/internal/testkit"
 )
 
 // A target is filled to its depth and kept there. Each taken token is replaced at once, by the wake-up alone.
@@ -114,12 +116,19 @@ func TestFilling(t *testing.T) {
 	})
 }
 
+// several returns the numbers of replicas of the long stories. With -short the harder one is enough.
+func several() []int {
+	if testing.Short() {
+		return []int{3}
+	}
+	return []int{1, 3}
+}
+
 // An adaptive target buys nothing before its first request, follows the demand, stops with it, and remembers it
 // across a restart. Replicas among which the requests alternate reach the same as one.
 func TestAdaptive(t *testing.T) {
-	testkit.WithoutRace(t)
 	t.Parallel()
-	for _, n := range []int{1, 3} {
+	for _, n := range several() {
 		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
 			login := adaptive("login", 20)
 			replicas := w.start(n, file(login))
@@ -154,7 +163,17 @@ func TestAdaptive(t *testing.T) {
 				t.Errorf("after a restart %d of %d requests found a token", hits, asked)
 			}
 		})
-		bubble(t, fmt.Sprint(n, " replicas, and a request every two minutes"), func(t *testing.T, w *world) {
+	}
+}
+
+// What several replicas learn of a sparse, regular demand is enough to meet it.
+func TestSparseDemandAtSeveralReplicas(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("hours of sparse demand take half a minute")
+	}
+	for _, n := range []int{1, 3} {
+		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
 			login := adaptive("login", 20)
 			replicas := w.start(n, file(login))
 			w.demand(login, 2*time.Minute, 30*time.Minute, replicas...)
@@ -521,9 +540,9 @@ func TestAPanicEndsOneDecision(t *testing.T) {
 		good, bad := target("good", 2), target("bad", 2)
 		bad.Identity.Type = captcha.HCaptcha
 		r := w.start(1, file())[0]
-		broken := true
+		var repaired atomic.Bool
 		r.pace = func(kind captcha.Type) {
-			if kind == captcha.HCaptcha && broken {
+			if kind == captcha.HCaptcha && !repaired.Load() {
 				panic("of a test")
 			}
 		}
@@ -533,7 +552,7 @@ func TestAPanicEndsOneDecision(t *testing.T) {
 		if n := r.log.Count("panic in a decision"); n < 1 || n > 4 {
 			t.Errorf("logged %d times in 5 s", n)
 		}
-		broken = false
+		repaired.Store(true)
 		time.Sleep(35 * second)
 		same(t, "orders of the target after the cause is gone", w.sold(bad), 2)
 	})
@@ -541,7 +560,6 @@ func TestAPanicEndsOneDecision(t *testing.T) {
 
 // Idle targets cost one script in about 27 s each, whatever the number of replicas.
 func TestIdleCosts(t *testing.T) {
-	testkit.WithoutRace(t)
 	t.Parallel()
 	const idle, minutes = 200, 5
 	for _, n := range []int{1, 3} {

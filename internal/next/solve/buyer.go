@@ -9,24 +9,13 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/next/pool"
+	"poold/internal/next/purchase"
 )
 
-// Spec describes the order that a decision or a request wants. It becomes purchase.Spec when that package is there.
-type Spec struct {
-	Target, Owner                       string
-	Identity                            captcha.Identity
-	ID                                  captcha.ID
-	Depth                               int
-	Margin, Lifetime, Horizon, Shortest time.Duration
-	Budgets                             []pool.Budget
-	SimulatedOnly, Guest                bool
-	Image                               []byte
-	Policy                              string
-	MissCost                            float64
-}
+// Spec describes the order that a request wants.
+type Spec = purchase.Spec
 
-// Orderer carries one order from its place to its end, and returns at the end. It calls placed once, as soon
-// as it is known whether the order was placed.
+// Orderer carries one order from its place to its end, and returns at the end; *purchase.Buyer does.
 type Orderer interface {
 	Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error))
 }
@@ -59,7 +48,8 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		return
 	case errors.As(cause, &refused):
 		lasts := refused.After == 0 || refused.After > pool.Patience
-		if refused.Reason == pool.ReasonEnough || refused.Reason == pool.ReasonPermit || !lasts {
+		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == string(pool.Busy)
+		if refused.Reason == pool.ReasonEnough || isBusy || !lasts {
 			return
 		}
 		answer.Reason = refused.Text

@@ -35,7 +35,7 @@ func runClaimsAs(t *testing.T, address, prefix string, limit time.Duration, time
 	t.Helper()
 	r := &replica{}
 	log := r.logs.Logger()
-	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit, Prefix: prefix})
+	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,6 @@ func TestOnAServer(t *testing.T) {
 		"RefusedWrites":         testRefusedWrites,
 		"OldDays":               testOldDays,
 		"DroppedTable":          testDroppedTable,
-		"OldAndNewReplicas":     testOldAndNewReplicas,
 		"InstallationsAreApart": testInstallationsAreApart,
 		"TheClockIsSetBack":     testTheClockIsSetBack,
 	})

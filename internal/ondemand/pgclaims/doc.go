@@ -16,11 +16,9 @@
 // deletes ended claims.
 //
 // Installations with different prefixes may share a database. Each row has the prefix in a column, and
-// its key or source begins with the prefix. The installation whose prefix is the default of the column
-// is an exception: its keys and sources have no prefix. Versions of poold without prefixes write
-// the same kind of rows, and share these rows with this installation. The lock of a key and the
-// notifications have no prefix. A lock or a notification can therefore delay or wake another
-// installation, but has no other effect on it.
+// its key or source begins with the prefix. The lock of a key and the notifications have no prefix. A
+// lock or a notification can therefore delay or wake another installation, but has no other effect
+// on it.
 //
 // End and Release send a notification that wakes the replicas. A lost notification only causes a
 // delay, because a waiting replica calls Enter each second.

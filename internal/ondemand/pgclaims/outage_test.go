@@ -113,7 +113,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})
-	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
+	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'captcha:pool', 'captcha', ago from generate_series(1, 10) ago`)
 	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
 		return server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings") == "1 2 3 4 5 6"
 	})

@@ -19,7 +19,7 @@ const setBack = 10 * time.Second
 // row is a claim in the table. A key without a row is treated as a claim that ended at the zero time.
 type row struct {
 	now time.Time // the server's clock
-	key string    // the primary key of the row, with the prefix if the installation uses one
+	key string    // the primary key of the row, with the prefix
 
 	solve    string
 	fence    int64
@@ -40,26 +40,16 @@ type row struct {
 // withPrefix puts the prefix of this installation before a key or a source.
 func (c *Claims) withPrefix(text string) string { return c.o.Prefix + ":" + text }
 
-// isUnprefixed returns an SQL expression. The expression is true if the parameter, which is an
-// installation's prefix, equals the default value of the column `prefix`. The keys of this
-// installation have no prefix; see the package comment.
-func isUnprefixed(table, parameter string) string {
-	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
-		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
-		where adrelid = '` + table + `'::regclass and attname = 'prefix'), false)`
-}
-
 // read reads the row of a key. The transaction must come from postgres.DB.Alone with this key.
 func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
-	r := &row{}
+	r := &row{key: c.withPrefix(string(key))}
 	var identity string
-	err := tx.First(ctx, []any{&r.now, &r.key, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
+	err := tx.First(ctx, []any{&r.now, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
 		&r.outcome, &r.failedSolve, &r.failure, &r.failedUntil},
-		`select clock_timestamp(), coalesce(key, case when `+isUnprefixed("captcha_cache", "$3")+` then $1::text else $2::text end), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
+		`select clock_timestamp(), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
 			coalesce(ends_at, to_timestamp(0)), coalesce(leased_until, to_timestamp(0)), coalesce(wanted_until, to_timestamp(0)),
 			outcome, coalesce(failed_solve, ''), failure, coalesce(failed_until, to_timestamp(0))
-		from (values (1)) always left join captcha_cache on key in ($1::text, $2::text) and prefix = $3::text`,
-		string(key), c.withPrefix(string(key)), c.o.Prefix)
+		from (values (1)) always left join captcha_cache on key = $1`, r.key)
 	r.identity = captcha.ID(identity)
 	longest := c.o.Times.Longest
 	if r.outcome != nil {

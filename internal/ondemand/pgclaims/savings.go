@@ -35,9 +35,9 @@ func (c *Claims) count(ctx context.Context, tx postgres.Tx, source dedup.Savings
 		return nil
 	}
 	_, err := tx.Exec(ctx, `insert into captcha_savings as s (day, source, requests, prefix)
-			values (`+today+`, case when `+isUnprefixed("captcha_savings", "$3")+` then $1::text else $4::text end, $2, $3)
+			values (`+today+`, $1, $2, $3)
 		on conflict (day, source) do update set requests = s.requests + excluded.requests`,
-		string(source), requests, c.o.Prefix, c.withPrefix(string(source)))
+		c.withPrefix(string(source)), requests, c.o.Prefix)
 	return err
 }
 

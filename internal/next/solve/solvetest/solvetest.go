@@ -4,10 +4,11 @@ package solvetest
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -169,8 +170,6 @@ func (r *Replica) Guests() int {
 func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 	var bought sync.WaitGroup
 	defer bought.Wait()
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		var ids []captcha.ID
 		select {
@@ -178,7 +177,7 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 			return
 		case id := <-r.changed:
 			ids = []captcha.ID{id}
-		case <-tick.C:
+		case <-time.After(400*time.Millisecond + rand.N(200*time.Millisecond)): //nolint:gosec // G404: a test
 			ids, _ = r.Pool.Due(ctx, 100)
 		}
 		for _, id := range ids {
@@ -187,7 +186,9 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 			r.mu.Unlock()
 			if !known {
 				r.world.Set(func(w *World) { spec, known = w.specs[id] })
-				if !known {
+				if !known { // it is given back: another replica may know it
+					at := float64(time.Now().Add(100 * time.Millisecond).UnixMilli())
+					r.DB.ZAddArgs(ctx, "{p}:due", redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: at, Member: string(id)}}})
 					continue
 				}
 			}
@@ -221,7 +222,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		return
 	}
 	order := &pool.Order{
-		Name: rand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: 5 * time.Minute, Concurrency: concurrency,
+		Name: crand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: 5 * time.Minute, Concurrency: concurrency,
 		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Unpooled: s.Image != nil, Budgets: s.Budgets,
 	}
 	if _, next, err := p.Place(ctx, order); err != nil {

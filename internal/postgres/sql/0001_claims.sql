@@ -1,6 +1,9 @@
+-- +goose Up
+
 -- One solve that equal requests share, by the key of these requests.
-create table captcha_cache (
-	key          text primary key,
+create table if not exists captcha_cache (
+	key          text primary key,      -- begins with the prefix and a colon
+	prefix       text not null,         -- of the installation that owns the row
 	sitekey      text not null,         -- with pageurl: for people who look here
 	pageurl      text not null,
 	solution     bytea,                 -- while it is shared
@@ -21,9 +24,10 @@ create table captcha_cache (
 );
 
 -- Requests to /solve by UTC day and by where their token came from.
-create table captcha_savings (
+create table if not exists captcha_savings (
 	day      date not null,
-	source   text not null,
+	source   text not null,         -- begins with the prefix and a colon
+	prefix   text not null,         -- of the installation that owns the row
 	requests bigint not null,
 	primary key (day, source)
 );

@@ -1,5 +1,3 @@
-//go:build !race
-
 package refill_test
 
 import (
@@ -75,11 +73,15 @@ func (w *world) set(change func()) {
 	change()
 }
 
+// orders returns what was bought.
+func (w *world) orders() (list []purchase.Spec) {
+	w.set(func() { list = slices.Clone(w.bought) })
+	return list
+}
+
 // sold returns how many orders were bought for a target.
 func (w *world) sold(t targets.Target) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range w.bought {
+	for _, s := range w.orders() {
 		if s.ID == t.ID {
 			n++
 		}

@@ -1,5 +1,3 @@
-//go:build !race
-
 package refill_test
 
 import (

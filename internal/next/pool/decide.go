@@ -307,8 +307,3 @@ func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
 	}
 	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZAddNX(ctx, p.key("due"), members(ids)...).Err() })
 }
-
-// Forget removes an identity without a target: no decision is due any more.
-func (p *Pool) Forget(ctx context.Context, id captcha.ID) error {
-	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZRem(ctx, p.key("due"), string(id)).Err() })
-}

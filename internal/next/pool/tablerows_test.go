@@ -185,7 +185,6 @@ var tables = map[string][]row{
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "the first of an obstacle that may have ended is due", given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\nZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
-		{name: "a removed target is not due", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.Forget(context.Background(), "A") }},
 	},
 	"decided": {
 		{name: "an earlier time and a status", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},

@@ -13,6 +13,13 @@ import (
 
 // mayImport is the import table: the packages of this module that each package may import.
 var mayImport = map[string][]string{
+	// The new core, until it takes the place of the old one.
+	"internal/next/pool":             {"internal/captcha", "internal/redisdb"},
+	"internal/next/purchase":         {"internal/redisdb", "internal/backoff", "internal/captcha", "internal/crash", "internal/next/pool", "internal/panics", "internal/provider", "internal/purchase/signature", "internal/spool"},
+	"internal/next/refill":           {"internal/backoff", "internal/captcha", "internal/next/pool", "internal/next/purchase", "internal/panics", "internal/refill/policy", "internal/targets"},
+	"internal/next/solve":            {"internal/captcha", "internal/next/pool", "internal/next/purchase", "internal/ondemand/dedup", "internal/panics"},
+	"internal/next/solve/solvetest":  {"internal/ondemand/dedup", "internal/captcha", "internal/next/pool", "internal/next/purchase", "internal/next/solve", "internal/redisdb/redistest", "internal/testkit"},
+	"internal/next/compat":           {"internal/captcha", "internal/crash", "internal/next/pool", "internal/next/purchase", "internal/next/solve", "internal/panics", "internal/provider/wire"},
 	"internal/backoff":               {},
 	"internal/captcha":               {},
 	"internal/crash":                 {},
@@ -96,9 +103,9 @@ var livesIn = map[string][]string{
 	"github.com/robfig/cron/v3":                {"internal/targets"},
 	"golang.org/x/time":                        {"internal/httpapi/kernel"},
 	"go.uber.org/goleak":                       {"internal/redisdb/redistest"},
-	"github.com/redis/go-redis/v9":             {"internal/redisdb", "internal/redisdb/redistest", "internal/events", "internal/outcomes", "internal/permits", "internal/pool", "internal/pool/tokenid", "internal/history/redisstore", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},
+	"github.com/redis/go-redis/v9":             {"internal/redisdb", "internal/redisdb/redistest", "internal/events", "internal/outcomes", "internal/permits", "internal/pool", "internal/pool/tokenid", "internal/next/pool", "internal/next/solve/solvetest", "internal/history/redisstore", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},
 	"github.com/chromedp":                      {"internal/httpapi/browsertest"},
-	"golang.org/x/sync":                        {"internal/purchase", "internal/ondemand", "internal/refill", "cmd/poold"},
+	"golang.org/x/sync":                        {"internal/next/pool", "internal/next/purchase", "internal/next/refill", "internal/purchase", "internal/ondemand", "internal/refill", "cmd/poold"},
 	"github.com/labstack/echo/v4":              {"internal/httpapi", "bench/baselines"},
 	"github.com/prometheus/client_golang":      {"internal/status", "internal/httpapi"},
 	"github.com/prometheus/common":             {"internal/httpapi"}, // text format of the metrics of client_golang

@@ -16,9 +16,7 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	entries := d.providers.entries(ctx, set)
 	d.buyer.SetProviders(entries)
 	d.outcomes.SetProviders(known(entries))
-	if err := d.manager.Apply(ctx, set); err != nil {
-		d.log.Debug("the targets are not in redis yet", "err", err)
-	}
+	d.manager.Apply(set)
 }
 
 // reapply applies the Set of a reload. If the folder of the dead letters is not writable, the

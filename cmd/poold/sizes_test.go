@@ -22,12 +22,15 @@ var sizeLimits = []struct {
 	what, counts string
 	limit        int
 }{
-	{"daemon", "Go lines of the packages in poold, without Lua", 36500},
+	{"daemon", "Go lines of the packages in poold, without Lua", 36000},
 	{"lua", "lines of scripts", 1450},
-	{"web", "lines of templates, styles and scripts of the page, without htmx", 1320},
+	{"web", "lines of templates, styles and scripts of the page, without htmx", 1310},
 	{"helpers", "Go lines of test packages, scripts and benches", 5976},
-	{"tests", "Go lines of _test.go files", 62000},
-	{"words", "words of Markdown", 38000},
+	// The new core stands beside the old one until it takes its place.
+	{"next", "Go lines of the new core, below internal/next", 4850},
+	{"nextlua", "lines of scripts of the new core", 800},
+	{"tests", "Go lines of _test.go files", 61700},
+	{"words", "words of Markdown", 34500},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.
@@ -109,7 +112,11 @@ func sizesBelow(root string) (sums, packages map[string]int, err error) {
 			if kind == "daemon" {
 				packages[strings.TrimPrefix(filepath.Dir(path), root+"/")] += code
 			}
-			if kind != "tests" {
+			switch kind {
+			case "tests":
+			case "next":
+				sums["nextlua"] += lua
+			default:
 				sums["lua"] += lua
 			}
 		}
@@ -125,6 +132,8 @@ func sizeKind(root, path string, inDaemon []string) string {
 		return "tests"
 	case extension == ".go" && slices.Contains(inDaemon, filepath.Dir(path)):
 		return "daemon"
+	case extension == ".go" && strings.HasPrefix(path, filepath.Join(root, "internal", "next")+"/"):
+		return "next"
 	case extension == ".go":
 		return "helpers"
 	case extension == ".lua":

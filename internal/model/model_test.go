@@ -98,9 +98,17 @@ func (m *model) run() {
 	for i := range m.nodes {
 		m.start(i)
 	}
-	ctx, stop := context.WithTimeout(m.Context(), *length)
+	ctx, stop := context.WithCancel(m.Context())
 	defer stop()
 	var all sync.WaitGroup
+	all.Go(func() {
+		defer stop()
+		time.Sleep(*length)
+		// On a starved machine most tokens die first: the run goes on until each target has had a caller.
+		for until := time.Now().Add(2 * time.Minute); time.Now().Before(until) && !m.allServed(); {
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
 	for w := range 48 {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
@@ -121,9 +129,7 @@ func (m *model) run() {
 	m.idle.Store(true)
 	m.starting.Wait()
 	for _, n := range m.nodes {
-		if err := n.manager.Apply(context.Background(), m.set()); err != nil {
-			m.Error(err)
-		}
+		n.manager.Apply(m.set())
 	}
 	m.settle()
 	m.check()
@@ -177,6 +183,27 @@ func (m *model) call(w, i int) {
 	}
 	m.got[token.Value] = c.Name
 	m.orders[token.Order] = true
+}
+
+// allServed reports whether each target has handed out tokens.
+func (m *model) allServed() bool {
+	for _, to := range m.targets {
+		ledger := to.id
+		if to.depth == 0 {
+			ledger = pool.Guests
+		}
+		f := m.plain.HMGet(context.Background(), "{m}:stats:"+string(ledger), "hits", "waited", "returned").Val()
+		var hits, waited, returned int
+		for i, n := range []*int{&hits, &waited, &returned} {
+			if len(f) > i && f[i] != nil {
+				_, _ = fmt.Sscan(fmt.Sprint(f[i]), n)
+			}
+		}
+		if hits+waited-returned < 5 {
+			return false
+		}
+	}
+	return true
 }
 
 // watch checks at every moment what must hold at every moment.
@@ -321,7 +348,7 @@ func (m *model) start(i int) {
 	m.nodes[i] = n
 	set := m.set()
 	m.mu.Unlock()
-	n.work.Go(func() { _ = n.manager.Apply(ctx, set) })
+	n.manager.Apply(set)
 	n.work.Go(func() { _ = buyer.Run(ctx) })
 	n.work.Go(func() { _ = n.manager.Run(ctx) })
 }

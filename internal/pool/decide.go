@@ -131,11 +131,8 @@ return {redis.call('HINCRBY', KEYS[2], 'learned', 1)}
 
 // retry lets the next order of a failing identity be placed at once.
 var retry = newScript("retry", `
--- KEYS 1 due 2 brake:ID
--- ARGV 1 id
-if redis.call('HEXISTS', KEYS[2], 'next') == 0 then return {0} end
-redis.call('HSET', KEYS[2], 'next', now)
-redis.call('ZADD', KEYS[1], now, ARGV[1])
+-- KEYS 1 brake:ID
+if redis.call('HEXISTS', KEYS[1], 'next') == 1 then redis.call('HSET', KEYS[1], 'next', now) end
 return {1}
 `)
 
@@ -275,7 +272,10 @@ func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 // Decided notes the result of a decision: when the next one is due (below 0 = as Decide said), and a status
 // for all replicas ("" = unchanged).
 func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
-	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), max(-1, next.Milliseconds()), status)
+	if next < 0 {
+		next = -time.Millisecond
+	}
+	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), next.Milliseconds(), status)
 	return err
 }
 
@@ -314,7 +314,7 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte, rep
 
 // Retry lets the next order of an identity be placed at once although its orders fail.
 func (p *Pool) Retry(ctx context.Context, id captcha.ID) error {
-	_, err := p.call(ctx, retry, []string{p.key("due"), p.key("brake", id)}, string(id))
+	_, err := p.call(ctx, retry, []string{p.key("brake", id)})
 	return err
 }
 
@@ -324,9 +324,4 @@ func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
 		return nil
 	}
 	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZAddNX(ctx, p.key("due"), members(ids)...).Err() })
-}
-
-// Forget removes an identity without a target: no decision is due any more.
-func (p *Pool) Forget(ctx context.Context, id captcha.ID) error {
-	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZRem(ctx, p.key("due"), string(id)).Err() })
 }

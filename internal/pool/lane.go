@@ -22,14 +22,10 @@ local waiting = redis.call('EXISTS', KEYS[2]) == 1
 for i = 4, #ARGV, 4 do
   local token, done = '', 'slow'
   if element and not waiting and death(element) >= now + ARGV[i + 1] and not redis.call('GET', '@reply:' .. ARGV[i]) then
-    local order = string.match(element, '|(.*)$')
-    local found = redis.call('GET', '@token:' .. order)
-    if found and death(found) <= now + 1000 then
+    local found = text(string.match(element, '|(.*)$'))
+    if found then
       redis.call('LPOP', KEYS[1])
-      redis.call('PEXPIRE', '@token:' .. order, ARGV[3])
-      token, done = found, table.concat({'t', '', ARGV[i + 2], 'hits', order, death(element)}, '|')
-      redis.call('SET', '@reply:' .. ARGV[i], done, 'PX', ARGV[3])
-      if ARGV[i + 3] ~= '' then tell('handouts', 100000, 'kind', 'hits', 'order', order, 'row', ARGV[i + 3]) end
+      token, done = found, hand(ARGV[i], '', ARGV[i + 2], 'hits', element, tonumber(ARGV[3]), ARGV[i + 3])
       taken, element = taken + 1, redis.call('LINDEX', KEYS[1], 0)
     end
   end

@@ -123,12 +123,14 @@ if task ~= '' then
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
 if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
-redis.call(task == '' and 'SREM' or 'SADD', '@owned:' .. ARGV[3], ARGV[1])
 if task == '' then
+  redis.call('SREM', '@owned:' .. ARGV[3], ARGV[1])
   for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + ARGV[7], ARGV[1]) end
+elseif o[1] ~= ARGV[3] or o[2] == 'u' then
+  redis.call('SADD', '@owned:' .. ARGV[3], ARGV[1])
 end
 if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
-if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 100000, 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
+if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
 return {'ok'}
 `)
 
@@ -220,7 +222,7 @@ if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller lear
   local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
   for i = 1, n do fail(id, tickets[i], ARGV[11]) end
 end
-if ARGV[9] ~= '' then tell('ends', 100000, 'kind', how, 'order', order, 'row', ARGV[9]) end
+if ARGV[9] ~= '' then tell('ends', 'kind', how, 'order', order, 'row', ARGV[9]) end
 soon(id)
 return {how, turn(ARGV[15])}
 `)

@@ -32,6 +32,9 @@ type Config struct {
 	Beat time.Duration
 	// Away returns an error while Redis is known to be away, without asking it; nil = it is never known.
 	Away func() error
+	// Outbox is the most rows of each stream that wait for the sink; 0 = 100,000. Later rows are dropped and
+	// counted.
+	Outbox int
 	// Changed is called after a script of this replica changed something about an identity, so that a
 	// decision is due. It must not block; nil = no decisions.
 	Changed func(captcha.ID)
@@ -48,6 +51,7 @@ type Pool struct {
 	closing    chan struct{} // closed by EndWaits
 	close      sync.Once
 	live       atomic.Pointer[[]string] // the replicas of the last beat
+	compiled   map[*script]*redis.Script
 	log        *slog.Logger
 	changed    func(captcha.ID)
 	waiters    waiters
@@ -59,7 +63,15 @@ type Pool struct {
 
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
-	p := &Pool{Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed, beat: cmp.Or(c.Beat, time.Second), away: c.Away, closing: make(chan struct{})}
+	p := &Pool{
+		Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed,
+		beat: cmp.Or(c.Beat, time.Second), away: c.Away, closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
+	}
+	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*p.beat).Milliseconds(), 10),
+		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
+	for _, s := range scripts {
+		p.compiled[s] = redis.NewScript(placeholders.Replace(s.text))
+	}
 	if p.Replica == "" {
 		p.Replica = rand.Text()[:12]
 	}

@@ -7,9 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,8 +14,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is
-// dead, NOTED for the names of the noted counters.
+// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is dead,
+// NOTED for the names of the noted counters, ROWS for the most rows of a stream of the outbox.
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -67,8 +64,8 @@ local function keep(id, field, entry, n)
 end
 
 -- tell appends a row to the outbox. A full stream drops the row and counts it.
-local function tell(stream, most, ...)
-  if redis.call('XLEN', '@outbox:' .. stream) < most then
+local function tell(stream, ...)
+  if redis.call('XLEN', '@outbox:' .. stream) < ROWS then
     redis.call('XADD', '@outbox:' .. stream, '*', 'at', now, ...)
   else
     redis.call('HINCRBY', '@outbox:dropped', stream, 1)
@@ -85,6 +82,22 @@ local function fail(id, ticket, answer)
 end
 
 local function death(element) return tonumber(string.match(element, '^%d+')) end
+
+-- text returns the text of a token; nil if it is gone, or born in the future (Redis' clock went back).
+local function text(order)
+  local found = redis.call('GET', '@token:' .. order)
+  return found and death(found) <= now + 1000 and found or nil
+end
+
+-- hand stores a token as the answer of a call. The answer and the text live for life ms; 0 = until the token dies.
+local function hand(call, fingerprint, nonce, source, element, life, row)
+  local dies, order = string.match(element, '^(%d+)|(.*)$')
+  local done = table.concat({'t', fingerprint, nonce, source, order, dies}, '|')
+  if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
+  redis.call('SET', '@reply:' .. call, done, 'PX', life)
+  if row ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', row) end
+  return done
+end
 
 local alive = {}
 -- live reports whether the replica of a ticket lives. A compatible task has none and always lives.
@@ -201,47 +214,17 @@ local function ageing(id, moment)
 end
 `
 
-// A script is one whole step in Redis.
-type script struct {
-	name, body string
-	compiled   sync.Map // form -> *redis.Script
-}
+// A script is one whole step in Redis. Its text has the placeholders of head.
+type script struct{ name, text string }
 
 // scripts lists all scripts.
 var scripts []*script
 
 func newScript(name, body string) *script {
-	s := &script{name: name, body: body}
+	s := &script{name: name, text: head + body}
 	scripts = append(scripts, s)
 	return s
 }
-
-// text returns the text of the script in a form.
-func (s *script) text(f form) string {
-	return f.fill(head + s.body)
-}
-
-// form is what the text of a script depends on.
-type form struct {
-	tag  string
-	dead time.Duration
-}
-
-func (f form) fill(text string) string {
-	return strings.NewReplacer("@", f.tag, "DEAD", strconv.FormatInt(f.dead.Milliseconds(), 10),
-		"NOTED", "'"+strings.Join(noted, "', '")+"'").Replace(text)
-}
-
-// in returns the script in a form.
-func (s *script) in(f form) *redis.Script {
-	known, is := s.compiled.Load(f)
-	if !is {
-		known, _ = s.compiled.LoadOrStore(f, redis.NewScript(s.text(f)))
-	}
-	return known.(*redis.Script) //nolint:forcetypeassert // the map has no other values
-}
-
-func (p *Pool) in(s *script) *redis.Script { return s.in(form{p.tag, 5 * p.beat}) }
 
 // ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
 var ErrDown = redisdb.ErrDown
@@ -276,7 +259,7 @@ func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) 
 		if err := p.away(); err != nil { // known to be away: nobody waits for the limit
 			return nil, err
 		}
-		reply, err := p.in(s).Run(ctx, p.db, keys, args...).Slice()
+		reply, err := p.compiled[s].Run(ctx, p.db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil

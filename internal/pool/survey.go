@@ -40,7 +40,7 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) (list []Stock, err 
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		list, err = p.lookAll(ctx, queries)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			if err = p.in(decide).Load(ctx, p.db).Err(); err == nil {
+			if err = p.compiled[decide].Load(ctx, p.db).Err(); err == nil {
 				list, err = p.lookAll(ctx, queries)
 			}
 		}
@@ -60,7 +60,7 @@ func (p *Pool) lookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	days, spent := make([]*redis.StringSliceCmd, len(queries)), make([][2]*redis.IntCmd, len(queries))
 	for i, q := range queries {
 		keys, args := p.decideArguments(look, q)
-		counts[i] = pipe.EvalSha(ctx, p.in(decide).Hash(), keys, args...)
+		counts[i] = pipe.EvalSha(ctx, p.compiled[decide].Hash(), keys, args...)
 		days[i] = pipe.LRange(ctx, p.key("days", ledger(q.ID)), 0, -1)
 		for j := range minutes[i] {
 			minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", ledger(q.ID), hour-1+int64(j)))

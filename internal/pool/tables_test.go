@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/redisdb/redistest"
 )
@@ -84,11 +83,9 @@ func difference(want, got string) string {
 // play runs a row in a bubble, whose clock stands still meanwhile.
 func play(t *testing.T, r row) string {
 	server := redistest.InBubble(t)
-	db := redis.NewClient(&redis.Options{
-		Dialer: server.Dial, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	db, _ := server.Client(redis.Options{})
 	defer func() { _ = db.Close() }()
-	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Log: slog.New(slog.DiscardHandler)})
+	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
 	ctx := t.Context()
 	var heard []string
 	ear := db.Subscribe(ctx, p.key("wake", "r1"), p.key("wake", "r2"))

@@ -53,13 +53,8 @@ repeat
   end
   if element then
     if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
-    order = string.match(element, '|(.*)$')
-    token = redis.call('GET', '@token:' .. order)
-    -- A text that is gone, or born in the future (Redis' clock went back), is worth nothing.
-    if not token or death(token) > now + 1000 then
-      count(id, 'expired', 1)
-      token = nil
-    end
+    token = text(string.match(element, '|(.*)$'))
+    if not token then count(id, 'expired', 1) end
   end
 until token or not element
 if not element then
@@ -78,7 +73,7 @@ if not element then
   waiting = redis.call('ZCARD', KEYS[2])
   if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
     count(id, 'missed', 1)
-    if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', 'missed', 'row', ARGV[9]) end
+    if ARGV[9] ~= '' then tell('handouts', 'kind', 'missed', 'row', ARGV[9]) end
     return {ARGV[6] == '0' and 'none' or 'full'}
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
@@ -87,17 +82,13 @@ if not element then
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
-local dies, life = death(element), tonumber(ARGV[7])
-done = table.concat({'t', ARGV[12], ARGV[13], source, order, dies}, '|')
-if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
-redis.call('SET', KEYS[3], done, 'PX', life)
+done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, tonumber(ARGV[7]), ARGV[9])
 count(id, source, 1)
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
   redis.call('LTRIM', KEYS[5], 0, rate - 1)
   redis.call('PEXPIRE', KEYS[5], per)
 end
-if ARGV[9] ~= '' then tell('handouts', 100000, 'kind', source, 'order', order, 'row', ARGV[9]) end
 soon(id)
 return {done, token, now}
 `)
@@ -112,7 +103,7 @@ var cancel = newScript("cancel", `
 local id, done = ARGV[1], redis.call('GET', KEYS[3])
 if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
   count(id, ARGV[6], 1)
-  if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', ARGV[6], 'row', ARGV[7]) end
+  if ARGV[7] ~= '' then tell('handouts', 'kind', ARGV[6], 'row', ARGV[7]) end
   wake(id)
 end
 if ARGV[5] == '1' then
@@ -123,7 +114,7 @@ redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
 local order, dies = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)$')
 if not order then return {0} end
 count(id, 'returned', 1)
-if ARGV[7] ~= '' then tell('handouts', 100000, 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
+if ARGV[7] ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
 if tonumber(dies) < now + ARGV[3] or redis.call('PEXPIRE', '@token:' .. order, dies - now + 60000) == 0 then
   count(id, 'expired', 1)
 else

@@ -554,8 +554,8 @@ func (b *Buyer) noteCallback(a *account, came bool) {
 	_, _, after := b.accounts.terms(a)
 	switch {
 	case after && !before:
-		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that"+
-			" it is the base address", "provider", a.Name(), "tasks", silentAfter)
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, the base address",
+			"provider", a.Name(), "tasks", silentAfter)
 	case before && !after:
 		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
 	}

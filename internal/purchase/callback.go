@@ -246,7 +246,8 @@ func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error)
 	})
 	b.logDisk(errors.Join(unread, disk))
 	if len(outcomes) > 0 {
-		b.c.Log.Info("dead letters were replayed", "outcomes", outcomes)
+		b.c.Log.Info("dead letters were replayed", "replayed", outcomes[DeadLetterReplayed], "dropped", outcomes[DeadLetterDropped],
+			"expired", outcomes[DeadLetterExpired])
 	}
 	return outcomes, errors.Join(err, ctx.Err())
 }

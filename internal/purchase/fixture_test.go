@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -41,17 +39,10 @@ func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{t: t, server: redistest.InBubble(t)}
-			w.db = client(w.server.Dial)
+			w.db, _ = w.server.Client(redis.Options{})
 			t.Cleanup(func() { _ = w.db.Close() })
 			test(t, w)
 		})
-	})
-}
-
-func client(dial func(context.Context, string, string) (net.Conn, error)) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Dialer: dial, DisableIdentity: true, ContextTimeoutEnabled: true, MinRetryBackoff: 100 * time.Millisecond,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
 
@@ -66,13 +57,12 @@ type replica struct {
 	turns  []captcha.ID
 
 	mu     sync.Mutex
-	dead   bool
-	conns  []net.Conn
 	ended  []purchase.Purchase
 	counts []string
 
 	buys sync.WaitGroup
 	stop func() // of Run; waits for its end
+	kill func() // cuts the replica off from Redis for good
 }
 
 func (r *replica) Ended(p purchase.Purchase) {
@@ -87,31 +77,11 @@ func (r *replica) Count(event, provider, outcome string) {
 	r.counts = append(r.counts, event+" "+provider+" "+outcome)
 }
 
-func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dead {
-		return nil, errors.New("dead")
-	}
-	conn, err := r.w.server.Dial(ctx, network, address)
-	r.conns = append(r.conns, conn)
-	return conn, err
-}
-
-// kill cuts the replica off from Redis for good.
-func (r *replica) kill() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dead = true
-	for _, conn := range r.conns {
-		_ = conn.Close()
-	}
-}
-
 // replica starts a replica with the given providers.
 func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
-	db := client(r.dial)
+	db, cut := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
+	r.kill = cut
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
 	r.Buyer = purchase.New(purchase.Config{
 		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),

@@ -109,7 +109,7 @@ type monitor struct {
 
 	route     route
 	every     time.Duration // interval between two probes
-	met       bool          // whether Redis has ever worked; only the probing goroutine uses this field
+	met       atomic.Bool   // whether Redis has ever worked
 	probed    chan struct{} // closed after the first probe
 	recovered chan struct{} // gets a value when Redis works again; capacity 1
 	notices   atomic.Pointer[[]string]
@@ -172,11 +172,13 @@ func (m *monitor) turn(was, now *condition) {
 // probe checks the health of Redis. An error contains the address of Redis.
 func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
-	m.met = m.met || now.up()
+	if now.up() {
+		m.met.Store(true)
+	}
 	var known *downError
 	if errors.As(now.err, &known) && !known.partial {
 		reason := known.reason
-		if !m.met {
+		if !m.met.Load() {
 			reason = withTLSHint(reason, m.route.secure)
 		}
 		now.err = &downError{reason: reason, where: cmp.Or(known.where, m.route.where), cause: known.cause}

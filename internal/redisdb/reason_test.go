@@ -80,7 +80,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			if !errors.Is(now.err, ErrDown) || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String()+now.err.Error(), password) {
 				t.Errorf("%v\nlog: %s", now.err, log.String())
 			}
-			s.monitor.met = true // if the server has served before, the address has the right protocol
+			s.monitor.met.Store(true) // if the server has served before, the address has the right protocol
 			if now = s.monitor.probe(t.Context()); strings.Contains(Reason(now.err), "or speaks no TLS") || strings.Contains(Reason(now.err), "if it wants TLS") {
 				t.Errorf("of one that has served: %s", Reason(now.err))
 			}

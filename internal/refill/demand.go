@@ -1,17 +1,15 @@
 package refill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/purchase"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
@@ -41,27 +39,25 @@ type learned struct {
 }
 
 // recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.
-func (d *demand) recall(ctx context.Context, at time.Time, m *Manager, spec purchase.Spec, c *pool.Counts) error {
+func (d *decision) recall(ctx context.Context, at time.Time, c *pool.Counts) error {
 	newer := c.Learned != 0 && c.Learned != d.version && at.Sub(d.decided) > current
-	d.decided = at
 	if !d.tracker.WantsSaved() && !newer {
+		d.decided = at
 		return nil
 	}
-	text, err := m.pool.Learned(ctx, spec.ID)
-	if err != nil {
-		d.decided = time.Time{}
-		return fmt.Errorf("reading the learned demand: %w", err)
-	}
 	var l learned
-	if text != nil {
-		err = json.Unmarshal(text, &l)
+	var corrupt error
+	if c.Learned != 0 {
+		text, err := d.m.pool.Learned(ctx, d.id)
+		if err != nil {
+			return err
+		}
+		corrupt = json.Unmarshal(text, &l)
 	}
-	if loaded := d.tracker.Load(at, l.State); err == nil {
-		err = loaded
-	}
-	if d.version = c.Learned; err != nil {
-		m.log.Warn("the learned demand is dropped, and learned again", "target", spec.Target, "err", err)
-	} else if text != nil {
+	d.decided, d.version = at, c.Learned
+	if corrupt = errors.Join(corrupt, d.tracker.Load(at, l.State)); corrupt != nil {
+		d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", corrupt)
+	} else if c.Learned != 0 {
 		d.tracker.SetSeen(at, l.Seen)
 	}
 	return nil
@@ -69,49 +65,41 @@ func (d *demand) recall(ctx context.Context, at time.Time, m *Manager, spec purc
 
 // save saves the learned state if it has changed, at most once in the interval. A replica that has not followed the
 // demand lately leaves a newer state of another one.
-func (d *demand) save(ctx context.Context, m *Manager, id captcha.ID, interval time.Duration) {
+func (d *demand) save(ctx context.Context, m *Manager, id captcha.ID, interval time.Duration) error {
 	at := time.Now()
 	state, err := d.tracker.Unsaved(at, interval)
-	if state == nil && err == nil {
-		return
-	}
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(learned{Seen: d.tracker.Seen(), State: state})
+	if state == nil || err != nil {
+		return err
 	}
 	replaces := int64(pool.AnyVersion)
 	if at.Sub(d.decided) > current {
 		replaces = d.version
 	}
-	var version int64
-	if err == nil {
-		version, err = m.pool.SaveLearned(ctx, id, text, replaces)
-	}
+	text, _ := json.Marshal(learned{Seen: d.tracker.Seen(), State: state}) // of numbers and bytes: no error is possible
+	version, err := m.pool.SaveLearned(ctx, id, text, replaces)
 	if err != nil {
-		m.log.Debug("the learned demand is not saved", "identity", id, "err", err)
-		return
+		return err
 	}
-	if version != 0 {
-		d.version = version
-	}
+	d.version = cmp.Or(version, d.version)
 	d.tracker.Saved(at)
+	return nil
 }
 
 // saveAll saves what this replica has learned, when it stops.
 func (m *Manager) saveAll(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer stop()
-	var saves errgroup.Group
-	saves.SetLimit(mostDecisions)
 	m.mu.Lock()
 	subjects := maps.Clone(m.subjects)
 	m.mu.Unlock()
 	for id, s := range subjects {
-		if s.tracker != nil {
-			saves.Go(func() error { s.save(ctx, m, id, 0); return nil })
+		if s.target != nil {
+			m.decisions.Go(func() error { return s.save(ctx, m, id, 0) })
 		}
 	}
-	_ = saves.Wait()
+	if err := m.decisions.Wait(); err != nil {
+		m.log.Warn("what was learned of the demand lately is not saved", "err", err)
+	}
 }
 
 // stock converts the counts for the policy.

@@ -1,5 +1,3 @@
-//go:build !race
-
 package refill_test
 
 import (
@@ -7,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -43,19 +40,17 @@ type world struct {
 
 	mu          sync.Mutex
 	concurrency int
-	lead        time.Duration
+	lead, slow  time.Duration                   // of a solve; before the placing of an order
 	how         func(s *purchase.Spec) pool.How // nil = all orders are solved
 	noProvider  bool
 	bought      []purchase.Spec
-	times       []time.Time // of the orders in bought
-	most        map[captcha.ID]int
 }
 
 // bubble runs a test in a bubble.
 func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
 	t.Run(cmp.Or(name, "story"), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{t: t, server: redistest.InBubble(t), concurrency: 1000, lead: 20 * second, most: map[captcha.ID]int{}}
+			w := &world{t: t, server: redistest.InBubble(t), concurrency: 1000, lead: 20 * second}
 			w.db = client(w.server.Dial)
 			t.Cleanup(func() { _ = w.db.Close() })
 			test(t, w)
@@ -78,11 +73,15 @@ func (w *world) set(change func()) {
 	change()
 }
 
+// orders returns what was bought.
+func (w *world) orders() (list []purchase.Spec) {
+	w.set(func() { list = slices.Clone(w.bought) })
+	return list
+}
+
 // sold returns how many orders were bought for a target.
 func (w *world) sold(t targets.Target) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range w.bought {
+	for _, s := range w.orders() {
 		if s.ID == t.ID {
 			n++
 		}
@@ -94,73 +93,65 @@ func (w *world) sold(t targets.Target) (n int) {
 type replica struct {
 	*refill.Manager
 	w    *world
-	name string
 	pool *pool.Pool
 	log  testkit.Log
-	stop func() // waits for the end of Run
+	stop func()             // waits for the end of Run
+	pace func(captcha.Type) // is called at each decision
 
 	deaf  atomic.Bool // changes wake nobody
-	ended atomic.Bool
 	mu    sync.Mutex
-	dead  bool
+	away  bool // the replica does not reach Redis
 	conns []net.Conn
-	pace  func(captcha.Type)
 }
 
 func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead {
-		return nil, errors.New("dead")
+	if r.away {
+		return nil, errors.New("away")
 	}
 	conn, err := r.w.server.Dial(ctx, network, address)
 	r.conns = append(r.conns, conn)
 	return conn, err
 }
 
-// kill cuts the replica off from Redis for good.
-func (r *replica) kill() {
+// setAway cuts the replica off from Redis, or ends that.
+func (r *replica) setAway(away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dead = true
+	r.away = away
 	for _, conn := range r.conns {
 		_ = conn.Close()
 	}
+	r.conns = nil
 }
 
-// start starts a replica with targets.
-func (w *world) start(name string, list ...targets.Target) *replica {
-	return w.startSet(name, file(list...))
-}
-
-func (w *world) startSet(name string, set *targets.Set) *replica {
-	r := &replica{w: w, name: name}
-	db := client(r.dial)
-	changed := func(id captcha.ID) {
-		if !r.deaf.Load() {
-			r.Changed(id)
+// start starts n replicas with the targets of a file.
+func (w *world) start(n int, set *targets.Set) (all []*replica) {
+	for range n {
+		r := &replica{w: w}
+		db := client(r.dial)
+		changed := func(id captcha.ID) {
+			if !r.deaf.Load() {
+				r.Changed(id)
+			}
 		}
+		r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Log: r.log.Logger(), Changed: changed})
+		r.Manager = refill.New(r.pool, r, r.log.Logger())
+		r.Apply(set)
+		ctx, cancel := context.WithCancel(context.Background())
+		var run sync.WaitGroup
+		run.Go(func() { _ = r.pool.Run(ctx, func(int, []string) {}) })
+		run.Go(func() { _ = r.Run(ctx) })
+		r.stop = sync.OnceFunc(func() { cancel(); run.Wait() })
+		w.t.Cleanup(func() { r.stop(); _ = db.Close() })
+		all = append(all, r)
 	}
-	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Changed: changed})
-	r.Manager = refill.New(r.pool, r, r.log.Logger())
-	_ = r.Apply(context.Background(), set)
-	ctx, cancel := context.WithCancel(context.Background())
-	var run sync.WaitGroup
-	run.Go(func() { _ = r.pool.Run(ctx, func(int, []string) {}) })
-	run.Go(func() { _ = r.Run(ctx); r.ended.Store(true) })
-	r.stop = sync.OnceFunc(func() { cancel(); run.Wait() })
-	w.t.Cleanup(func() { r.stop(); _ = db.Close() })
 	synctest.Wait()
-	return r
+	return all
 }
 
 func file(list ...targets.Target) *targets.Set { return &targets.Set{Targets: slices.Clone(list)} }
-
-func (r *replica) apply(set *targets.Set) {
-	if err := r.Apply(context.Background(), set); err != nil {
-		r.w.t.Errorf("apply: %v", err)
-	}
-}
 
 // Pace implements refill.Buyer.
 func (r *replica) Pace(t captcha.Type) (first, interval time.Duration) {
@@ -174,7 +165,7 @@ func (r *replica) Pace(t captcha.Type) (first, interval time.Duration) {
 func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
 	w, p := r.w, r.pool
 	w.mu.Lock()
-	lead, how := w.lead, pool.Solved
+	lead, slow, how := w.lead, w.slow, pool.Solved
 	o := &pool.Order{
 		Name: rand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: lead + time.Minute, Concurrency: w.concurrency,
 		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Budgets: s.Budgets,
@@ -188,21 +179,21 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 		placed("", purchase.ErrNoProvider)
 		return
 	}
+	time.Sleep(slow)
 	limited, stop := context.WithTimeout(ctx, 3*second)
 	defer stop()
 	_, next, err := p.Place(limited, o)
 	if err == nil {
-		c, _ := p.Look(limited, pool.Query{ID: s.ID, Margin: s.Margin})
-		w.mu.Lock()
-		w.bought, w.times = append(w.bought, s), append(w.times, time.Now())
-		w.most[s.ID] = max(w.most[s.ID], c.Fresh+c.Orders)
-		w.mu.Unlock()
+		w.set(func() { w.bought = append(w.bought, s) })
 	}
 	placed(next, err)
 	if err != nil {
 		return
 	}
-	end := &pool.End{How: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin, Born: lead, Lead: lead}
+	end := &pool.End{
+		How: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin,
+		Born: lead, Lead: lead,
+	}
 	if ok, err := p.Begin(ctx, o.Name, "n"); err != nil || !ok {
 		return
 	}
@@ -225,7 +216,8 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 func target(name string, depth int) targets.Target {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/" + name}
 	return targets.Target{
-		Name: name, Identity: identity, ID: identity.ID(), Depth: depth, Refill: targets.RefillFixed, HitRate: 0.97, MaxWaste: 3,
+		Name: name, Identity: identity, ID: identity.ID(), Depth: depth, Refill: targets.RefillFixed, HitRate: 0.97,
+		MaxWaste: 3,
 		Lifetime: 100 * second, Margin: 10 * second, Owner: "team",
 	}
 }
@@ -238,7 +230,9 @@ func adaptive(name string, depth int) targets.Target {
 
 // take takes a token without a wait.
 func (r *replica) take(t targets.Target) bool {
-	_, err := r.pool.Take(context.Background(), &pool.Call{Name: rand.Text(), Nonce: "n", ID: t.ID, Margin: t.Margin, MostTickets: 10})
+	_, err := r.pool.Take(context.Background(), &pool.Call{
+		Name: rand.Text(), Nonce: "n", ID: t.ID, Margin: t.Margin, MostTickets: 10,
+	})
 	return err == nil
 }
 
@@ -273,25 +267,24 @@ func (w *world) state(t targets.Target) string {
 	return strings.TrimSpace(s.State + " " + s.Reason)
 }
 
-// due returns in how many seconds a decision about a target is due.
-func (w *world) due(t targets.Target) string {
-	at, err := w.db.ZScore(context.Background(), "{p}:due", string(t.ID)).Result()
-	if err != nil {
-		return "never"
-	}
-	return fmt.Sprintf("%.1f", (at-float64(time.Now().UnixMilli()))/1000)
+// due reports whether a decision about an identity stands in Redis.
+func (w *world) due(id captcha.ID) bool {
+	return w.db.ZScore(context.Background(), "{p}:due", string(id)).Err() == nil
 }
 
-// scripts counts the scripts until the returned function is called.
-func (w *world) scripts() (stop func() int) {
-	var n atomic.Int64
+// commands counts the scripts, and the reads of a learned state, of all clients until the returned function is called.
+func (w *world) commands() (stop func() (scripts, reads int)) {
+	var evals, gets atomic.Int64
 	w.server.SetAnswer(func(command string, _ []string) string {
-		if strings.HasPrefix(command, "EVAL") {
-			n.Add(1)
+		switch command {
+		case "EVAL", "EVALSHA":
+			evals.Add(1)
+		case "GET":
+			gets.Add(1)
 		}
 		return ""
 	})
-	return func() int { w.server.SetAnswer(nil); return int(n.Load()) }
+	return func() (int, int) { w.server.SetAnswer(nil); return int(evals.Load()), int(gets.Load()) }
 }
 
 func same[T comparable](t *testing.T, what string, got, want T) {

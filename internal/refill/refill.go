@@ -24,8 +24,9 @@ import (
 const (
 	// gather is how long a change waits for others, which make one decision together.
 	gather = 20 * time.Millisecond
-	// askEvery is the pause between two questions for what is due, give or take a half.
-	askEvery = 500 * time.Millisecond
+	// askEvery is the pause between two questions for what is due, and awayEvery while Redis does not answer; give or
+	// take a half.
+	askEvery, awayEvery = 500 * time.Millisecond, 2 * time.Second
 	// mostDue is the number of identities that one question returns.
 	mostDue = 100
 	// addEvery is how often a replica makes its targets due that have no time: Redis has lost its data, or a
@@ -35,14 +36,11 @@ const (
 	guestsEvery = 2 * time.Second
 	// leastLook and mostLook limit the time between two decisions about a target without a change.
 	leastLook, mostLook = time.Second, 30 * time.Second
-	// stepTime limits the calls of Redis in a decision, apart from orders.
-	stepTime = 3 * time.Second
+	// askTime limits a question, and stepTime the calls of Redis in a decision, apart from orders.
+	askTime, stepTime = time.Second, 3 * time.Second
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
 )
-
-// away paces the questions while Redis does not answer.
-var away = backoff.Doubling{First: askEvery, Most: 2 * time.Second}
 
 // Buyer carries orders; *purchase.Buyer implements it.
 type Buyer interface {
@@ -58,13 +56,14 @@ type Manager struct {
 	pool  *pool.Pool
 	buyer Buyer
 	log   *slog.Logger
-	turn  atomic.Int64 // when the loop that asks for what is due began its last turn, in Unix ns
+	turn  atomic.Int64 // when the loop of Run began its last turn, in Unix ns
 
-	mu       sync.Mutex
-	set      *targets.Set
-	subjects map[captcha.ID]*subject
-	changed  []captcha.ID  // to be decided soon
-	woken    chan struct{} // there are changed identities; capacity 1
+	mu            sync.Mutex
+	set           *targets.Set
+	subjects      map[captcha.ID]*subject
+	changed       []captcha.ID  // to be decided soon
+	woken         chan struct{} // there are changed identities; capacity 1
+	added, looked time.Time     // when the loop made all targets due, and looked at all guests
 
 	decisions, orders errgroup.Group
 }
@@ -72,13 +71,12 @@ type Manager struct {
 // subject is an identity about which this replica can decide.
 type subject struct {
 	// The Manager's mu guards these.
-	target  *targets.Target // nil = a guest
-	spec    purchase.Spec   // what each order has
-	users   int             // callers of a guest
-	marked  bool            // it is in Manager.changed
-	running bool            // a decision runs
-	again   bool            // it changed while a decision ran
-	failing bool            // the last decision found a brake
+	target *targets.Target // nil = a guest
+	spec   purchase.Spec   // what each order has
+	users  int             // callers of a guest
+	// It is in Manager.changed; a decision runs; it changed meanwhile; the cause of failing orders may have ended;
+	// its orders fail.
+	marked, running, again, retry, failing bool
 
 	// The running decision owns these.
 	demand
@@ -94,74 +92,45 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 }
 
 // Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
-// a definition, of the providers or of the overall budget, the decision comes at once, and an order of a failing
-// target is tried at once. An error means that Redis did not answer; the targets are replaced all the same, and the
-// loop of Run makes up for it.
-func (m *Manager) Apply(ctx context.Context, set *targets.Set) error {
+// a definition, of the providers or of the overall budget, the decision comes at once, and a failing target tries an
+// order at once. The first set is applied before Run.
+func (m *Manager) Apply(set *targets.Set) {
 	m.mu.Lock()
-	first := m.set == nil
+	defer m.mu.Unlock()
+	first, old := m.set == nil, m.subjects
 	others := !first && (m.set.Budget != set.Budget || !reflect.DeepEqual(m.set.Providers, set.Providers))
-	old := m.subjects
 	m.set, m.subjects = set, map[captcha.ID]*subject{}
-	var failing, gone []captcha.ID
+	for id, s := range old {
+		if s.target == nil {
+			m.subjects[id] = s
+		}
+	}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		s := old[t.ID]
 		changed := s == nil || !reflect.DeepEqual(definition(s.target), definition(t))
-		if s != nil && s.failing && (changed || others) {
-			failing = append(failing, t.ID)
-		}
 		if changed {
 			s = &subject{demand: demand{tracker: policy.NewTracker(Params(t, 0, 0), Windows(t))}, reported: OK}
 		}
 		s.target, s.spec = t, Spec(t, set.Budget)
 		m.subjects[t.ID] = s
-		if !first && (changed || others) {
-			s.marked = false
+		if !first && (changed || others) { // at a start all replicas share the work
+			s.retry = true
 			m.markLocked(t.ID, s)
 		}
 	}
-	for id, s := range old {
-		switch {
-		case s.target == nil:
-			m.subjects[id] = s
-		case m.subjects[id] == nil:
-			gone = append(gone, id)
-		}
-	}
-	m.mu.Unlock()
-	for _, id := range failing {
-		if err := m.pool.Retry(ctx, id); err != nil {
-			return fmt.Errorf("trying an order of a failing target: %w", err)
-		}
-	}
-	for _, id := range gone {
-		if err := m.pool.Disown(ctx, id); err != nil {
-			return fmt.Errorf("forgetting removed targets: %w", err)
-		}
-	}
-	return m.addDue(ctx)
 }
 
 // Retry lets the next order of each failing target of a type be placed at once: another provider has become the
 // best one.
 func (m *Manager) Retry(t captcha.Type) {
-	var failing []captcha.ID
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	for id, s := range m.subjects {
-		if s.target != nil && s.failing && s.target.Identity.Type == t && s.target.ProvidersPolicy != targets.ProvidersOrdered {
-			failing = append(failing, id)
+		if s.failing && s.target.Identity.Type == t && s.target.ProvidersPolicy != targets.ProvidersOrdered {
+			s.retry = true
+			m.markLocked(id, s)
 		}
-	}
-	m.mu.Unlock()
-	ctx, stop := context.WithTimeout(context.Background(), stepTime)
-	defer stop()
-	for _, id := range failing {
-		if err := m.pool.Retry(ctx, id); err != nil {
-			m.log.Debug("a failing target is not tried again", "identity", id, "err", err)
-			return
-		}
-		m.Changed(id)
 	}
 }
 
@@ -170,22 +139,6 @@ func definition(t *targets.Target) targets.Target {
 	d := *t
 	d.Line, d.Owner, d.OnEmpty, d.Rate = 0, "", "", targets.Rate{}
 	return d
-}
-
-// addDue makes the targets due that buy and have no time.
-func (m *Manager) addDue(ctx context.Context) error {
-	var ids []captcha.ID
-	m.mu.Lock()
-	for id, s := range m.subjects {
-		if s.target != nil && s.target.Halted() == "" {
-			ids = append(ids, id)
-		}
-	}
-	m.mu.Unlock()
-	if err := m.pool.SetDue(ctx, ids); err != nil {
-		return fmt.Errorf("making targets due: %w", err)
-	}
-	return nil
 }
 
 // Spec returns what each order of a target has, given the budget of all orders. Only a budget with a limit is
@@ -247,304 +200,257 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 	}
 }
 
-// LastTurn returns when the loop that asks for what is due began its last turn; zero before the first one. It turns
-// every few seconds, also without Redis. If it does not, the process hangs. LastTurn does not block.
-func (m *Manager) LastTurn() time.Time {
-	if ns := m.turn.Load(); ns > 0 {
-		return time.Unix(0, ns)
-	}
-	return time.Time{}
-}
+// LastTurn returns when the loop of Run began its last turn; 1970 before the first one. It turns every few seconds,
+// also without Redis. If it does not, the process hangs. LastTurn does not block.
+func (m *Manager) LastTurn() time.Time { return time.Unix(0, m.turn.Load()) }
 
 // Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
 // what was learned.
 func (m *Manager) Run(ctx context.Context) error {
-	asked := make(chan []captcha.ID)
-	var asking sync.WaitGroup
-	asking.Go(func() { m.ask(ctx, asked) })
+	ask := time.NewTimer(0)
+	defer ask.Stop()
 	for ctx.Err() == nil {
+		m.turn.Store(time.Now().UnixNano())
 		var ids []captcha.ID
 		select {
 		case <-ctx.Done():
-		case ids = <-asked:
 		case <-m.woken:
-			if backoff.Sleep(ctx, gather) == nil {
-				m.mu.Lock()
-				ids, m.changed = m.changed, nil
-				m.mu.Unlock()
-			}
+			_ = backoff.Sleep(ctx, gather)
+			m.mu.Lock()
+			ids, m.changed = m.changed, nil
+			m.mu.Unlock()
+		case <-ask.C:
+			var pause time.Duration
+			ids, pause = m.due(ctx)
+			ask.Reset(pause)
 		}
 		for _, id := range ids {
 			m.dispatch(ctx, id)
 		}
 	}
-	asking.Wait()
 	_ = m.decisions.Wait()
 	_ = m.orders.Wait()
 	m.saveAll(ctx)
 	return nil
 }
 
-// ask asks for what is due, less often while Redis does not answer.
-func (m *Manager) ask(ctx context.Context, asked chan<- []captcha.ID) {
-	var added, guests time.Time
-	for failures := 0; ctx.Err() == nil; {
-		m.turn.Store(time.Now().UnixNano())
-		ids, err := m.due(ctx, &added)
-		if err != nil {
-			failures, added = failures+1, time.Time{} // Redis may have lost its data
-			_ = away.Wait(ctx, failures)
-			continue
-		}
-		failures = 0
-		full := len(ids) == mostDue
-		if time.Since(guests) >= guestsEvery {
-			guests = time.Now()
-			ids = append(ids, m.guests()...)
-		}
-		if len(ids) > 0 {
-			select {
-			case asked <- ids:
-			case <-ctx.Done():
-			}
-		}
-		if !full {
-			_ = backoff.Sleep(ctx, backoff.Around(askEvery, 0.5))
-		}
-	}
-}
-
-func (m *Manager) due(ctx context.Context, added *time.Time) ([]captcha.ID, error) {
-	ctx, stop := context.WithTimeout(ctx, time.Second)
+// due returns the identities whose decision is due, and the pause until the next question. Now and then it makes the
+// targets due that have no time, and marks the guests.
+func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duration) {
+	ctx, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
-	if time.Since(*added) >= addEvery {
-		if err := m.addDue(ctx); err != nil {
-			return nil, err
-		}
-		*added = time.Now()
-	}
-	return m.pool.Due(ctx, mostDue)
-}
-
-func (m *Manager) guests() (ids []captcha.ID) {
+	now, adds := time.Now(), []captcha.ID{}
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
 	for id, s := range m.subjects {
-		if s.target == nil {
-			ids = append(ids, id)
+		if s.target == nil && look {
+			m.markLocked(id, s)
+		} else if s.target != nil && add && s.target.Halted() == "" {
+			adds = append(adds, id)
 		}
 	}
-	return ids
+	if look {
+		m.looked = now
+	}
+	if add {
+		m.added = now
+	}
+	m.mu.Unlock()
+	err := m.pool.SetDue(ctx, adds)
+	if err == nil {
+		ids, err = m.pool.Due(ctx, mostDue)
+	}
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.added = time.Time{} // Redis may have lost its data
+		return nil, backoff.Around(awayEvery, 0.5)
+	}
+	if len(ids) == mostDue {
+		return ids, 0
+	}
+	return ids, backoff.Around(askEvery, 0.5)
 }
 
 // dispatch begins a decision, unless one about the identity runs: then another one follows.
 func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
+	d := &decision{m: m, id: id}
 	m.mu.Lock()
-	s := m.subjects[id]
-	var d decision
-	if s != nil {
-		s.marked = false
+	if s := m.subjects[id]; s != nil {
+		s.marked, s.again = false, s.running
 		if s.running {
-			s.again = true
 			m.mu.Unlock()
 			return
 		}
 		s.running = true
-		d = decision{m: m, subject: s, target: s.target, spec: s.spec}
+		d.subject, d.target, d.spec, d.retry, s.retry = s, s.target, s.spec, s.retry, false
 	}
 	m.mu.Unlock()
 	m.decisions.Go(func() error {
-		if s == nil {
-			m.disown(ctx, id)
-			return nil
-		}
 		err := panics.Contain(m.log, "panic in a decision", func() { d.run(ctx) })
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		s.running = false
-		if s.again && err == nil {
-			m.markLocked(id, s)
+		if s := d.subject; s != nil {
+			s.running = false
+			if s.again && err == nil {
+				m.markLocked(id, s)
+			}
 		}
-		s.again = false
 		return nil
 	})
 }
 
-// disown removes an identity from what is due that this replica does not know.
-func (m *Manager) disown(ctx context.Context, id captcha.ID) {
-	ctx, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
-	if err := m.pool.Disown(ctx, id); err != nil {
-		m.log.Debug("an unknown identity stays due", "identity", id, "err", err)
-	}
-}
-
 // decision is one decision about an identity, by the definition that held when it began.
 type decision struct {
-	*subject
+	*subject // nil = this replica does not know the identity
 
 	m      *Manager
+	id     captcha.ID
 	target *targets.Target
 	spec   purchase.Spec
+	retry  bool
+	held   int // tokens and orders for callers to come
 }
 
 func (d *decision) run(ctx context.Context) {
 	var err error
-	switch {
-	case d.target == nil:
-		err = d.ofGuest(ctx)
-	case d.target.Halted() != "":
-		limited, stop := context.WithTimeout(ctx, stepTime)
-		err = d.m.pool.Forget(limited, d.spec.ID)
-		stop()
-	default:
-		err = d.ofTarget(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.spec.ID, "err", err)
-	}
-}
-
-// ofGuest places an order for each caller that has none. The Buyer tells the callers why an order was refused.
-func (d *decision) ofGuest(ctx context.Context) error {
 	limited, stop := context.WithTimeout(ctx, stepTime)
 	defer stop()
-	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.spec.ID, Margin: d.spec.Margin, Period: mostLook})
-	if err != nil {
-		return fmt.Errorf("reading the counts: %w", err)
+	switch {
+	case d.subject == nil || d.target != nil && d.target.Halted() != "":
+		err = d.m.pool.Disown(limited, d.id)
+	case d.target == nil: // one order for each caller that has none; the Buyer tells the callers of a refusal
+		var c pool.Counts
+		c, err = d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
+		if err == nil {
+			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
+		}
+	default:
+		err = d.ofTarget(ctx, limited)
 	}
-	var refused *pool.RefusedError
-	if _, err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, func(int) purchase.Spec { return d.spec }); errors.As(err, &refused) {
-		return nil
+	if err != nil && ctx.Err() == nil {
+		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.id, "err", err)
 	}
-	return err
 }
 
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
-func (d *decision) ofTarget(ctx context.Context) error {
+func (d *decision) ofTarget(ctx, limited context.Context) error {
+	if d.retry {
+		if err := d.m.pool.Retry(limited, d.id); err != nil {
+			return err
+		}
+	}
 	at := time.Now()
-	limited, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
-	plan, c, missing, err := d.look(limited, at)
+	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
+	plan := d.tracker.Plan(at)
+	lead := plan.Lead
+	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{
+		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
+		Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+	})
+	if err == nil {
+		err = d.recall(limited, at, &c)
+	}
 	if err != nil {
 		return err
 	}
+	d.tracker.Learn(at, stock(&c))
+	if plan = d.tracker.Plan(at); (plan.Lead - lead).Abs() > lead/10 {
+		d.m.Changed(d.id) // the counts are read again with the new lead time, which the orders need too
+		return nil
+	}
+	plan.Lead = lead
 	wants := d.tracker.Decide(at, plan, stock(&c))
-	wait := c.Brake.Next.Sub(c.At)
 	if c.Brake.Brakes() && wants.Order > 0 {
-		if wants.Order = 1; wait > 0 {
+		wants.Order = 1
+		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
 			wants.Order, wants.Look = 0, wait
 		}
 	}
 	d.m.mu.Lock()
 	d.failing = c.Brake.Brakes()
 	d.m.mu.Unlock()
-	held := c.Fresh + c.Orders - c.Waiting
-	placed, refused := d.place(ctx, wants.Order, func(n int) purchase.Spec {
-		s := d.spec
-		s.Depth, s.Horizon, s.Shortest = wants.Want, s.Margin+wants.Lead, wants.Shortest
-		s.Afford = d.tracker.Lasts(max(0, held+n))
-		if d.target.Refill == targets.RefillAdaptive {
-			// The depth grows by one with each order, so that an order of another replica since the look counts.
-			s.Depth, s.Horizon = min(held+n+1, wants.Most), s.Margin
-		}
-		return s
-	})
-	for range placed {
-		d.tracker.Placed(time.Now())
+	spec, step := d.spec, 0
+	d.held = max(0, c.Fresh+c.Orders-c.Waiting)
+	spec.Depth, spec.Horizon, spec.Shortest = wants.Want, spec.Margin+wants.Lead, wants.Shortest
+	if d.target.Refill == targets.RefillAdaptive {
+		// The depth grows by one with each order, so that an order of another replica since the look counts.
+		spec.Depth, spec.Horizon, step = c.Fresh+c.Orders-c.Waiting+1, spec.Margin, 1
 	}
+	refused := d.place(ctx, wants.Order, spec, step)
 	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
 		return refused
 	}
-	limited, stop = context.WithTimeout(ctx, stepTime)
+	limited, stop := context.WithTimeout(ctx, stepTime)
 	defer stop()
-	d.save(limited, d.m, d.spec.ID, saveEvery)
-	next, note := d.next(&wants, &c, missing, refused), d.note(ctx, &wants, &c, refused)
+	if err := d.save(limited, d.m, d.id, saveEvery); err != nil {
+		return err
+	}
+	next, note := d.next(&wants, &c, refused), d.note(ctx, &wants, &c, refused)
 	if next < 0 && note == "" {
 		return nil
 	}
-	if err := d.m.pool.Decided(limited, d.spec.ID, next, note); err != nil {
-		return fmt.Errorf("noting the decision: %w", err)
-	}
-	return nil
-}
-
-// look reads the counts with the lead time of the policy's plan. If the counts change that lead time, it reads them
-// again, so that the decision and its orders have the same one. It reports whether the script found something
-// missing.
-func (d *decision) look(ctx context.Context, at time.Time) (plan policy.Plan, c pool.Counts, missing bool, err error) {
-	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
-	plan = d.tracker.Plan(at)
-	for n := 1; ; n++ {
-		lead := plan.Lead
-		q := pool.Query{
-			ID: d.spec.ID, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
-			Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
-		}
-		if c, err = d.m.pool.Decide(ctx, pool.Changed, q); err != nil {
-			return plan, c, false, fmt.Errorf("reading the counts: %w", err)
-		}
-		missing = q.Want+c.Waiting > c.Outliving+c.Orders
-		if err = d.recall(ctx, at, d.m, d.spec, &c); err != nil {
-			return plan, c, false, err
-		}
-		d.tracker.Learn(at, stock(&c))
-		plan = d.tracker.Plan(at)
-		if n == 3 || (plan.Lead-lead).Abs() <= lead/10 { // a landing between two reads may change the lead time again
-			plan.Lead = lead
-			return plan, c, missing, nil
-		}
-	}
+	return d.m.pool.Decided(limited, d.id, next, note)
 }
 
 // next returns when the next decision is due if that differs from what the script has set; else -1.
-func (d *decision) next(wants *policy.Decision, c *pool.Counts, missing bool, err error) time.Duration {
+func (d *decision) next(wants *policy.Decision, c *pool.Counts, err error) time.Duration {
+	next := wants.Look
 	var refused *pool.RefusedError
 	switch {
-	case err == nil && wants.Order > 0:
-		return -1 // soon; an end comes before
-	case err == nil:
-		next := max(leastLook, min(wants.Look, mostLook))
-		if missing && (next-c.Due).Abs() > gather || next < c.Due {
-			return next
+	case errors.As(err, &refused):
+		if refused.Reason != pool.ReasonBudget || refused.Text != string(d.id) {
+			return -1 // the target has a place in wants, or another replica was faster
 		}
-		return -1
-	case !errors.As(err, &refused):
-		return mostLook // there is no provider: a reload decides at once
-	case refused.Reason == pool.ReasonBudget && refused.Text == string(d.spec.ID):
-		return max(leastLook, min(refused.After, mostLook))
+		next = refused.After
+	case err != nil:
+		next = mostLook // there is no provider: a reload decides at once
+	case wants.Order > 0:
+		return -1 // soon; an end comes before
 	}
-	return -1 // the target has a place in wants, or another replica was faster
+	next = max(leastLook, min(next, mostLook))
+	missing := wants.Want+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
+	if next < c.Due || missing && next > c.Due+gather {
+		return next
+	}
+	return -1
 }
 
-// place places orders one after the other, until one is refused or the definition changes. Each order runs in a
-// goroutine of its own.
-func (d *decision) place(ctx context.Context, n int, spec func(n int) purchase.Spec) (placed int, err error) {
+// place places orders one after the other, until one is refused or the definition changes. The depth grows by a step
+// with each order. Each order runs in a goroutine of its own.
+func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) error {
 	m := d.m
-	for ; placed < n && d.holds(); placed++ {
-		s, answered := spec(placed), make(chan error, 1)
+	for ; n > 0; n-- {
+		m.mu.Lock()
+		holds := m.subjects[d.id] == d.subject
+		m.mu.Unlock()
+		if !holds {
+			return nil
+		}
+		if d.tracker != nil {
+			s.Afford = d.tracker.Lasts(d.held)
+		}
+		placed := make(chan error, 1)
 		began := m.orders.TryGo(func() error {
 			m.buyer.Buy(ctx, s, func(next captcha.ID, err error) {
 				if next != "" {
 					m.Changed(next)
 				}
-				answered <- err
+				placed <- err
 			})
 			return nil
 		})
 		if !began {
-			return placed, fmt.Errorf("%d orders are in flight at this replica", mostOrders)
+			return fmt.Errorf("%d orders are in flight at this replica", mostOrders)
 		}
-		if err := <-answered; err != nil {
-			return placed, err
+		if err := <-placed; err != nil {
+			return err
 		}
+		if d.tracker != nil {
+			d.tracker.Placed(time.Now())
+			d.held++
+		}
+		s.Depth += step
 	}
-	return placed, nil
-}
-
-// holds reports whether the definition of the decision is still the one of the file.
-func (d *decision) holds() bool {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	return d.m.subjects[d.spec.ID] == d.subject
+	return nil
 }

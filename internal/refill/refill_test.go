@@ -1,20 +1,18 @@
-//go:build !race
-
 package refill_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/refill"
 	"poold/internal/targets"
 )
 
@@ -22,11 +20,13 @@ import (
 func TestFilling(t *testing.T) {
 	t.Parallel()
 	bubble(t, "one replica", func(t *testing.T, w *world) {
-		login := target("login", 5)
-		r := w.start("r1", login)
-		time.Sleep(2 * second)
-		same(t, "orders after 2 s", w.sold(login), 5)
-		time.Sleep(20 * second)
+		login, floor := target("login", 5), adaptive("floor", 20)
+		floor.Min = 4
+		r := w.start(1, file(login, floor))[0]
+		time.Sleep(100 * time.Millisecond)
+		same(t, "orders at once", w.sold(login), 5)
+		same(t, "orders for min", w.sold(floor), 4)
+		time.Sleep(21 * second)
 		same(t, "tokens", w.counts(login).Fresh, 5)
 		same(t, "state", w.state(login), "ok")
 		for range 3 {
@@ -37,19 +37,25 @@ func TestFilling(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			same(t, "orders 100 ms after a take", w.sold(login), before+1)
 		}
-		w.set(func() { w.most = map[captcha.ID]int{} })
+		before := w.sold(login)
+		w.set(func() { w.slow = second / 2 })
+		r.take(login)
+		time.Sleep(second / 4)
+		r.take(login) // a decision runs
+		time.Sleep(second)
+		same(t, "orders when a change came during a decision", w.sold(login), before+2)
+		w.set(func() { w.slow = 0 })
 		few := 0
 		for range 100 { // tokens are replaced a lead time before they are too old
 			time.Sleep(9700 * time.Millisecond)
 			if c := w.counts(login); c.Fresh < 5 {
 				few++
+			} else if c.Fresh+c.Orders > 10 {
+				t.Errorf("%d tokens and %d orders at a depth of 5", c.Fresh, c.Orders)
 			}
 		}
 		if few > 5 {
 			t.Errorf("fewer than 5 tokens at %d of 100 moments", few)
-		}
-		if n := w.most[login.ID]; n > 10 {
-			t.Errorf("%d tokens and orders at a depth of 5", n)
 		}
 	})
 	bubble(t, "three replicas share the work and buy nothing twice", func(t *testing.T, w *world) {
@@ -57,141 +63,105 @@ func TestFilling(t *testing.T) {
 		for i := range 30 {
 			list = append(list, target(fmt.Sprint("t", i), 4))
 		}
-		replicas := []*replica{w.start("r1", list...), w.start("r2", list...), w.start("r3", list...)}
+		replicas := w.start(3, file(list...))
 		time.Sleep(4 * second)
 		for i, one := range list {
 			same(t, "orders", w.sold(one), 4)
 			list[i].Depth = 9 // of a reload that comes to all at the same moment
 		}
 		for _, r := range replicas {
-			r.apply(file(list...))
+			r.Apply(file(list...))
 		}
-		time.Sleep(second)
+		time.Sleep(time.Minute)
 		deciders := map[string]bool{}
 		for _, one := range list {
 			same(t, "orders after the reload", w.sold(one), 9)
-		}
-		time.Sleep(time.Minute)
-		for _, one := range list {
 			deciders[w.db.HGet(context.Background(), "{p}:stats:"+string(one.ID), "decider").Val()] = true
 		}
 		same(t, "deciders", len(deciders), 3)
 	})
-}
-
-// A replica that asked what is due, and died, delays these decisions by 2 s, and its own wake-ups are not needed.
-func TestADeadReplicaDelaysADecision(t *testing.T) {
-	t.Parallel()
-	bubble(t, "", func(t *testing.T, w *world) {
+	bubble(t, "a replica that takes over plans with the known lead times", func(t *testing.T, w *world) {
+		login := target("login", 1)
+		w.lead = 40 * second
+		first := w.start(1, file(login))[0]
+		time.Sleep(5 * time.Minute)
+		before := w.sold(login)
+		for w.sold(login) == before {
+			time.Sleep(second)
+		}
+		time.Sleep(42 * second) // a token has just landed: the next order comes 50 s later
+		first.stop()
+		before = w.sold(login)
+		time.Sleep(53 * second)
+		w.start(1, file(login))
+		time.Sleep(100 * time.Millisecond)
+		same(t, "orders", w.sold(login), before+1)
+	})
+	bubble(t, "a dead replica delays a decision by 2 s", func(t *testing.T, w *world) {
 		login := target("login", 3)
-		r1, r2 := w.start("r1", login), w.start("r2", login)
+		dead := w.start(2, file(login))[0]
 		time.Sleep(22 * second)
-		same(t, "tokens", w.counts(login).Fresh, 3)
-		r1.deaf.Store(true)
-		if !r1.take(login) {
+		dead.deaf.Store(true)
+		if !dead.take(login) {
 			t.Error("no token")
 		}
-		r1.kill()
+		dead.setAway(true)
 		before := w.sold(login)
 		time.Sleep(3 * second)
 		same(t, "orders", w.sold(login), before+1)
-		if n := r2.log.Count("panic"); n > 0 {
-			t.Error(r2.log.String())
-		}
 	})
 }
 
-// several returns the numbers of replicas of the long stories. With -short the harder one is enough.
-func several() []int {
-	if testing.Short() {
-		return []int{3}
-	}
-	return []int{1, 3}
-}
-
-// An adaptive target buys nothing before its first request, follows the demand, stops with it, and remembers it
-// across a restart. Replicas among which the requests alternate reach nearly the same.
-func TestAdaptive(t *testing.T) {
-	t.Parallel()
-	for _, n := range several() {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			login := adaptive("login", 20)
-			var replicas []*replica
-			for i := range n {
-				replicas = append(replicas, w.start(fmt.Sprint("r", i), login))
-			}
-			time.Sleep(time.Minute)
-			same(t, "orders before the first request", w.sold(login), 0)
-			w.demand(login, 5*second, 10*time.Minute, replicas...)
-			before := w.sold(login)
-			asked, hits := w.demand(login, 5*second, 10*time.Minute, replicas...)
-			bought := w.sold(login) - before
-			t.Logf("%d of %d requests found a token, %d were bought", hits, asked, bought)
-			if hits < asked*97/100 || bought > asked*115/100 {
-				t.Errorf("%d of %d requests found a token, %d were bought", hits, asked, bought)
-			}
-			if s := w.status(login); s.Want < 2 || s.Forecast <= 0 || s.State != refill.OK {
-				t.Errorf("status while there is demand: %+v", s)
-			}
-			time.Sleep(5 * time.Minute)
-			quiet, version := w.sold(login), w.counts(login).Learned
-			time.Sleep(10 * time.Minute)
-			if more := w.sold(login) - quiet; more > 3 {
-				t.Errorf("%d tokens were bought while nobody asked", more)
-			}
-			same(t, "saves while nobody asks", w.counts(login).Learned, version)
-			for _, r := range replicas {
-				r.stop()
-			}
-			next := w.start("next", login)
-			if asked, hits = w.demand(login, 5*second, 6*time.Minute, next); hits < asked*92/100 { // the first four come before a token can
-				t.Errorf("after a restart %d of %d requests found a token", hits, asked)
-			}
-		})
-	}
-}
-
-// What several replicas learn of a sparse, regular demand is enough to meet it.
-func TestSparseDemandAtSeveralReplicas(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("hours of sparse demand take half a minute")
-	}
-	for _, n := range []int{1, 3} {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			login := adaptive("login", 20)
-			var replicas []*replica
-			for i := range n {
-				replicas = append(replicas, w.start(fmt.Sprint("r", i), login))
-			}
-			w.demand(login, 2*time.Minute, 30*time.Minute, replicas...)
-			before := w.sold(login)
-			asked, hits := w.demand(login, 2*time.Minute, time.Hour, replicas...)
-			t.Logf("%d of %d requests found a token, %d were bought", hits, asked, w.sold(login)-before)
-			if hits < asked*80/100 {
-				t.Errorf("%d of %d requests found a token", hits, asked)
-			}
-		})
-	}
-}
-
-// A replica that stops does not replace a newer learned state by its own old one.
-func TestAStopLeavesANewerLearnedState(t *testing.T) {
+// A replica that takes over learns each request once, and one that was away when it came. A replica that stops leaves a
+// newer state than its own.
+func TestLearnedState(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		login := adaptive("login", 20)
-		r1 := w.start("r1", login)
-		w.demand(login, 5*second, 2*time.Minute, r1)
-		r2 := w.start("r2", login)
-		r1.deaf.Store(true)
-		w.demand(login, 5*second, time.Minute, r2)
-		r1.stop()
-		w.demand(login, 5*second, 2*time.Minute, r2)
-		time.Sleep(second)
-		r2.stop()
-		stored := w.db.Get(context.Background(), "{p}:learned:"+string(login.ID)).Val()
-		if !strings.HasPrefix(stored, `{"Seen":{"Requests":60,`) {
-			t.Errorf("stored %.100s", stored)
+		saved := func() (requests int64, count float64) {
+			var l struct {
+				Seen  struct{ Requests int64 }
+				State []byte
+			}
+			var state struct{ Count float64 }
+			err := json.Unmarshal([]byte(w.db.Get(context.Background(), "{p}:learned:"+string(login.ID)).Val()), &l)
+			if err == nil {
+				unpacked, _ := gzip.NewReader(bytes.NewReader(l.State))
+				err = json.NewDecoder(unpacked).Decode(&state)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Seen.Requests, state.Count
+		}
+		first := w.start(1, file(login))[0]
+		w.demand(login, second/2, 2*second, first)
+		time.Sleep(second / 2)
+		requests, _ := saved()
+		same(t, "requests of the first state", requests, 1)
+		first.setAway(true)
+		next := w.start(2, file(login))
+		time.Sleep(2 * second)
+		if requests, count := saved(); requests != 4 || count < 3.5 || count > 4 {
+			t.Errorf("another replica saved %d requests, the policy has %.1f", requests, count)
+		}
+		next[1].setAway(true)
+		w.demand(login, second, 35*second, next[0])
+		time.Sleep(second / 2)
+		first.setAway(false)
+		first.stop()
+		if requests, _ = saved(); requests < 20 {
+			t.Errorf("the state has %d requests after the stop of a replica that was away", requests)
+		}
+		next[0].stop()
+		requests, _ = saved()
+		same(t, "requests of the last state", requests, 39)
+		next[1].setAway(false)
+		time.Sleep(5 * second)
+		next[1].take(login)
+		time.Sleep(second / 2)
+		if requests, count := saved(); requests != 40 || count > 30 { // they were not all at the same moment
+			t.Errorf("a replica that was away saved %d requests, the policy has %.1f", requests, count)
 		}
 	})
 }
@@ -201,55 +171,48 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		kept, gone, less, halted := target("kept", 2), target("gone", 2), target("less", 4), target("halted", 2)
-		r := w.start("r1", kept, gone, less, halted)
+		r := w.start(1, file(kept, gone, less, halted))[0]
 		time.Sleep(22 * second)
-		keptSold := w.sold(kept)
 		less.Depth, halted.Paused, kept.Line, kept.Owner = 1, true, 99, "others"
 		added := target("added", 3)
-		r.apply(file(kept, less, halted, added))
+		r.Apply(file(kept, less, halted, added))
 		time.Sleep(100 * time.Millisecond)
 		same(t, "orders of the added target", w.sold(added), 3)
-		same(t, "orders of the kept target", w.sold(kept), keptSold)
+		same(t, "orders of the kept target", w.sold(kept), 2)
 		same(t, "state of the halted target", w.state(halted), "paused paused in the configuration file")
-		sold := map[string]int{"gone": w.sold(gone), "halted": w.sold(halted)}
 		time.Sleep(5 * time.Minute)
-		same(t, "orders of the removed target", w.sold(gone), sold["gone"])
-		same(t, "orders of the halted target", w.sold(halted), sold["halted"])
-		same(t, "due of the removed target", w.due(gone), "never")
-		same(t, "tokens of the removed target that expired", w.counts(gone).Counters.Expired, int64(2))
-		same(t, "due of the halted target", w.due(halted), "never")
+		same(t, "orders of the removed target", w.sold(gone), 2)
+		same(t, "orders of the halted target", w.sold(halted), 2)
+		same(t, "the removed target is due", w.due(gone.ID), false)
+		same(t, "the halted target is due", w.due(halted.ID), false)
 		if c := w.counts(less); c.Fresh < 1 || c.Fresh > 2 {
 			t.Errorf("%d tokens at a depth of 1", c.Fresh)
 		}
-		same(t, "owner of the next order", w.bought[len(w.bought)-1].Owner != "", true)
-		halted.Paused = false
-		r.apply(file(kept, less, halted, added, gone))
-		time.Sleep(100 * time.Millisecond)
-		same(t, "orders after the end of the pause", w.sold(halted), sold["halted"]+2)
-		same(t, "orders of the target that is back", w.sold(gone), sold["gone"]+2)
-		for _, s := range w.bought {
-			if s.Target == "kept" && s.Owner == "others" {
-				return
+		owner := ""
+		for _, s := range w.orders() {
+			if s.Target == "kept" {
+				owner = s.Owner
 			}
 		}
-		t.Error("no order has the new owner")
+		same(t, "owner of the last order", owner, "others")
+		halted.Paused = false
+		r.Apply(file(kept, less, halted, added, gone))
+		time.Sleep(100 * time.Millisecond)
+		same(t, "orders after the end of the pause", w.sold(halted), 4)
+		same(t, "orders of the target that is back", w.sold(gone), 4)
 	})
 	bubble(t, "an old definition places no further order", func(t *testing.T, w *world) {
 		login := target("login", 10)
-		r := w.start("r1")
-		w.set(func() {
-			w.how = func(s *purchase.Spec) pool.How {
-				if len(w.bought) == 2 {
-					go r.apply(file()) // it waits until this order is being placed
-				}
-				return pool.Solved
+		r := w.start(1, file())[0]
+		w.how = func(*purchase.Spec) pool.How {
+			if len(w.bought) == 2 {
+				r.Apply(file())
 			}
-		})
-		r.apply(file(login))
-		time.Sleep(5 * second)
-		if n := w.sold(login); n < 3 || n > 5 {
-			t.Errorf("%d orders, of which 3 were placed before the reload", n)
+			return pool.Solved
 		}
+		r.Apply(file(login))
+		time.Sleep(5 * second)
+		same(t, "orders", w.sold(login), 3)
 	})
 }
 
@@ -258,193 +221,76 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		login := target("login", 3)
-		r1, r2 := w.start("r1", login), w.start("r2", login)
+		r := w.start(2, file(login))
 		time.Sleep(22 * second)
 		ctx := context.Background()
-		if err := r1.pool.Pause(ctx, login.ID, "the site is down", time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		before := w.sold(login)
+		_ = r[0].pool.Pause(ctx, login.ID, "the site is down", time.Minute)
 		for range 3 {
-			r2.take(login)
+			r[1].take(login)
 		}
 		time.Sleep(58 * second)
-		same(t, "orders during the pause", w.sold(login), before)
+		same(t, "orders during the pause", w.sold(login), 3)
 		same(t, "state", w.state(login), "paused the site is down")
 		same(t, "want", w.status(login).Want, 0)
 		time.Sleep(4 * second)
-		same(t, "orders after the end of the pause", w.sold(login), before+3)
+		same(t, "orders after the end of the pause", w.sold(login), 6)
 		same(t, "state after the pause", w.state(login), "ok")
-		_ = r1.pool.Pause(ctx, login.ID, "", 0)
+		_ = r[0].pool.Pause(ctx, login.ID, "", 0)
 		time.Sleep(2 * time.Minute)
 		same(t, "tokens in a pause without an end", w.counts(login).Fresh, 0)
-		_, _ = r2.pool.Resume(ctx, login.ID)
+		_, _ = r[1].pool.Resume(ctx, login.ID)
 		time.Sleep(100 * time.Millisecond)
 		same(t, "orders at once", w.counts(login).Orders, 3)
 	})
 }
 
-// Failing orders are tried slowly, and the status names the cause. A reload with other providers tries at once.
-func TestBrakes(t *testing.T) {
-	t.Parallel()
-	bubble(t, "the provider rejects the parameters", func(t *testing.T, w *world) {
-		login := target("login", 20)
-		w.how = func(*purchase.Spec) pool.How { return pool.Hopeless }
-		r := w.start("r1", login)
-		time.Sleep(10 * second)
-		if n := w.sold(login); n > 3 {
-			t.Errorf("%d orders in 10 s", n)
-		}
-		same(t, "state", w.state(login), "refused ERROR hopeless")
-		if in := time.Until(w.status(login).Until); in < 45*second || in > time.Minute {
-			t.Errorf("the next order comes in %v", in)
-		}
-		time.Sleep(time.Hour)
-		if n := w.sold(login); n < 6 || n > 10 { // after 1, 2, 4, ... minutes
-			t.Errorf("%d orders in an hour", n)
-		}
-		same(t, "logged", r.log.Count("level=ERROR", "state=refused", `reason="ERROR hopeless"`), 1)
-		before := w.sold(login)
-		w.set(func() { w.how = nil })
-		set := file(login)
-		set.Providers = []targets.Provider{{Name: "other"}}
-		r.apply(set)
-		time.Sleep(22 * second)
-		same(t, "orders after the reload", w.sold(login) > before, true)
-		time.Sleep(22 * second)
-		same(t, "state after a solve", w.state(login), "ok")
-		same(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
-	})
-	bubble(t, "the orders fail", func(t *testing.T, w *world) {
-		login := target("login", 20)
-		w.lead, w.how = second, func(*purchase.Spec) pool.How { return pool.Failed }
-		w.start("r1", login)
-		w.start("r2", login)
-		time.Sleep(10 * second)
-		before := w.sold(login)
-		time.Sleep(10 * time.Minute)
-		if n := w.sold(login) - before; n < 80 || n > 125 {
-			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
-		}
-		want := "starved the last orders failed or were refused, one try each 5s (has the sitekey changed?); the last: ERROR failed"
-		same(t, "state", w.state(login), want)
-		w.set(func() { w.how = nil })
-		time.Sleep(10 * second)
-		same(t, "state after a solve", w.state(login), "ok")
-	})
-	bubble(t, "there is no provider", func(t *testing.T, w *world) {
-		login := target("login", 3)
-		w.noProvider = true
-		r := w.start("r1", login)
-		time.Sleep(5 * second)
-		same(t, "state", w.state(login), "starved "+purchase.ErrNoProvider.Error())
-		w.set(func() { w.noProvider = false })
-		set := file(login)
-		set.Providers = []targets.Provider{{Name: "main"}}
-		r.apply(set)
-		time.Sleep(100 * time.Millisecond)
-		same(t, "orders at once", w.sold(login), 3)
-		same(t, "state after the reload", w.state(login), "ok")
-	})
-}
-
-// A used-up budget stops purchases until it has room. The room of the overall budget goes to the target that has
-// waited longest.
-func TestBudgets(t *testing.T) {
-	t.Parallel()
-	bubble(t, "of a target", func(t *testing.T, w *world) {
-		login := target("login", 3)
-		login.Budget.PerHour = 2
-		r := w.start("r1", login)
-		began := time.Now()
-		time.Sleep(5 * second)
-		same(t, "orders", w.sold(login), 2)
-		s := w.status(login)
-		same(t, "state", s.State, refill.Budget)
-		if in := s.Until.Sub(began); in < 59*time.Minute || in > 61*time.Minute || !strings.HasPrefix(s.Reason, refill.OwnBudget+"; there is room again at 2026-") {
-			t.Errorf("status %+v", s)
-		}
-		time.Sleep(58 * time.Minute)
-		same(t, "orders within the hour", w.sold(login), 2)
-		time.Sleep(3 * time.Minute)
-		same(t, "orders after the hour", w.sold(login), 4)
-		same(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)
-	})
-	bubble(t, "of all", func(t *testing.T, w *world) {
-		first, later := target("first", 1), target("later", 1)
-		set := file(first)
-		set.Budget.PerHour = 1
-		r := w.startSet("r1", set)
-		time.Sleep(2 * second)
-		same(t, "orders of the first", w.sold(first), 1)
-		both := file(first, later)
-		both.Budget.PerHour = 1
-		r.apply(both)
-		time.Sleep(5 * second)
-		same(t, "orders of the second", w.sold(later), 0)
-		if s := w.state(later); !strings.HasPrefix(s, "budget "+refill.OverallBudget) {
-			t.Error(s)
-		}
-		time.Sleep(time.Hour)
-		same(t, "orders of the first after an hour", w.sold(first), 1)
-		same(t, "orders of the second after an hour", w.sold(later), 1)
-	})
-}
-
 // A target whose orders need more threads than there are is starved all the time until it is filled, and says what
-// helps. Others have their turns.
-func TestStarvedForThreads(t *testing.T) {
+// helps. Each waiting target has its turn at once.
+func TestThreads(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1, 2} {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			w.concurrency, w.lead = 1, 5*second
-			login := target("login", 12)
-			var replicas []*replica
-			for i := range n {
-				replicas = append(replicas, w.start(fmt.Sprint("r", i), login))
-			}
-			time.Sleep(4 * second)
-			for range 50 {
-				same(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
-				time.Sleep(second)
-			}
-			if n := w.sold(login); n < 10 {
-				t.Errorf("%d orders in 54 s", n)
-			}
-			w.set(func() { w.concurrency = 20 })
-			time.Sleep(30 * second)
-			same(t, "state with threads", w.state(login), "ok")
-			logged := 0
-			for _, r := range replicas {
-				logged += r.log.Count("level=WARN", "state=starved")
-			}
-			if logged < 1 || logged > n {
-				t.Errorf("logged %d times", logged)
-			}
-		})
-	}
+	bubble(t, "one", func(t *testing.T, w *world) {
+		w.concurrency, w.lead = 1, 5*second
+		login := target("login", 12)
+		r := w.start(2, file(login))
+		time.Sleep(4 * second)
+		for range 50 {
+			same(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
+			time.Sleep(second)
+		}
+		if n := w.sold(login); n < 10 {
+			t.Errorf("%d orders in 54 s", n)
+		}
+		w.set(func() { w.concurrency = 20 })
+		time.Sleep(30 * second)
+		same(t, "state with threads", w.state(login), "ok")
+		if n := r[0].log.Count("WARN", "state=starved") + r[1].log.Count("WARN", "state=starved"); n < 1 || n > 2 {
+			t.Errorf("logged %d times", n)
+		}
+	})
 	bubble(t, "turns", func(t *testing.T, w *world) {
-		w.concurrency, w.lead = 2, 5*second
+		w.concurrency, w.lead = 1, 5*second
 		var list []targets.Target
 		for i := range 10 {
 			list = append(list, target(fmt.Sprint("t", i), 1))
 		}
-		w.start("r1", list...)
-		w.start("r2", list...)
-		time.Sleep(28 * second)
+		w.start(1, file(list...))
+		time.Sleep(5500 * time.Millisecond)
+		same(t, "orders when one has ended", len(w.orders()), 2)
+		w.set(func() { w.concurrency = 20 })
+		time.Sleep(5 * second)
 		for _, one := range list {
-			same(t, "orders of "+one.Name, w.sold(one), 1)
+			same(t, "orders of "+one.Name+" when two have ended", w.sold(one), 1)
 		}
 	})
 }
 
-// While Redis is away, a replica asks rarely; when it is back, all is filled within seconds, even if Redis has lost
+// While Redis is away, a replica asks rarely. When it is back, all is filled within seconds, even if Redis has lost
 // its data.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		login, learns := target("login", 3), adaptive("learns", 20)
-		r := w.start("r1", login, learns)
+		r := w.start(1, file(login, learns))[0]
 		w.demand(learns, 5*second, 10*time.Minute, r)
 		want := w.status(learns).Want
 		w.server.SetDown(true)
@@ -464,48 +310,49 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
-// A replica decides for its guests: one order for each ticket, also if wake-ups are lost and another replica that does
-// not know the guest gets what is due.
+// A replica decides for its guests: one order for each ticket, also if wake-ups are lost and a replica that does not
+// know the guest has removed it from what is due.
 func TestGuests(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
-		known := target("guest", 0)
-		id := pool.Guest(known.Identity.ID())
-		spec := purchase.Spec{Identity: known.Identity, ID: id, Margin: 10 * second, Lifetime: 100 * second, Horizon: 10 * second, Guest: true}
-		r1, r2 := w.start("r1"), w.start("r2")
-		known.ID = id
-		got := make(chan error, 2)
-		for range 2 {
+		guest := target("guest", 0)
+		guest.ID = pool.Guest(guest.ID)
+		spec := purchase.Spec{
+			Identity: guest.Identity, ID: guest.ID, Margin: 10 * second, Lifetime: 100 * second, Horizon: 10 * second,
+			Guest: true,
+		}
+		r := w.start(2, file())[0]
+		got := make(chan error, 3)
+		ask := func() {
+			release := r.Guest(spec)
 			go func() {
-				release := r1.Guest(spec)
 				defer release()
-				_, err := r1.pool.Take(context.Background(), &pool.Call{
-					Name: fmt.Sprint(time.Now().UnixNano(), len(got)), Nonce: "n", ID: id, Margin: 10 * second, Wait: time.Minute, MostTickets: 10,
+				_, err := r.pool.Take(context.Background(), &pool.Call{
+					Name: fmt.Sprint(time.Now().UnixNano()), Nonce: "n", ID: guest.ID, Margin: 10 * second, Wait: time.Minute,
+					MostTickets: 10,
 				})
 				got <- err
 			}()
-			time.Sleep(second)
+			time.Sleep(second / 2)
 		}
-		same(t, "orders for two callers", w.sold(known), 2)
-		for range 2 {
+		ask()
+		ask()
+		same(t, "orders for two callers", w.sold(guest), 2)
+		time.Sleep(22 * second)
+		r.deaf.Store(true)
+		ask()
+		for range 6 {
+			w.db.ZRem(context.Background(), "{p}:due", string(guest.ID))
+			time.Sleep(second / 2)
+		}
+		same(t, "orders after a lost wake-up", w.sold(guest), 3)
+		for range 3 {
 			if err := <-got; err != nil {
 				t.Error(err)
 			}
 		}
-		r1.deaf.Store(true)
-		go func() {
-			defer r1.Guest(spec)()
-			_, err := r1.pool.Take(context.Background(), &pool.Call{Name: "third", Nonce: "n", ID: id, Margin: 10 * second, Wait: time.Minute, MostTickets: 10})
-			got <- err
-		}()
-		time.Sleep(3 * second)
-		same(t, "orders after a lost wake-up", w.sold(known), 3)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
 		time.Sleep(10 * second)
-		same(t, "due when nobody needs it", w.due(known), "never")
-		same(t, "errors", r1.log.Count("panic")+r2.log.Count("panic"), 0)
+		same(t, "a guest whom nobody needs is due", w.due(guest.ID), false)
 	})
 }
 
@@ -515,61 +362,21 @@ func TestAPanicEndsOneDecision(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
 		good, bad := target("good", 2), target("bad", 2)
 		bad.Identity.Type = captcha.HCaptcha
-		r := w.start("r1")
+		r := w.start(1, file())[0]
 		var repaired atomic.Bool
 		r.pace = func(kind captcha.Type) {
 			if kind == captcha.HCaptcha && !repaired.Load() {
 				panic("of a test")
 			}
 		}
-		r.apply(file(good, bad))
+		r.Apply(file(good, bad))
 		time.Sleep(5 * second)
 		same(t, "orders of the other target", w.sold(good), 2)
 		if n := r.log.Count("panic in a decision"); n < 1 || n > 4 {
 			t.Errorf("logged %d times in 5 s", n)
 		}
 		repaired.Store(true)
-		time.Sleep(3 * second)
+		time.Sleep(35 * second)
 		same(t, "orders of the target after the cause is gone", w.sold(bad), 2)
 	})
-}
-
-// Run ends when its context ends, after the decisions and the orders.
-func TestStop(t *testing.T) {
-	t.Parallel()
-	bubble(t, "", func(t *testing.T, w *world) {
-		r := w.start("r1", target("login", 50))
-		time.Sleep(3 * second)
-		r.stop()
-		synctest.Wait()
-		same(t, "ended", r.ended.Load(), true)
-		same(t, "state", w.state(target("login", 50)), "ok")
-	})
-}
-
-// Idle targets cost one script in about 27 s each, whatever the number of replicas.
-func TestIdleCosts(t *testing.T) {
-	t.Parallel()
-	const idle, minutes = 200, 10
-	for _, n := range []int{1, 3} {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			var list []targets.Target
-			for i := range idle {
-				list = append(list, adaptive(fmt.Sprint("t", i), 5))
-			}
-			for i := range n {
-				w.start(fmt.Sprint("r", i), list...)
-			}
-			time.Sleep(2 * time.Minute)
-			scripts := w.scripts()
-			time.Sleep(minutes * time.Minute)
-			// Each replica asks twice and beats once in a second.
-			rest := float64(scripts() - n*minutes*60*3)
-			each := rest / idle / minutes
-			t.Logf("%.2f scripts a minute and idle target", each)
-			if each < 2 || each > 2.4 {
-				t.Errorf("%.2f scripts a minute and idle target", each)
-			}
-		})
-	}
 }

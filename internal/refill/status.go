@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
+	"strconv"
 	"time"
 
 	"poold/internal/pool"
@@ -67,7 +67,9 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	if c.Status != "" {
 		_ = json.Unmarshal([]byte(c.Status), &s) // a status of another form keeps the defaults
 	}
-	set := func(state, reason string, until time.Time) { s.State, s.Reason, s.Until = state, reason, until }
+	set := func(state, reason string, until time.Time) {
+		s.State, s.Reason, s.Until = state, reason, until.Round(time.Second)
+	}
 	b := c.Brake
 	s.Failing = s.Failing || b.Brakes()
 	switch {
@@ -78,14 +80,15 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 		s.Want = 0
 		set(Paused, b.Paused, b.Resumes)
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
-		set(Refused, b.Reason, b.Next.Round(time.Second))
+		set(Refused, b.Reason, b.Next)
 	case b.Brakes():
-		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); the last: %s", b.Every, b.Reason),
-			b.Next.Round(time.Second))
+		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); "+
+			"the last: %s", b.Every, b.Reason), b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
-		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer", c.Unknown, c.Orders), time.Time{})
+		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer",
+			c.Unknown, c.Orders), time.Time{})
 	}
 	return s
 }
@@ -95,8 +98,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	was := Status{}
 	_ = json.Unmarshal([]byte(c.Status), &was) // see StatusOf
 	now := Status{
-		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast), Risk: round(wants.Risk),
-		Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
+		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast),
+		Risk: round(wants.Risk), Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
 	}
 	var refused *pool.RefusedError
 	switch {
@@ -116,7 +119,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 			now.Queued = was.Queued
 		}
 	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
-		now.State, now.Reason, now.Until = Starved, "no provider takes orders: "+refused.Text, c.At.Add(refused.After).Round(time.Second)
+		now.State, now.Reason = Starved, "no provider takes orders: "+refused.Text
+		now.Until = c.At.Add(refused.After).Round(time.Second)
 	}
 	now.At = was.At
 	figures := was
@@ -124,31 +128,23 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	stays := now == was || now == figures && c.At.Sub(was.At) < noteEvery
 	now.At = c.At
 	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
-	d.report(ctx, string(text), c)
+	found := *c
+	found.Status = string(text)
+	if s := StatusOf(d.target, &found); s.State != d.reported {
+		d.reported = s.State
+		// The other states are info.
+		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
+		d.m.log.Log(ctx, level, "the state of a target has changed",
+			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
+	}
 	if stays {
 		return ""
 	}
 	return string(text)
 }
 
-// report logs a change of the state.
-func (d *decision) report(ctx context.Context, note string, c *pool.Counts) {
-	found := *c
-	found.Status = note
-	s := StatusOf(d.target, &found)
-	if s.State == d.reported {
-		return
-	}
-	d.reported = s.State
-	level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State] // else info
-	d.m.log.Log(ctx, level, "the state of a target has changed", "target", d.spec.Target, "state", s.State, "reason", s.Reason)
-}
-
 // round keeps two digits, so that a slow change writes nothing.
 func round(x float64) float64 {
-	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
-		return 0
-	}
-	scale := math.Pow(10, 1-math.Floor(math.Log10(math.Abs(x))))
-	return math.Round(x*scale) / scale
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
+	return x
 }

@@ -197,7 +197,7 @@ func (s *drawnStory) start() {
 	r.parts.Go(func() { _ = r.buyer.Run(support) })
 	r.parts.Go(func() { r.db.Listen(support, func(key string) { r.service.Wake(captcha.ID(key)) }) })
 	r.parts.Go(func() { _ = r.service.KeepCounts(support) })
-	r.orders.Go(func() { _ = manager.Apply(buying, &targets.Set{}); _ = manager.Run(buying) })
+	r.orders.Go(func() { manager.Apply(&targets.Set{}); _ = manager.Run(buying) })
 	r.orders.Go(func() { _ = r.service.Run(buying) })
 	s.living = append(s.living, r)
 	synctest.Wait()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // afterStart is a time whose Unix milliseconds have 13 digits, as the scripts require. Bubbles begin
@@ -130,6 +132,34 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	b.conns = append(b.conns, end)
 	b.server.ServeConn(end)
 	return client, nil
+}
+
+// Client returns a client with the options o that reaches only this server. The function cut ends its
+// connections for good, as the death of its process would.
+func (b *Bubble) Client(o redis.Options) (client *redis.Client, cut func()) {
+	var mu sync.Mutex
+	var conns []net.Conn
+	dead := false
+	o.DisableIdentity, o.ContextTimeoutEnabled = true, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if dead {
+			return nil, net.ErrClosed
+		}
+		conn, err := b.Dial(ctx, network, address)
+		conns = append(conns, conn)
+		return conn, err
+	}
+	return redis.NewClient(&o), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		dead = true
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
 }
 
 // SetDown closes all connections and makes the server refuse new ones, until SetDown(false).

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
@@ -101,10 +100,7 @@ type Replica struct {
 // Start starts a replica.
 func (w *World) Start() *Replica {
 	r := &Replica{world: w, guests: map[captcha.ID]int{}, specs: map[captcha.ID]solve.Spec{}, changed: make(chan captcha.ID, 1000)}
-	r.DB = redis.NewClient(&redis.Options{
-		Dialer: w.Server.Dial, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
 	log := slog.New(slog.DiscardHandler)
 	w.mu.Lock()
 	w.replicas = append(w.replicas, r)

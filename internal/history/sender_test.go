@@ -275,7 +275,7 @@ func (cutOff) Done(context.Context, string, []string) error { return errors.New(
 func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, p *world) {
 		_, kill := p.sender(cutOff{p.replica()})
-		for i := range 40 {
+		for i := range 60 { // longer than the pause between two looks
 			p.order(i%5, fmt.Sprint("o", i), ends[i%3])
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -325,7 +325,7 @@ func TestOrdersInFlightArePublished(t *testing.T) {
 		} {
 			step.do()
 			shown.set(step.fails)
-			time.Sleep(40 * time.Second)
+			time.Sleep(time.Minute) // the longest pause is 45 s
 			synctest.Wait()
 			got := shown.state()
 			if want := fmt.Sprintf("%s (%d put, %d removed)", step.shows, step.puts, step.removes); got != want {

@@ -124,7 +124,7 @@ var livesIn = map[string][]string{
 	"github.com/pressly/goose/v3":              {"internal/postgres"},
 	"github.com/aws/aws-sdk-go-v2":             {"internal/history/dynamostore"},
 	"github.com/aws/smithy-go":                 {"internal/history/dynamostore"},
-	"pgregory.net/rapid":                       {"internal/ondemand/claimtest", "internal/history/historytest"},
+	"pgregory.net/rapid":                       {"internal/ondemand/claimtest"},
 }
 
 // Every import between packages of this module must be in the table.

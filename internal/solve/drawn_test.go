@@ -58,7 +58,7 @@ func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 			claims := open(t)
 			synctest.Test(t, func(t *testing.T) {
 				s := &drawnStory{
-					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)), claims: claims, //nolint:gosec // G404: a test
+					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)), claims: claims,
 					tasks: map[string]task{}, holders: map[string]string{}, buyers: map[string]int{}, byKey: map[string]pool.Token{},
 				}
 				for range 3 {
@@ -189,7 +189,7 @@ func (s *drawnStory) start() {
 	r.buyer.SetProviders([]purchase.Entry{{Provider: door{r}, Account: "k", Concurrency: 50, Price: price}})
 	r.claims = s.claims(s.t, r)
 	r.service = solve.New(solve.Config{
-		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: s.frozen.Claims(r.claims), Savings: r.claims, Log: log,
+		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &icebox{&s.frozen, r.claims, nil}, Savings: r.claims, Log: log,
 	})
 	buying, stopBuying := context.WithCancel(context.Background())
 	support, stop := context.WithCancel(context.Background())
@@ -392,7 +392,7 @@ func (d door) Submit(context.Context, provider.Request) (string, error) {
 		return "", &provider.Error{Class: provider.Account, Code: "ERROR_ZERO_BALANCE"}
 	}
 	name := fmt.Sprint("task-", len(s.tasks)+1)
-	s.tasks[name] = task{time.Now().Add(10*time.Second + rand.N(10*time.Second)), rand.Float64() < s.share} //nolint:gosec // G404: a test
+	s.tasks[name] = task{time.Now().Add(10*time.Second + rand.N(10*time.Second)), rand.Float64() < s.share}
 	return name, nil
 }
 

@@ -68,23 +68,23 @@ func behind(r *Replica, proxy captcha.Secret) <-chan Answer {
 func endWhileAway(carried bool) story {
 	return func(t *testing.T, _ *World, a, b *Replica) []string {
 		for _, r := range []*Replica{a, b} {
-			r.Frozen.Delay = 900 * time.Millisecond
-			r.Frozen.Carried.Store(carried)
+			frozen(r).Delay = 900 * time.Millisecond
+			frozen(r).Carried.Store(carried)
 		}
 		first := []<-chan Answer{sharing(a), sharing(a), sharing(a)}
 		after(time.Second)
 		second := []<-chan Answer{sharing(b), sharing(b)}
 		after(8 * time.Second)
-		a.Frozen.On.Store(true)
-		b.Frozen.On.Store(true)
+		frozen(a).On.Store(true)
+		frozen(b).On.Store(true)
 		after(6 * time.Second)
 		list := collect(first...)
-		a.Frozen.On.Store(false)
-		b.Frozen.On.Store(false)
+		frozen(a).On.Store(false)
+		frozen(b).On.Store(false)
 		list = append(list, timeless(collect(second...))...)
 		list = append(list, collect(sharing(a), sharing(b))...)
 		after(2 * time.Second)
-		sum := a.Saved.Sum()
+		sum := a.Claims.(*icebox).sum()
 		if sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting]+sum[dedup.SavedAfter] != 6 || len(sum) > 3 {
 			t.Errorf("counted %v of 7 requests", sum)
 		}
@@ -439,16 +439,16 @@ var stories = []struct {
 	{
 		name: "a holder dies after it has taken the token", sold: 1,
 		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
-			a.Frozen.Delay = time.Minute
+			frozen(a).Delay = time.Minute
 			first := sharing(a)
 			after(time.Second)
 			second, third := sharing(b), sharing(b)
 			after(8500 * time.Millisecond)
-			a.Frozen.On.Store(true)
+			frozen(a).On.Store(true)
 			after(1500 * time.Millisecond)
 			a.Kill()
 			list := collect(second, third)
-			a.Frozen.On.Store(false)
+			frozen(a).On.Store(false)
 			<-first
 			return list
 		},
@@ -481,17 +481,17 @@ var stories = []struct {
 	{
 		name: "those who wait tolerate a claim store that is away for a while, new ones do not", sold: 1,
 		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
-			b.Frozen.On.Store(true)
+			frozen(b).On.Store(true)
 			list := collect(sharing(b))
-			b.Frozen.On.Store(false)
+			frozen(b).On.Store(false)
 			holder := sharing(a)
 			after(time.Second)
 			first := sharing(b)
 			after(time.Second)
-			b.Frozen.On.Store(true)
+			frozen(b).On.Store(true)
 			after(3300 * time.Millisecond)
 			list = append(list, collect(sharing(b))...)
-			b.Frozen.On.Store(false)
+			frozen(b).On.Store(false)
 			return append(list, collect(holder, first)...)
 		},
 		want: []string{
@@ -504,7 +504,7 @@ var stories = []struct {
 			w.Set(func(w *World) { w.Concurrency = 0 })
 			first := sharing(a)
 			after(2 * time.Second)
-			a.Frozen.On.Store(true)
+			frozen(a).On.Store(true)
 			return collect(first)
 		},
 		want: []string{"redis does not answer after 17s"},
@@ -597,6 +597,7 @@ func TestStories(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := New(t)
+				w.Wrap = newIcebox
 				a, b := w.Start(), w.Start()
 				got := s.play(t, w, a, b)
 				if strings.Join(got, "\n") != strings.Join(s.want, "\n") {
@@ -626,6 +627,7 @@ func TestStories(t *testing.T) {
 func TestSavings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t)
+		w.Wrap = newIcebox
 		a := w.Start()
 		collect(keyed(a, "k"))
 		collect(keyed(a, "k"))
@@ -636,7 +638,7 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
 		want := map[dedup.SavingsSource]int{dedup.SavedSolve: 1, dedup.SavedReplay: 1, dedup.SavedMissed: 1, dedup.SavedPool: 1, dedup.SavedRefused: 1}
-		if got := a.Saved.Sum(); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := a.Claims.(*icebox).sum(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("counted %v, want %v", got, want)
 		}
 	})

@@ -11,14 +11,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/dedup"
 	"poold/internal/ondemand/redisclaims"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
@@ -41,6 +39,8 @@ type World struct {
 	replicas []*Replica
 	sold     int
 	specs    map[captcha.ID]solve.Spec // of targets
+
+	Wrap func(*redisclaims.Claims) Claims // wraps the claim store of each replica that starts; nil = it is not wrapped
 
 	// The service. A test changes it by Set.
 	Lead        time.Duration                   // of a solve
@@ -78,16 +78,21 @@ func (w *World) Set(change func(w *World)) {
 // Target makes a target known to the refillers.
 func (w *World) Target(s solve.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
 
+// Claims is a claim store with its counts.
+type Claims interface {
+	solve.Claims
+	solve.Savings
+}
+
 // Replica is a replica. It refills like the real one, but without its policy.
 type Replica struct {
 	Pool    *pool.Pool
 	Service *solve.Service
 	DB      *redis.Client
-	Saved   Savings
-	Frozen  Freezer // of its claim store
+	Claims  Claims // of its service
 
 	world   *World
-	claims  *redisdb.DB // of shared claims
+	claims  *redisdb.DB
 	running sync.WaitGroup
 	stop    context.CancelFunc
 	mu      sync.Mutex
@@ -119,8 +124,11 @@ func (w *World) Start() *Replica {
 	}
 	r.claims = db
 	claims := redisclaims.New(db, redisclaims.Options{Wake: func(key captcha.ID) { r.Service.Wake(key) }})
-	r.Saved.Claims = claims
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: r.Frozen.Claims(claims), Savings: &r.Saved, Log: log})
+	r.Claims = claims
+	if w.Wrap != nil {
+		r.Claims = w.Wrap(claims)
+	}
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: r.Claims, Savings: r.Claims, Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
@@ -309,62 +317,6 @@ func (w *World) live() (live []*Replica) {
 	return live
 }
 
-// Freezer makes calls of claim stores fail.
-type Freezer struct {
-	On      atomic.Bool   // each call fails
-	Carried atomic.Bool   // the store executes End even so, and its answer is lost
-	Delay   time.Duration // before the failure of a call
-}
-
-// Claims wraps a claim store.
-func (f *Freezer) Claims(c solve.Claims) solve.Claims { return frozen{c, f} }
-
-func (f *Freezer) err() error {
-	if f.On.Load() {
-		time.Sleep(f.Delay)
-	}
-	if f.On.Load() {
-		return redisdb.ErrDown
-	}
-	return nil
-}
-
-type frozen struct {
-	solve.Claims
-	f *Freezer
-}
-
-func (c frozen) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
-	if err := c.f.err(); err != nil {
-		return dedup.Claim{}, err
-	}
-	return c.Claims.Enter(ctx, e)
-}
-
-func (c frozen) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
-	if err := c.f.err(); err != nil {
-		return false, false, err
-	}
-	return c.Claims.Hold(ctx, key, fence, id)
-}
-
-func (c frozen) Release(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
-	if err := c.f.err(); err != nil {
-		return err
-	}
-	return c.Claims.Release(ctx, key, fence, id)
-}
-
-func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
-	if c.f.Carried.Load() {
-		_, _ = c.Claims.End(ctx, key, fence, e)
-	}
-	if err := c.f.err(); err != nil {
-		return false, err
-	}
-	return c.Claims.End(ctx, key, fence, e)
-}
-
 // Fail makes each order fail.
 func Fail(how pool.How, reason string) func(n int, e *pool.End) string {
 	return func(_ int, e *pool.End) string {
@@ -374,37 +326,6 @@ func Fail(how pool.How, reason string) func(n int, e *pool.End) string {
 		}
 		return "early"
 	}
-}
-
-// Savings are the counts of requests in the claim store.
-type Savings struct {
-	*redisclaims.Claims
-	failed atomic.Bool
-}
-
-// Count implements solve.Savings. The first call fails.
-func (s *Savings) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
-	if !s.failed.Swap(true) {
-		return errors.New("away")
-	}
-	return s.Claims.Count(ctx, requests)
-}
-
-// Sum returns the counts of all replicas.
-func (s *Savings) Sum() map[dedup.SavingsSource]int64 {
-	sum := map[dedup.SavingsSource]int64{}
-	days, err := s.Days(context.Background())
-	if err != nil {
-		panic(err)
-	}
-	for _, day := range days {
-		for source, n := range day.BySource {
-			if n > 0 {
-				sum[source] += n
-			}
-		}
-	}
-	return sum
 }
 
 // GuestSpec returns the purchase for a page without a target.

@@ -170,7 +170,7 @@ func (s *everyFault) checkLedger() {
 	}
 	small := 0
 	for _, sale := range s.service.Sold() {
-		if sale.Identity.Sitekey == smallKey {
+		if sale.Identity.Sitekey == smallKey && sale.Token != "" { // what fails costs nothing
 			small++
 		}
 		if !tasks[sale.Task] {
@@ -211,7 +211,7 @@ func (s *everyFault) checkLedger() {
 		}
 	}
 	if small != smallBudget {
-		s.Errorf("%d orders were placed of a budget of %d", small, smallBudget)
+		s.Errorf("%d solves were bought of a budget of %d", small, smallBudget)
 	}
 	if totals.ByAction["poll"] == 0 || m[`poold_callbacks_total{outcome="settled"}`] == 0 {
 		s.Error("the tokens came in one way only")

@@ -341,6 +341,7 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan st
 
 // recover handles what the beats find.
 func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
+	told := map[string]bool{} // providers with stranded tasks
 	for differs := 0; ; {
 		var f beat
 		select {
@@ -359,8 +360,21 @@ func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
 			for _, name := range f.late {
 				b.endLate(ctx, name)
 			}
+			told = b.tellStranded(told)
 		})
 	}
+}
+
+// tellStranded logs the stranded tasks of each provider that had none before.
+func (b *Buyer) tellStranded(before map[string]bool) map[string]bool {
+	now := map[string]bool{}
+	for _, s := range b.Stranded() {
+		if now[s.Provider] = true; !before[s.Provider] {
+			b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; until they expire, they count as in flight",
+				"provider", s.Provider, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
+		}
+	}
+	return now
 }
 
 func (b *Buyer) countOwned() (n int) {

@@ -399,10 +399,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			if over {
 				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
 			}
-			if _, known := b.stranded.LoadOrStore(o, Stranded{f.Provider, 1, giveUp}); !known {
-				b.c.Log.Error("a paid task cannot be collected: list the account that it was bought at", "provider", f.Provider,
-					"task", f.Task)
-			}
+			b.stranded.Store(o, Stranded{f.Provider, 1, giveUp})
 			next = now.Add(lookAgain)
 			continue
 		}

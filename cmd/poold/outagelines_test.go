@@ -52,7 +52,7 @@ func TestOutagesInWords(t *testing.T) {
 				t.Logf("alarms %q, notices %q", d.Alarms, d.Notices)
 			}
 		}()
-		testkit.Within(t, time.Minute, what, func() bool { // each refused target needs the one thread for a solve
+		testkit.Within(t, 20*time.Second, what, func() bool {
 			d.Alarms, d.Notices = nil, nil
 			getJSON(t, p.url+"/status.json", storyKey, &d)
 			return slices.ContainsFunc(append(d.Alarms, d.Notices...), form.MatchString)
@@ -92,6 +92,9 @@ func TestOutagesInWords(t *testing.T) {
 	says("refused targets", `[23] targets are refused by the provider \(.*ERROR_SITEKEY.*\): each places one order at growing intervals; compare their sitekeys and pages with the sites`)
 	service.SetFaults()
 	each(http.MethodPost, "/resume")
+	testkit.Within(t, time.Minute, "each target to get a token over the one thread", func() bool {
+		return !slices.ContainsFunc([]string{"login", "second", "third"}, func(name string) bool { return p.target(name).State == "refused" })
+	})
 	fullThreads("the refusals")
 
 	w.edit(t, "targets:\n", "budget: {per_day: 1}\ntargets:\n")

@@ -66,9 +66,8 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
-// of the database of claims, the status, the buyer's
-// background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
-// the simulated provider, and the messages to systemd.
+// of the database of claims, the status, the buyer's background work, the clients' tasks, the
+// history, the embedded Redis, the simulated provider, and the messages to systemd.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.redis.Run, d.ids.Keep, d.status.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {

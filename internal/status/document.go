@@ -41,7 +41,7 @@ type Document struct {
 	shared int // number of notices from sharedReasons; they are the first notices
 }
 
-// Replica is one live process of poold. Its last heartbeat is at most 2.5 s old.
+// Replica is one live process of poold. Its last heartbeat is at most 5 s old.
 type Replica struct {
 	ID        string `json:"id"`
 	Version   string `json:"version"`    // "" = unknown

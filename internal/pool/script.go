@@ -78,7 +78,7 @@ local function fail(id, ticket, answer)
   redis.call('ZREM', '@tickets:' .. id, ticket)
   redis.call('SET', '@reply:' .. call, 'f|||' .. answer, 'PX', replica == '' and 900000 or 10000)
   count(id, 'missed', 1)
-  if replica ~= '' then redis.call('PUBLISH', '@wake:' .. replica, call) end
+  if replica ~= '' then redis.pcall('PUBLISH', '@wake:' .. replica, call) end
 end
 
 local function death(element) return tonumber(string.match(element, '^%d+')) end
@@ -164,7 +164,7 @@ local function wake(id)
   local _, served = assign(id)
   for _, ticket in ipairs(served) do
     local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
-    if replica ~= '' then redis.call('PUBLISH', '@wake:' .. replica, call) end
+    if replica ~= '' then redis.pcall('PUBLISH', '@wake:' .. replica, call) end
   end
 end
 

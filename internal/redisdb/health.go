@@ -46,13 +46,13 @@ type condition struct {
 
 func (c *condition) up() bool { return c.err == nil || c.partial }
 
-// Up reports whether at least a part of Redis works. Up does not block.
-func (db *DB) Up() bool { return db.condition.Load().up() }
+// Up reports whether the stock can be used. Up does not block.
+func (db *DB) Up() bool { return db.Health().Up }
 
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	now := db.condition.Load()
-	h := Health{Up: now.up()}
+	h := Health{Up: now.up() && (!now.partial || db.Away(context.Background()) == nil)}
 	if now.err != nil {
 		h.Reason, h.Since, h.Full = Reason(now.err), now.since, now.full
 	}
@@ -66,17 +66,17 @@ func (db *DB) Health() Health {
 // not block. OnBack must be called before Run.
 func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 
-// Away returns the known fault of the Redis node that stores the keys with the given hash tag; nil
+// Away returns the known fault of the Redis node that stores the stock, whose hash tag is the prefix; nil
 // if no fault is known. A full memory does not count, because Redis still runs scripts whose first
 // write needs no memory. Away does not block.
-func (db *DB) Away(ctx context.Context, tag string) error {
+func (db *DB) Away(ctx context.Context) error {
 	now := db.condition.Load()
 	if now.err == nil || now.full {
 		return nil
 	}
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.partial {
 		// MasterForKey does no I/O, because the client has the slots in memory.
-		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
+		master, err := cluster.MasterForKey(ctx, "{"+db.Prefix+"}")
 		if known := err == nil; !known || !slices.Contains(now.away, master.Options().Addr) {
 			return nil
 		}
@@ -163,7 +163,7 @@ func (m *monitor) turn(was, now *condition) {
 	case now.full:
 		m.log.Error("redis is full: ready tokens are handed out, and nothing is bought", "err", now.err)
 	case now.partial:
-		m.log.Error("part of redis is down: its targets hand out and buy nothing", "err", now.err)
+		m.log.Error("part of redis is down", "err", now.err)
 	default:
 		m.log.Error("redis is down: nothing is handed out or bought", "err", now.err)
 	}

@@ -112,12 +112,12 @@ func (b Brake) Brakes() bool { return !b.Since.IsZero() }
 // IsPaused reports whether the operator paused buying.
 func (b Brake) IsPaused() bool { return b.Paused != "" }
 
-// readBrake reads a brake at a time. A brake never lasts longer than its own interval.
+// readBrake reads a brake at a time. A brake never lasts longer than its own interval, or a minute.
 func readBrake(f fields, at time.Time) Brake {
 	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Count: int(f.int("count")), Failures: int(f.int("failures"))}
 	if f["since"] != "" && f["next"] != "" {
 		b.Since, b.Next = millis(f["since"]), millis(f["next"])
-		if latest := at.Add(b.Every); b.Next.After(latest) {
+		if latest := at.Add(max(b.Every, time.Minute)); b.Next.After(latest) {
 			b.Next = latest
 		}
 	}

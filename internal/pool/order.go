@@ -51,15 +51,16 @@ local function want(obstacle, opens)
 end
 local probes = {}
 for i = 8, 9 do
-  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind')
+  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures')
   if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4]} end
   if b[1] then
-    local wait = math.min(b[1] - now, tonumber(b[2])) -- never longer than its own interval: the clock may go back
+    local wait = math.min(b[1] - now, math.max(b[2], 60000)) -- never longer than its own interval: the clock may go back
     if wait > 0 then
       if i == 8 then want(ARGV[3], now + wait) end
       return {'brake', wait, b[3], b[6] or ''}
     end
-    probes[#probes + 1] = {KEYS[i], now + b[2]}
+    local rest = i == 9 and b[8] + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and b[7] + 60000 or 0
+    probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}
   end
 end
 for i = 13, #KEYS do
@@ -193,16 +194,18 @@ elseif how ~= 'stopped' then
   count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
 if costs and how ~= 'repeated' and tonumber(ARGV[14]) > 0 then count(id, 'spent', ARGV[14]) end
--- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval.
+-- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval. After 15
+-- orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
   if b[3] == 'hopeless' and how ~= 'hopeless' then return end -- the strictest stays
   local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
-  redis.call('HINCRBY', key, 'failures', 1)
+  local failures = redis.call('HINCRBY', key, 'failures', 1)
   redis.call('HSET', key, 'kind', how, 'reason', reason)
   if b[2] and b[3] == how then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
   if n >= from then
-    redis.call('HSET', key, 'every', every, 'next', now + every)
+    local rest = key == KEYS[8] and failures + redis.call('ZCARD', KEYS[4]) >= 15 and (b[1] or now) + 60000 or 0
+    redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
   end
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end

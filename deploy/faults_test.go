@@ -191,7 +191,7 @@ func storeFaults(t *testing.T) *watched {
 	w.take("login")
 	w.fault("PostgreSQL is away", []string{"PooldHistoryDown"}, "poold_history_up 0")
 
-	// Redis keeps 1,000 ended orders of an identity, and poold 10,000 audit entries.
+	// Redis keeps 100,000 ended orders, and poold 10,000 audit entries.
 	w.Write(file(1100))
 	w.share(10_100)
 	w.fault("PostgreSQL is away for long", []string{"PooldAuditGaps", "PooldHistoryDown", "PooldHistoryGaps"},

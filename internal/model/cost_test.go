@@ -31,7 +31,7 @@ func BenchmarkToken(b *testing.B) {
 			Facts: "{}", Price: 1, Budgets: []pool.Budget{{Scope: "all", PerDay: 10_000_000}},
 		}
 		steps := []func() error{
-			func() error { _, err := p.Decide(ctx, pool.Changed, query); return err },
+			func() error { _, err := p.Decide(ctx, query); return err },
 			func() error { _, _, err := p.Place(ctx, o); return err },
 			func() error { _, err := p.Begin(ctx, o.Name, "n"); return err },
 			func() error { _, err := p.Bought(ctx, o, fmt.Sprint("t", i), ""); return err },
@@ -41,7 +41,7 @@ func BenchmarkToken(b *testing.B) {
 				})
 				return err
 			},
-			func() error { _, err := p.Decide(ctx, pool.Changed, query); return err },
+			func() error { _, err := p.Decide(ctx, query); return err },
 			func() error {
 				_, err := p.Take(ctx, &pool.Call{Name: fmt.Sprint("c", i), ID: "a", Margin: time.Second, MostTickets: 9})
 				return err

@@ -13,62 +13,57 @@ import (
 
 // decide reads the counts of an identity, and sets the time of its next decision: in 2 s if something
 // is missing (the caller places orders; if it dies, another replica follows), or when a token begins
-// to be too old, at the latest after period_ms. With the mode look it changes nothing.
+// to be too old, at the latest after period_ms. With look it changes nothing.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
--- ARGV 1 id 2 mode (due = only if it is due, changed, look) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
--- Reply {0, ms until it is due}, or {1, ms until the next decision, fresh, outliving, orders, waiting,
---       ms until the first token is too old, ms until the outliving are fewer, ms until the first
---       deadline, stats, brake, decider before, now} and with look {orders' states, ages}; -1 = never
-local id, horizon = ARGV[1], now + ARGV[4] + ARGV[5]
-if ARGV[2] == 'due' then
-  local at = tonumber(redis.call('ZSCORE', KEYS[1], id) or 0)
-  if now < at then return {0, at - now} end
-end
-local first
-if ARGV[2] ~= 'look' then
-  bury(id)
-  first = expire(id, now + ARGV[4])
-else
-  local stale
+-- ARGV 1 id 2 look (1, 0) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
+-- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
+--       ms until the outliving are fewer, ms until the first deadline, stats, brake, decider before, now} and
+--       with look {orders' states, ages}; -1 = never
+local id, horizon, look = ARGV[1], now + ARGV[4] + ARGV[5], ARGV[2] == '1'
+local waiting, stale, first
+if look then
+  waiting = redis.call('ZCARD', KEYS[4])
   stale, first = ageing(id, now + ARGV[4])
+else
+  waiting, stale, first = bury(id), 0, expire(id, now + ARGV[4])
 end
-local fresh = redis.call('LLEN', KEYS[2]) - (ARGV[2] == 'look' and ageing(id, now + ARGV[4]) or 0)
-local old, young = 0
-if fresh > 0 then
+local fresh, old, young = 0, 0
+if first then
+  fresh = redis.call('LLEN', KEYS[2]) - stale
   old, young = ageing(id, horizon)
-  old = old - (redis.call('LLEN', KEYS[2]) - fresh)
+  old = old - stale
 end
-local orders, waiting = redis.call('ZCARD', KEYS[3]), redis.call('ZCARD', KEYS[4])
+local orders = redis.call('ZCARD', KEYS[3])
 local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
-local expiry, look = first and death(first) - now - ARGV[4] or -1, young and death(young) - horizon + 1 or -1
-local reply = {1, 0, fresh, fresh - old, orders, waiting, expiry, look, ends and math.max(1, ends - now) or -1, stats, brake, '', now}
-if ARGV[2] == 'look' then
+local expiry, shrinks = first and death(first) - now - ARGV[4] or -1, young and death(young) - horizon + 1 or -1
+local reply = {0, fresh, fresh - old, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, '', now}
+if look then
   local states, ages = '', {}
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
     local o = redis.call('HMGET', '@order:' .. order, 'state', 'placed')
     states, ages[#ages + 1] = states .. (o[1] or '-'), now - (o[2] or now)
   end
-  reply[14], reply[15] = states, ages
+  reply[13], reply[14] = states, ages
   return reply
 end
 local pause = tonumber(ARGV[7])
 if ARGV[6] + waiting > fresh - old + orders then
   pause = math.min(pause, 2000)
-elseif look > 0 then
-  pause = math.min(pause, look)
+elseif shrinks > 0 then
+  pause = math.min(pause, shrinks)
 end
 for i = 1, #stats, 2 do
-  if stats[i] == 'decider' then reply[12] = stats[i + 1] end
+  if stats[i] == 'decider' then reply[11] = stats[i + 1] end
 end
-if reply[12] ~= ARGV[3] then
+if reply[11] ~= ARGV[3] then
   redis.call('HSET', KEYS[5], 'decider', ARGV[3])
   redis.call('PEXPIRE', KEYS[5], 30 * 86400000)
 end
 redis.call('ZADD', KEYS[1], now + pause, id)
-reply[2] = pause
+reply[1] = pause
 return reply
 `)
 
@@ -138,8 +133,7 @@ return {1}
 
 // Counts is the state of an identity at one moment. Durations that do not apply are negative.
 type Counts struct {
-	Due        time.Duration // time until the next decision; set alone if a decision was not due
-	Decided    bool
+	Due        time.Duration // time until the next decision
 	Fresh      int           // tokens that outlive the margin
 	Outliving  int           // tokens that outlive the margin and the lead time
 	Orders     int           // orders in flight
@@ -185,16 +179,6 @@ type Failure struct {
 	Reason string
 }
 
-// Mode says when Decide decides.
-type Mode string
-
-// The modes of Decide.
-const (
-	IfDue   Mode = "due"     // unless another replica has decided
-	Changed Mode = "changed" // something is known to have changed
-	look    Mode = "look"
-)
-
 // Query asks for the counts of an identity.
 type Query struct {
 	ID           captcha.ID
@@ -204,32 +188,34 @@ type Query struct {
 }
 
 // Decide takes the next decision about an identity.
-func (p *Pool) Decide(ctx context.Context, mode Mode, q Query) (Counts, error) {
-	keys, args := p.decideArguments(mode, q)
+func (p *Pool) Decide(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, false, q) }
+
+// Look reads the counts and changes nothing.
+func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, true, q) }
+
+func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
+	keys, args := p.decideArguments(look, q)
 	v, err := p.call(ctx, decide, keys, args...)
 	if err != nil {
 		return Counts{}, err
 	}
-	return readCounts(v, mode), nil
+	return readCounts(v), nil
 }
 
-func (p *Pool) decideArguments(mode Mode, q Query) (keys []string, args []any) {
+func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
 	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
-	return keys, []any{string(q.ID), string(mode), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
+	return keys, []any{string(q.ID), bit(look), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
 		max(q.Period, time.Second).Milliseconds()}
 }
 
 // readCounts reads the reply of decide.
-func readCounts(v []any, mode Mode) Counts {
-	if number(v[0]) == 0 {
-		return Counts{Due: span(v[1])}
-	}
+func readCounts(v []any) Counts {
 	c := Counts{
-		Decided: true, Due: span(v[1]), Fresh: int(number(v[2])), Outliving: int(number(v[3])), Orders: int(number(v[4])),
-		Waiting: int(number(v[5])), NextExpiry: span(v[6]), NextLook: span(v[7]), NextEnd: span(v[8]),
-		Decider: text(v[11]), At: time.UnixMilli(number(v[12])).UTC(),
+		Due: span(v[0]), Fresh: int(number(v[1])), Outliving: int(number(v[2])), Orders: int(number(v[3])),
+		Waiting: int(number(v[4])), NextExpiry: span(v[5]), NextLook: span(v[6]), NextEnd: span(v[7]),
+		Decider: text(v[10]), At: time.UnixMilli(number(v[11])).UTC(),
 	}
-	stats := fieldsOf(v[9])
+	stats := fieldsOf(v[8])
 	c.Status, c.Learned = stats["status"], stats.int("learned")
 	c.Counters = stats.counters()
 	for _, lead := range stats.list("leads") {
@@ -243,21 +229,18 @@ func readCounts(v []any, mode Mode) Counts {
 			c.Failures = append(c.Failures, Failure{At: millis(at), Reason: strings.ReplaceAll(reason, "\x1f", ",")})
 		}
 	}
-	c.Brake = readBrake(fieldsOf(v[10]), c.At)
-	if mode == look {
-		states := text(v[13])
+	c.Brake = readBrake(fieldsOf(v[9]), c.At)
+	if len(v) > 12 { // it was a look
+		states := text(v[12])
 		c.Unknown = strings.Count(states, "u")
 		c.Bought = strings.Count(states, "b") + c.Unknown
-		ages, _ := v[14].([]any)
+		ages, _ := v[13].([]any)
 		for _, age := range ages {
 			c.Ages = append(c.Ages, span(age))
 		}
 	}
 	return c
 }
-
-// Look reads the counts and changes nothing.
-func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.Decide(ctx, look, q) }
 
 // Due returns at most `most` identities whose decision is due; this replica decides them within 2 s.
 func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {

@@ -40,7 +40,7 @@ func scriptLines() (list []scriptLine) {
 	}
 	add(nil, head)
 	for _, s := range scripts {
-		add(s, s.body())
+		add(s, s.body)
 	}
 	return list
 }
@@ -49,7 +49,7 @@ func scriptLines() (list []scriptLine) {
 func mutate(line scriptLine) {
 	from := head
 	if line.script != nil {
-		from = line.script.body()
+		from = line.script.body
 	}
 	all := strings.Split(from, "\n")
 	all[line.number] = ""
@@ -57,15 +57,12 @@ func mutate(line scriptLine) {
 	for _, s := range scripts {
 		switch line.script {
 		case nil:
-			s.text = without + s.body()
+			s.text = link(without, s.body)
 		case s:
-			s.text = head + without
+			s.text = link(head, without)
 		}
 	}
 }
-
-// body returns the text of a script without the head.
-func (s *script) body() string { return strings.TrimPrefix(s.text, head) }
 
 // TestEveryLineOfAScriptMatters deletes each line in turn: a table must differ then. It runs with -lines.
 func TestEveryLineOfAScriptMatters(t *testing.T) {

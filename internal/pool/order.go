@@ -86,13 +86,13 @@ for i = 13, #KEYS do
   redis.call('ZADD', KEYS[i], now, ARGV[1])
   redis.call('PEXPIRE', KEYS[i], 86400000)
 end
-redis.call('ZREM', KEYS[10], id)
+local others = redis.call('ZCARD', KEYS[10]) - redis.call('ZREM', KEYS[10], id) > 0
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + ARGV[5], ARGV[1]) end
 redis.call('SADD', KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
   'facts', ARGV[9], 'price', ARGV[10])
 redis.call('DEL', '@turn:' .. id)
-return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
+return {'ok', now, others and redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
 `)
 
 // begin notes that the submit may leave. The owner alone may submit, once.
@@ -149,7 +149,7 @@ var end = newScript("end", `
 --      placed) 6 lifetime_ms 7 margin_ms 8 provider|user agent|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
 --      15 account 16 timed out (1: the service may still solve it)
--- Reply {how, next identity of wants}, {gone} or {other}: another replica owns the order
+-- Reply {how, next identity of wants, 1: a decision is due soon}, {gone} or {other}: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
 if not o[1] or o[2] == 'e' then return {'gone'} end
@@ -169,7 +169,7 @@ local costs = how == 'solved' or how == 'lost' or ARGV[16] == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
 end
-local reason = ARGV[10]
+local reason, quiet = ARGV[10], false -- a token that comes as expected, beside others, needs no decision
 if how == 'solved' then
   local born = math.min(now, o[3] + ARGV[5])
   local dies, provider = born + ARGV[6], string.match(ARGV[8], '^[^|]*')
@@ -179,14 +179,15 @@ if how == 'solved' then
   else
     count(id, 'solved', 1)
     if ARGV[12] ~= '0' then keep(id, 'leads', ARGV[12], 48) end
-    if redis.call('EXISTS', KEYS[8]) == 1 then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
+    quiet = redis.call('EXISTS', KEYS[8]) == 0
+    if not quiet then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
     if dies < now + ARGV[7] then
       how, reason = 'expired', 'the token came too late for its margin'
       count(id, 'expired', 1)
     else
       redis.call('SET', KEYS[13], string.format('%.0f|', born) .. ARGV[8], 'PX', dies - now + 60000)
       redis.call('SET', KEYS[14], table.concat({id, provider, ARGV[13], string.format('%.0f', born)}, '|'), 'PX', dies - now + 900000)
-      insert(id, string.format('%.0f|', dies) .. order)
+      if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
       wake(id)
     end
   end
@@ -226,8 +227,9 @@ if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller lear
   for i = 1, n do fail(id, tickets[i], ARGV[11]) end
 end
 if ARGV[9] ~= '' then tell('ends', 'kind', how, 'order', order, 'row', ARGV[9]) end
-soon(id)
-return {how, turn(ARGV[15])}
+quiet = quiet and how == 'solved'
+if not quiet then soon(id) end
+return {how, turn(ARGV[15]), quiet and 0 or 1}
 `)
 
 // beat keeps a replica alive and takes over the orders of dead ones. A replica that had no answer from
@@ -425,10 +427,12 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 	if err != nil {
 		return "", "", err
 	}
+	if len(v) == 1 || number(v[2]) == 1 {
+		p.changed(o.ID)
+	}
 	if len(v) > 1 {
 		next = captcha.ID(text(v[1]))
 	}
-	p.changed(o.ID)
 	return text(v[0]), next, nil
 }
 

@@ -7,6 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,7 +22,6 @@ import (
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local minutely = {hits = true, waited = true, missed = true, left = true, bought = true, solved = true}
 
 -- ledger returns the identity that has the counters: all guests have one set.
 local function ledger(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
@@ -33,6 +35,7 @@ end
 
 -- count adds to a counter of an identity, and to the minute of the hour. Before the first event of a UTC hour or
 -- day it notes the counters.
+local minutely = {hits = true, waited = true, missed = true, left = true, bought = true, solved = true}
 local function count(id, name, n)
   id = ledger(id)
   local stats, hour, first = '@stats:' .. id, math.floor(now / 3600000), true
@@ -99,19 +102,22 @@ local function hand(call, fingerprint, nonce, source, element, life, row)
   return done
 end
 
-local alive = {}
 -- live reports whether the replica of a ticket lives. A compatible task has none and always lives.
+local alive = {}
 local function live(ticket)
   local r = string.match(ticket, '|([^|]*)|')
   if alive[r] == nil then alive[r] = r == '' or tonumber(redis.call('ZSCORE', '@replicas', r) or 0) > now - DEAD end
   return alive[r]
 end
 
--- bury removes the oldest tickets of dead replicas: they would be demand.
+-- bury removes the oldest tickets of dead replicas, which would be demand. It returns the number of the others.
 local function bury(id)
-  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, 99)) do
-    if not live(ticket) then redis.call('ZREM', '@tickets:' .. id, ticket) end
+  local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99)
+  local left = #oldest
+  for _, ticket in ipairs(oldest) do
+    if not live(ticket) then left = left - redis.call('ZREM', '@tickets:' .. id, ticket) end
   end
+  return #oldest < 100 and left or redis.call('ZCARD', '@tickets:' .. id)
 end
 
 -- expire removes the tokens that die before the moment, and returns the next one. A task whose token
@@ -182,7 +188,7 @@ local function turn(obstacle)
   return first[1]
 end
 
--- insert adds a token to the sorted list. It nearly always belongs at the end.
+-- insert adds a token to the sorted list. It nearly always belongs at the end. It reports whether it is the only one.
 local function insert(id, element)
   local list, moment = '@tokens:' .. id, death(element)
   local last = redis.call('LINDEX', list, -1)
@@ -197,6 +203,7 @@ local function insert(id, element)
     redis.call('RPUSH', list, element)
   end
   redis.call('PEXPIRE', list, 30 * 86400000)
+  return not last
 end
 
 -- ageing returns how many tokens die before the moment.
@@ -214,16 +221,31 @@ local function ageing(id, moment)
 end
 `
 
-// A script is one whole step in Redis. Its text has the placeholders of head.
-type script struct{ name, text string }
+// A script is one whole step in Redis. Its text is the body, and before it the parts of head that it needs.
+type script struct{ name, body, text string }
 
 // scripts lists all scripts.
 var scripts []*script
 
 func newScript(name, body string) *script {
-	s := &script{name: name, text: head + body}
+	s := &script{name: name, body: body, text: link(head, body)}
 	scripts = append(scripts, s)
 	return s
+}
+
+// declared finds the function that a part of head declares.
+var declared = regexp.MustCompile(`(?m)^local function (\w+)`)
+
+// link puts before a body the first part of head, and the functions that the body calls: a function costs time in
+// each run, even if nothing calls it.
+func link(head, body string) string {
+	parts := strings.Split(head, "\n\n")
+	for _, part := range slices.Backward(parts[1:]) {
+		if name := declared.FindStringSubmatch(part); name == nil || regexp.MustCompile(`\b`+name[1]+`\(`).MatchString(body) {
+			body = part + "\n\n" + body
+		}
+	}
+	return parts[0] + "\n\n" + body
 }
 
 // ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.

@@ -59,7 +59,7 @@ func (p *Pool) lookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	minutes := make([][2]*redis.MapStringStringCmd, len(queries))
 	days, spent := make([]*redis.StringSliceCmd, len(queries)), make([][2]*redis.IntCmd, len(queries))
 	for i, q := range queries {
-		keys, args := p.decideArguments(look, q)
+		keys, args := p.decideArguments(true, q)
 		counts[i] = pipe.EvalSha(ctx, p.compiled[decide].Hash(), keys, args...)
 		days[i] = pipe.LRange(ctx, p.key("days", ledger(q.ID)), 0, -1)
 		for j := range minutes[i] {
@@ -76,7 +76,7 @@ func (p *Pool) lookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := Stock{Counts: readCounts(v, look), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
+		s := Stock{Counts: readCounts(v), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
 		s.Minutes = readMinutes(minutes[i][0].Val(), minutes[i][1].Val(), now)
 		s.Days = between(days[i].Val(), s.Counters, 24*time.Hour, now.AddDate(0, 0, -7))
 		list[i] = s

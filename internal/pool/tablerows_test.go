@@ -167,20 +167,19 @@ var tables = map[string][]row{
 		{name: "a task that nobody knows is dropped", given: aTask, call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
 	},
 	"decide": {
-		{name: "nothing is due", given: "ZADD due now+5000 A\n", call: decidedAs(IfDue, 2)},
-		{name: "an identity without an entry is due, and something is missing", call: decidedAs(IfDue, 2)},
+		{name: "an identity without an entry is due, and something is missing", call: decides(2)},
 		{name: "something is missing, but the plan holds for a second only", call: func(p *Pool) any {
-			_, err := p.Decide(context.Background(), Changed, Query{ID: "A", Want: 2, Period: time.Second})
+			_, err := p.Decide(context.Background(), Query{ID: "A", Want: 2, Period: time.Second})
 			return err
 		}},
-		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decidedAs(IfDue, 2)},
-		{name: "the next decision comes when a token is too old", given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n", call: decidedAs(Changed, 2)},
-		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decidedAs(Changed, 9)},
-		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decidedAs(Changed, 2)},
-		{name: "tickets of dead replicas do not count", given: "ZADD tickets:A 1 1000|dead|x 2 1000|r1|y 3 1000||z\n", call: decidedAs(Changed, 0)},
-		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decidedAs(Changed, 0)},
-		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decidedAs(Changed, 0)},
-		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: decidedAs(look, 2)},
+		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decides(2)},
+		{name: "the next decision comes when a token is too old", given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n", call: decides(2)},
+		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
+		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1 1000|r1|x\n", call: decides(2)},
+		{name: "tickets of dead replicas do not count", given: "ZADD tickets:A 1 1000|dead|x 2 1000|r1|y 3 1000||z\n", call: decides(0)},
+		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
+		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
+		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: looks(2)},
 	},
 	"due": {
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
@@ -432,11 +431,22 @@ func cancelled(c *Call, outcome string) func(p *Pool) any {
 	return func(p *Pool) any { return p.end(context.Background(), c, outcome) }
 }
 
-func decidedAs(mode Mode, want int) func(p *Pool) any {
+func decides(want int) func(p *Pool) any {
 	return func(p *Pool) any {
-		c, err := p.Decide(context.Background(), mode, Query{ID: "A", Margin: time.Second, Lead: 20 * time.Second, Want: want, Period: 30 * time.Second})
+		c, err := p.Decide(context.Background(), aQuery(want))
 		return fmt.Sprintf("%+v %v", c, err)
 	}
+}
+
+func looks(want int) func(p *Pool) any {
+	return func(p *Pool) any {
+		c, err := p.Look(context.Background(), aQuery(want))
+		return fmt.Sprintf("%+v %v", c, err)
+	}
+}
+
+func aQuery(want int) Query {
+	return Query{ID: "A", Margin: time.Second, Lead: 20 * time.Second, Want: want, Period: 30 * time.Second}
 }
 
 func theOrder() *Order {

@@ -321,7 +321,7 @@ func (d *decision) run(ctx context.Context) {
 		err = d.m.pool.Disown(limited, d.id)
 	case d.target == nil: // one order for each caller that has none; the Buyer tells the callers of a refusal
 		var c pool.Counts
-		c, err = d.m.pool.Decide(limited, pool.Changed, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
+		c, err = d.m.pool.Decide(limited, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
 		if err == nil {
 			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
 		}
@@ -344,7 +344,7 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
 	plan := d.tracker.Plan(at)
 	lead := plan.Lead
-	c, err := d.m.pool.Decide(limited, pool.Changed, pool.Query{
+	c, err := d.m.pool.Decide(limited, pool.Query{
 		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
 		Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
 	})

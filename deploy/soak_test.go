@@ -269,12 +269,12 @@ func (s *soak) metrics() map[string]float64 {
 
 // perOrder matches the keys that exist for each order, token or event: the history, the events, and
 // the tokens that may still be reported.
-var perOrder = regexp.MustCompile(`^captcha:(alias|solve|task|records|sold|back|last|event):`)
+var perOrder = regexp.MustCompile(`^captcha:(alias|solve|records|event):|^{captcha}:(order|token|sale|reply|value|task):`)
 
 // keys counts the keys of Redis that perOrder does not match. It fails the test if a key does not
 // expire.
 func (s *soak) keys() (n int) {
-	for _, name := range keysOf(s, s.redis, "captcha:*") {
+	for _, name := range keysOf(s, s.redis, "*") {
 		if !perOrder.MatchString(name) {
 			n++
 		}

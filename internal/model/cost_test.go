@@ -13,7 +13,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// BenchmarkToken measures what one token of a target costs Redis, from the decision to its caller: two decisions, the
+// BenchmarkToken measures what one token of a target costs Redis, from the decision to its caller: a decision, the
 // life of the order, and the take. A budget of all targets is set, and one order is in flight.
 //
 //	go test ./internal/model -run xxx -bench Token -benchtime 2000x
@@ -41,7 +41,6 @@ func BenchmarkToken(b *testing.B) {
 				})
 				return err
 			},
-			func() error { _, err := p.Decide(ctx, query); return err },
 			func() error {
 				_, err := p.Take(ctx, &pool.Call{Name: fmt.Sprint("c", i), ID: "a", Margin: time.Second, MostTickets: 9})
 				return err

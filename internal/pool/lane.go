@@ -82,7 +82,7 @@ func (p *Pool) fast(c *Call) (Token, error) {
 	l.pending = append(l.pending, call)
 	if l.busy < laneScripts {
 		l.busy++
-		p.background.Go(func() { p.serve(c.ID, l) })
+		p.inBackground(func() { p.serve(c.ID, l) })
 	}
 	p.lanes.mu.Unlock()
 	<-call.done

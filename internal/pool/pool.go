@@ -56,9 +56,9 @@ type Pool struct {
 	changed    func(captcha.ID)
 	waiters    waiters
 	lanes      lanes
-	background sync.WaitGroup // calls that are being ended
-	cancels    chan struct{}  // an element for each call that could not be ended yet
-	ended      chan struct{}  // closed when Run ends
+	background atomic.Int64  // goroutines that end or serve calls
+	cancels    chan struct{} // an element for each call that could not be ended yet
+	ended      chan struct{} // closed when Run ends
 }
 
 // New returns a Pool. It does no I/O.
@@ -91,7 +91,7 @@ func New(c Config) *Pool {
 // After each beat it calls beaten with the number of orders that this replica owns, and with orders
 // past their deadline.
 func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) error {
-	defer p.background.Wait()
+	defer p.settle()
 	defer close(p.ended)
 	var group errgroup.Group
 	group.Go(func() error { p.listen(ctx); return nil })
@@ -111,6 +111,23 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 		}
 	})
 	return group.Wait()
+}
+
+// inBackground runs work in a goroutine. A call may still begin while Run waits for the others, which no WaitGroup
+// allows.
+func (p *Pool) inBackground(work func()) {
+	p.background.Add(1)
+	go func() {
+		defer p.background.Add(-1)
+		work()
+	}()
+}
+
+// settle waits until nothing runs in the background.
+func (p *Pool) settle() {
+	for p.background.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // EndWaits ends the waits of all calls with ErrClosed, because this replica stops.

@@ -115,7 +115,7 @@ func play(t *testing.T, r row) string {
 	if r.twice {
 		result = r.call(p)
 	}
-	p.background.Wait()
+	p.settle()
 	synctest.Wait()
 	for len(messages) > 0 {
 		m := <-messages

@@ -414,7 +414,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 		defer stop()
 		return p.end(ctx, c, "left")
 	}
-	p.background.Go(func() {
+	p.inBackground(func() {
 		err := try()
 		if err == nil {
 			return

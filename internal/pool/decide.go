@@ -21,25 +21,21 @@ var decide = newScript("decide", `
 --       ms until the outliving are fewer, ms until the first deadline, stats, brake, decider before, now} and
 --       with look {orders' states, ages}; -1 = never
 local id, horizon, look = ARGV[1], now + ARGV[4] + ARGV[5], ARGV[2] == '1'
-local waiting, stale, first
+local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
 if look then
-  waiting = redis.call('ZCARD', KEYS[4])
-  stale, first = ageing(id, now + ARGV[4])
+  stale, _, first = ageing(id, now + ARGV[4])
 else
-  waiting, stale, first = bury(id), 0, expire(id, now + ARGV[4])
+  first = expire(id, now + ARGV[4])
 end
-local fresh, old, young = 0, 0
-if first then
-  fresh = redis.call('LLEN', KEYS[2]) - stale
-  old, young = ageing(id, horizon)
-  old = old - stale
-end
+local old, outliving, young = 0, 0
+if first then old, outliving, young = ageing(id, horizon) end
+local fresh = old + outliving - stale
 local orders = redis.call('ZCARD', KEYS[3])
 local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
 local expiry, shrinks = first and death(first) - now - ARGV[4] or -1, young and death(young) - horizon + 1 or -1
-local reply = {0, fresh, fresh - old, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, '', now}
+local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, '', now}
 if look then
   local states, ages = '', {}
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
@@ -50,7 +46,7 @@ if look then
   return reply
 end
 local pause = tonumber(ARGV[7])
-if ARGV[6] + waiting > fresh - old + orders then
+if ARGV[6] + waiting > outliving + orders then
   pause = math.min(pause, 2000)
 elseif shrinks > 0 then
   pause = math.min(pause, shrinks)

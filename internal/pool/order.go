@@ -37,8 +37,8 @@ var place = newScript("place", `
 --       or {paused | permit | budget, ms, text}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
-local have = redis.call('LLEN', KEYS[6]) - ageing(id, now + ARGV[8]) + redis.call('ZCARD', KEYS[5])
-if ARGV[11] == '0' and have >= ARGV[7] + waiting then
+local _, outliving = ageing(id, now + ARGV[8])
+if ARGV[11] == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= ARGV[7] + waiting then
   redis.call('ZREM', KEYS[10], id)
   return {'enough'}
 end
@@ -50,7 +50,7 @@ local function want(obstacle, opens)
   redis.call('ZADD', KEYS[11], now + 30000, id)
 end
 local probes = {}
-for i = 8, 9 do
+for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
   local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures')
   if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4]} end
   if b[1] then
@@ -86,13 +86,14 @@ for i = 13, #KEYS do
   redis.call('ZADD', KEYS[i], now, ARGV[1])
   redis.call('PEXPIRE', KEYS[i], 86400000)
 end
-local others = redis.call('ZCARD', KEYS[10]) - redis.call('ZREM', KEYS[10], id) > 0
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + ARGV[5], ARGV[1]) end
 redis.call('SADD', KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
   'facts', ARGV[9], 'price', ARGV[10])
+if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
+redis.call('ZREM', KEYS[10], id)
 redis.call('DEL', '@turn:' .. id)
-return {'ok', now, others and redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
+return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
 `)
 
 // begin notes that the submit may leave. The owner alone may submit, once.

@@ -206,18 +206,18 @@ local function insert(id, element)
   return not last
 end
 
--- ageing returns how many tokens die before the moment.
+-- ageing returns how many tokens die before the moment, how many do not, and the first of these.
 local function ageing(id, moment)
-  local n, from = 0, 0
+  local list, n, from = '@tokens:' .. id, 0, 0
   repeat
-    local part = redis.call('LRANGE', '@tokens:' .. id, from, from + 31)
+    local part = redis.call('LRANGE', list, from, from + 31)
     for _, element in ipairs(part) do
-      if death(element) >= moment then return n, element end
+      if death(element) >= moment then return n, (#part < 32 and from + #part or redis.call('LLEN', list)) - n, element end
       n = n + 1
     end
     from = from + 32
-  until #part == 0
-  return n
+  until #part < 32
+  return n, 0
 end
 `
 

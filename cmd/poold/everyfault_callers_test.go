@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/testkit"
 )
 
@@ -121,10 +120,6 @@ func (c *storyCallers) note(token, source string, code int, problem string, err 
 func picture(name string, size int) string {
 	pixel := []byte("\x89PNG\r\n\x1a\n" + name)
 	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
-}
-
-func guestIdentity(name string) captcha.Identity {
-	return captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + name}
 }
 
 // checkLedger compares the ledger of the service with each figure of poold.

@@ -143,7 +143,7 @@ func (d *daemon) openPool(set *targets.Set) error {
 	}
 	d.pool = pool.New(pool.Config{
 		DB: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: d.log,
-		Away:    func() error { return d.redis.Away(context.Background()) },
+		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")

@@ -225,7 +225,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	noError(t, err)
 	p := pool.New(pool.Config{
 		DB: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
-		Away: func() error { return db.Away(context.Background()) },
+		Away: db.Away,
 	})
 	w.db, w.Pool = db, p
 	ctx, cancel := context.WithCancel(context.Background())

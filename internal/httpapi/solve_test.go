@@ -66,12 +66,6 @@ func (f *fakeSolver) last() solve.Request {
 	return f.asked[len(f.asked)-1]
 }
 
-func (f *fakeSolver) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.asked)
-}
-
 func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
 	t.Helper()
 	parsed, err := targets.Parse("pools.yaml", []byte(`

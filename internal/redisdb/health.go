@@ -52,7 +52,7 @@ func (db *DB) Up() bool { return db.Health().Up }
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	now := db.condition.Load()
-	h := Health{Up: now.up() && (!now.partial || db.Away(context.Background()) == nil)}
+	h := Health{Up: now.up() && (!now.partial || db.Away() == nil)}
 	if now.err != nil {
 		h.Reason, h.Since, h.Full = Reason(now.err), now.since, now.full
 	}
@@ -69,14 +69,16 @@ func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 // Away returns the known fault of the Redis node that stores the stock, whose hash tag is the prefix; nil
 // if no fault is known. A full memory does not count, because Redis still runs scripts whose first
 // write needs no memory. Away does not block.
-func (db *DB) Away(ctx context.Context) error {
+//
+//nolint:contextcheck // it does no I/O
+func (db *DB) Away() error {
 	now := db.condition.Load()
 	if now.err == nil || now.full {
 		return nil
 	}
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.partial {
 		// MasterForKey does no I/O, because the client has the slots in memory.
-		master, err := cluster.MasterForKey(ctx, "{"+db.Prefix+"}")
+		master, err := cluster.MasterForKey(context.Background(), "{"+db.Prefix+"}")
 		if known := err == nil; !known || !slices.Contains(now.away, master.Options().Addr) {
 			return nil
 		}
@@ -255,7 +257,7 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	keys := map[string]string{}
 	for i := range probeTags {
 		key := m.probeKey(i)
-		master, err := cluster.MasterForKey(ctx, key)
+		master, err := cluster.MasterForKey(context.Background(), key)
 		if err != nil {
 			return nil, err
 		}

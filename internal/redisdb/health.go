@@ -69,8 +69,6 @@ func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 // Away returns the known fault of the Redis node that stores the stock, whose hash tag is the prefix; nil
 // if no fault is known. A full memory does not count, because Redis still runs scripts whose first
 // write needs no memory. Away does not block.
-//
-//nolint:contextcheck // it does no I/O
 func (db *DB) Away() error {
 	now := db.condition.Load()
 	if now.err == nil || now.full {
@@ -257,7 +255,7 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	keys := map[string]string{}
 	for i := range probeTags {
 		key := m.probeKey(i)
-		master, err := cluster.MasterForKey(context.Background(), key)
+		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ const (
 
 // Health is the state of Redis at the last probe.
 type Health struct {
-	Up      bool      // whether at least a part of Redis works
+	Up      bool      // whether the stock can be used
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
 	Full    bool      // whether the only fault is a full memory; tokens are then still handed out
@@ -42,17 +42,18 @@ type condition struct {
 	partial bool      // whether some masters of a cluster are not away although others are
 	full    bool      // whether each fault is a full memory; false = no fault
 	away    []string  // masters of a cluster with another fault than a full memory, if partial
+	stock   bool      // whether the master of the stock is not away, if partial
 }
 
-func (c *condition) up() bool { return c.err == nil || c.partial }
+func (c *condition) up() bool { return c.err == nil || c.stock }
 
 // Up reports whether the stock can be used. Up does not block.
-func (db *DB) Up() bool { return db.Health().Up }
+func (db *DB) Up() bool { return db.condition.Load().up() }
 
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	now := db.condition.Load()
-	h := Health{Up: now.up() && (!now.partial || db.Away() == nil)}
+	h := Health{Up: now.up()}
 	if now.err != nil {
 		h.Reason, h.Since, h.Full = Reason(now.err), now.since, now.full
 	}
@@ -71,15 +72,8 @@ func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 // write needs no memory. Away does not block.
 func (db *DB) Away() error {
 	now := db.condition.Load()
-	if now.err == nil || now.full {
+	if now.up() || now.full {
 		return nil
-	}
-	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.partial {
-		// MasterForKey does no I/O, because the client has the slots in memory.
-		master, err := cluster.MasterForKey(context.Background(), "{"+db.Prefix+"}")
-		if known := err == nil; !known || !slices.Contains(now.away, master.Options().Addr) {
-			return nil
-		}
 	}
 	return now.err
 }
@@ -214,7 +208,13 @@ func (m *monitor) try(ctx context.Context) *condition {
 		})
 	}
 	group.Wait()
-	return summarise(faults, len(keys))
+	now := summarise(faults, len(keys))
+	if now.partial {
+		// It does no I/O, because the client has the slots in memory.
+		master, err := cluster.MasterForKey(ctx, "{"+m.Prefix+"}")
+		now.stock = err != nil || !slices.Contains(now.away, master.Options().Addr)
+	}
+	return now
 }
 
 // summarise returns the condition of a cluster. The map contains the fault of each master that has

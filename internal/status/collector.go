@@ -38,7 +38,7 @@ const (
 	lastDayLimit = 250 * time.Millisecond
 	// surveyLimit limits a survey of at most manyTargets targets, and manySurveyLimit limits a
 	// larger survey; see also partLimit.
-	surveyLimit     = 1500 * time.Millisecond
+	surveyLimit     = 3 * time.Second
 	manySurveyLimit = 10 * time.Second
 	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second

@@ -39,7 +39,7 @@ func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(setOf(manyTargets + 1))
 		const parts = manyTargets/surveyPart + 1
-		stock.before = func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil } // 2.1 s for the whole survey
+		stock.before = func(context.Context) error { time.Sleep(50 * time.Millisecond); return nil } // 2.1 s for the whole survey
 		c := NewCollector(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 const (
 	// surveyPart is the number of targets in one exchange with Redis. Even a busy Redis needs less than
 	// partLimit for such an exchange.
-	surveyPart = 50
-	partLimit  = 500 * time.Millisecond
+	surveyPart = 25
+	partLimit  = time.Second
 )
 
 // observation is the stock of a target as last read.

@@ -27,7 +27,7 @@ if look then
 else
   first = expire(id, now + ARGV[4])
 end
-local old, outliving, young = 0, 0
+local old, outliving, young = stale, 0
 if first then old, outliving, young = ageing(id, horizon) end
 local fresh = old + outliving - stale
 local orders = redis.call('ZCARD', KEYS[3])

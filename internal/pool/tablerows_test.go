@@ -179,6 +179,7 @@ var tables = map[string][]row{
 		{name: "tickets of dead replicas do not count", given: "ZADD tickets:A 1 1000|dead|x 2 1000|r1|y 3 1000||z\n", call: decides(0)},
 		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
 		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
+		{name: "a look at tokens that are all too old", given: "RPUSH tokens:A now+900|o0 now+950|o4\n", call: looks(2)},
 		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: looks(2)},
 	},
 	"due": {

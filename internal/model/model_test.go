@@ -29,6 +29,7 @@ import (
 var (
 	length = flag.Duration("length", 12*time.Second, "how long each seed runs")
 	seeds  = flag.Int("seeds", 2, "number of seeds")
+	kind   = flag.String("kind", "single", "kind of Redis: single or cluster")
 )
 
 // TestModel drives three replicas with random callers and faults. Seeds choose the budgets, the depths and
@@ -57,8 +58,8 @@ type target struct {
 
 type model struct {
 	*testing.T
-	addr     string
-	plain    *redis.Client // without faults
+	addrs    []string
+	plain    *redis.Client // without faults, of the server that has the keys
 	limit    int           // budget of a day of all targets
 	targets  []target
 	service  *service
@@ -77,10 +78,20 @@ type model struct {
 
 func newModel(t *testing.T, seed int) *model {
 	m := &model{
-		T: t, addr: redistest.Server(t), limit: []int{100000, 1500}[seed%2], service: newService(),
+		T: t, addrs: []string{redistest.Server(t)}, limit: []int{100000, 1500}[seed%2], service: newService(),
 		got: map[string]string{}, orders: map[string]bool{},
 	}
-	m.plain = redis.NewClient(&redis.Options{Addr: m.addr})
+	m.plain = redis.NewClient(&redis.Options{Addr: m.addrs[0]})
+	if *kind == "cluster" {
+		m.addrs = redistest.Cluster(t)
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: m.addrs})
+		t.Cleanup(func() { _ = cluster.Close() })
+		master, err := cluster.MasterForKey(t.Context(), "{m}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.plain = master
+	}
 	t.Cleanup(func() { _ = m.plain.Close() })
 	for i, depth := range []int{1, 2, 5, 10, 0, 3} {
 		identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("t", i), Pageurl: "https://example.com/"}
@@ -316,7 +327,7 @@ type node struct {
 	index   int
 	pool    *pool.Pool
 	manager *refill.Manager
-	client  *redis.Client
+	client  redis.UniversalClient
 	dead    atomic.Bool
 	frozen  atomic.Int64 // until, Unix ns
 	kill    context.CancelFunc
@@ -328,8 +339,8 @@ func (m *model) start(i int) {
 	n := &node{m: m, index: i}
 	ctx, kill := context.WithCancel(context.Background())
 	n.kill = kill
-	n.client = redis.NewClient(&redis.Options{
-		Addr: m.addr, PoolSize: 30, MaxRetries: -1, ContextTimeoutEnabled: true,
+	n.client = redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: m.addrs, IsClusterMode: *kind == "cluster", PoolSize: 30, MaxRetries: -1, MaxRedirects: -1, ContextTimeoutEnabled: true,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 			return &faultyConn{Conn: c, n: n}, err

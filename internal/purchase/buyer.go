@@ -35,6 +35,8 @@ var (
 const (
 	// stepTime limits a step in Redis that need not succeed.
 	stepTime = 3 * time.Second
+	// stepEvery is the pause before a step that must succeed is repeated, give or take a half.
+	stepEvery = 500 * time.Millisecond
 	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the
 	// daemon's drain limit.
 	stopGrace = 5 * time.Second

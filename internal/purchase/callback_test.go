@@ -146,7 +146,7 @@ func TestDeadLetters(t *testing.T) {
 		at := time.Now()
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		w.server.SetDown(true)
+		w.setDown(true)
 		back := request(f.requests[0].Pingback, "id=main1&code=03AF")
 		for range 2 {
 			if err := r.Callback(t.Context(), back); err != nil {
@@ -162,7 +162,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(20 * second)
-		w.server.SetDown(false)
+		w.setDown(false)
 		time.Sleep(4 * second)
 		same(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
 		same(t, "kinds", w.kinds(), "open solved")
@@ -202,7 +202,7 @@ func TestDeadLetters(t *testing.T) {
 		f, e := calledBack("s")
 		r := w.replica("r1", nil, e)
 		r.mustBuy(spec())
-		w.server.SetDown(true)
+		w.setDown(true)
 		if err := r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestDeadLetters(t *testing.T) {
 		if err != nil || letters != 0 || !strings.Contains(r.counted(), "dead_letter main expired") {
 			t.Errorf("%+v %v %s", done, err, r.counted())
 		}
-		w.server.SetDown(false)
+		w.setDown(false)
 	})
 	bubble(t, "no disk", func(t *testing.T, w *world) {
 		f, e := calledBack("s")

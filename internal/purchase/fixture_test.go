@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,13 @@ type world struct {
 	t      *testing.T
 	server *redistest.Bubble
 	db     *redis.Client // of the test
+	down   atomic.Bool
+}
+
+// setDown ends or restores Redis; each replica knows it at once.
+func (w *world) setDown(down bool) {
+	w.down.Store(down)
+	w.server.SetDown(down)
 }
 
 // bubble runs a test in a bubble.
@@ -82,7 +90,12 @@ func (w *world) replica(name string, chooser purchase.Chooser, entries ...purcha
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db, cut := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
 	r.kill = cut
-	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger()})
+	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
+		if w.down.Load() {
+			return pool.ErrDown
+		}
+		return nil
+	}})
 	r.Buyer = purchase.New(purchase.Config{
 		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
 	})

@@ -265,6 +265,15 @@ func (b *Buyer) steps(ctx context.Context, o *order) (context.Context, context.C
 	return limited, func() { unhook(); cancel() }
 }
 
+// persist repeats a step until it is done or ctx ends: Redis may be away, full or read-only meanwhile.
+func persist(ctx context.Context, step func() (string, error)) (how string, err error) {
+	for {
+		if how, err = step(); err == nil || backoff.Sleep(ctx, backoff.Around(stepEvery, 0.5)) != nil {
+			return how, err
+		}
+	}
+}
+
 // run carries an order from a state to its end. It returns without an end if ctx ends, if the outcome of the
 // submit is unknown, or if another replica or a callback has the order.
 func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
@@ -294,7 +303,7 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
 	steps, cancel := b.steps(ctx, o)
 	defer cancel()
-	how, err := b.end(steps, o, state, n)
+	how, err := persist(steps, func() (string, error) { return b.end(steps, o, state, n) })
 	if err != nil && !o.elsewhere.Load() {
 		b.c.Log.Warn("an order is left to its deadline", "target", o.facts.Target, "provider", o.facts.Provider,
 			"task", o.facts.Task, "err", err)
@@ -346,7 +355,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f.Task = task
 	steps, cancel := b.steps(ctx, o)
 	defer cancel()
-	how, err := b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Active))
+	how, err := persist(steps, func() (string, error) { return b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Active)) })
 	switch {
 	case err != nil:
 		b.c.Log.Warn("a paid task is lost", "target", f.Target, "provider", f.Provider, "task", task, "err", err)

@@ -350,12 +350,12 @@ func TestRedisAway(t *testing.T) {
 	bubble(t, "placing", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", nil, f.entry())
-		w.server.SetDown(true)
+		w.setDown(true)
 		began := time.Now()
 		if err := r.buy(spec()); !isDown(err) || time.Since(began) > 3100*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		w.server.SetDown(false)
+		w.setDown(false)
 		time.Sleep(5 * second)
 		r.mustBuy(spec())
 	})
@@ -379,14 +379,14 @@ func TestRedisAway(t *testing.T) {
 		f := newFake("main")
 		r := w.replica("r1", nil, f.entry())
 		f.submit = func(int, provider.Request) (string, error) {
-			w.server.SetDown(true)
-			time.AfterFunc(30*second, func() { w.server.SetDown(false) })
+			w.setDown(true)
+			time.AfterFunc(30*second, func() { w.setDown(false) })
 			return "T1", nil
 		}
 		f.poll = func(n int, task string) (provider.Solution, error) {
 			if n == 1 {
-				w.server.SetDown(true)
-				time.AfterFunc(30*second, func() { w.server.SetDown(false) })
+				w.setDown(true)
+				time.AfterFunc(30*second, func() { w.setDown(false) })
 			}
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}
@@ -398,9 +398,9 @@ func TestRedisAway(t *testing.T) {
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", nil, f.entry())
-		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.server.SetDown(true) }) })
+		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.setDown(true) }) })
 		time.Sleep(20 * second)
-		w.server.SetDown(false)
+		w.setDown(false)
 		time.Sleep(5 * second)
 		same(t, "submits", f.submitted(), 0)
 		same(t, "in flight", w.inFlight("main"), 0)

@@ -152,17 +152,8 @@ func (p *Pool) Lift(ctx context.Context, account, key string, ago time.Duration)
 
 // Probe lets the next order of an account be placed at once.
 func (p *Pool) Probe(ctx context.Context, account, key string) error {
-	return p.plainly(ctx, func(ctx context.Context) error {
-		is, err := p.db.HExists(ctx, p.key("brake", key), "next").Result()
-		if err != nil || !is {
-			return err
-		}
-		pipe := p.db.Pipeline()
-		pipe.HSet(ctx, p.key("brake", key), "next", 0)
-		pipe.ZAdd(ctx, p.key("obstacles"), redis.Z{Member: account})
-		_, err = pipe.Exec(ctx)
-		return err
-	})
+	_, err := p.call(ctx, retry, []string{p.key("brake", key), p.key("obstacles")}, account)
+	return err
 }
 
 // Brakes reads brakes of accounts' keys.

@@ -120,10 +120,13 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {redis.call('HINCRBY', KEYS[2], 'learned', 1)}
 `)
 
-// retry lets the next order of a failing identity be placed at once.
+// retry lets the next order of a failing identity, or of an account, be placed at once.
 var retry = newScript("retry", `
--- KEYS 1 brake:ID
-if redis.call('HEXISTS', KEYS[1], 'next') == 1 then redis.call('HSET', KEYS[1], 'next', now) end
+-- KEYS 1 brake:ID or brake:ACCOUNT 2 obstacles
+-- ARGV 1 account ('' = an identity)
+if redis.call('HEXISTS', KEYS[1], 'next') == 0 then return {0} end
+redis.call('HSET', KEYS[1], 'next', now)
+if ARGV[1] ~= '' then redis.call('ZADD', KEYS[2], now, ARGV[1]) end
 return {1}
 `)
 
@@ -293,7 +296,7 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte, rep
 
 // Retry lets the next order of an identity be placed at once although its orders fail.
 func (p *Pool) Retry(ctx context.Context, id captcha.ID) error {
-	_, err := p.call(ctx, retry, []string{p.key("brake", id)})
+	_, err := p.call(ctx, retry, []string{p.key("brake", id), p.key("obstacles")}, "")
 	return err
 }
 

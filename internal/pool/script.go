@@ -145,6 +145,7 @@ end
 -- before the caller that have a token.
 local function assign(id, own, need)
   local stock, used, served = redis.call('LRANGE', '@tokens:' .. id, 0, -1), {}, {}
+  if #stock == 0 then return nil, served end
   local function first(life)
     for i, element in ipairs(stock) do
       if not used[i] and death(element) >= now + life then

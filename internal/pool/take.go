@@ -132,7 +132,7 @@ const (
 	// cancelEvery.
 	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
 	// repeatEvery is how often a waiting call asks again, in case its wake-up was lost.
-	repeatEvery = time.Second
+	repeatEvery = 500 * time.Millisecond
 )
 
 // Errors of Take.

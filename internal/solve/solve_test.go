@@ -202,7 +202,7 @@ var stories = []struct {
 			<-lost
 			return list
 		},
-		want: []string{"token 1 (solve) after 6s"},
+		want: []string{"token 1 (solve) after 7s"},
 	},
 	{
 		name: "a failed order answers one caller, wherever it waits", sold: 3, counts: "0 2 1 0 0 0",

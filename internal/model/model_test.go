@@ -346,12 +346,12 @@ func (m *model) start(i int) {
 			return &faultyConn{Conn: c, n: n}, err
 		},
 	})
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelError}))
 	n.pool = pool.New(pool.Config{
 		DB: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log, Beat: 20 * time.Millisecond,
 		Changed: func(id captcha.ID) { n.manager.Changed(id) },
 	})
-	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Log: log, CallTime: 100 * time.Millisecond})
+	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Observer: m, Log: log, CallTime: 100 * time.Millisecond})
 	n.manager = refill.New(n.pool, buyer, log)
 	buyer.Turn = n.manager.Changed
 	buyer.SetProviders([]purchase.Entry{{Provider: &door{n: n}, Account: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
@@ -362,6 +362,20 @@ func (m *model) start(i int) {
 	n.manager.Apply(set)
 	n.work.Go(func() { _ = buyer.Run(ctx) })
 	n.work.Go(func() { _ = n.manager.Run(ctx) })
+}
+
+// Ended implements purchase.Observer.
+func (m *model) Ended(purchase.Purchase) {}
+
+// Count implements purchase.Observer.
+func (m *model) Count(_, _, _ string) {}
+
+// Write receives the log. A panic, which the replica survives, fails the model.
+func (m *model) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "panic") {
+		m.Errorf("%s", line)
+	}
+	return len(line), nil
 }
 
 // set returns the file of the model: nothing is bought when the model is idle.

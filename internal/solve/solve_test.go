@@ -195,7 +195,7 @@ var stories = []struct {
 		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
 			ctx, cut := context.WithCancel(context.Background())
 			lost := a.Ask(ctx, Request(GuestSpec(page), time.Minute, "k"))
-			after(3 * time.Second)
+			after(2800 * time.Millisecond)
 			a.Kill()
 			list := collect(keyed(b, "k"))
 			cut()

@@ -19,7 +19,7 @@ var decide = newScript("decide", `
 -- ARGV 1 id 2 look (1, 0) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
 --       ms until the outliving are fewer, ms until the first deadline, stats, brake, decider before, now} and
---       with look {orders' states, ages}; -1 = never
+--       with look {orders' states, ages, tokens in their margin}; -1 = never
 local id, horizon, look = ARGV[1], now + ARGV[4] + ARGV[5], ARGV[2] == '1'
 local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
 if look then
@@ -42,7 +42,7 @@ if look then
     local o = redis.call('HMGET', '@order:' .. order, 'state', 'placed')
     states, ages[#ages + 1] = states .. (o[1] or '-'), now - (o[2] or now)
   end
-  reply[13], reply[14] = states, ages
+  reply[13], reply[14], reply[15] = states, ages, stale
   return reply
 end
 local pause = tonumber(ARGV[7])
@@ -231,6 +231,7 @@ func readCounts(v []any) Counts {
 	c.Brake = readBrake(fieldsOf(v[9]), c.At)
 	if len(v) > 12 { // it was a look
 		states := text(v[12])
+		c.Counters.Expired += number(v[14]) // the next decision counts them
 		c.Unknown = strings.Count(states, "u")
 		c.Bought = strings.Count(states, "b") + c.Unknown
 		ages, _ := v[13].([]any)

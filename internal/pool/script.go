@@ -110,14 +110,17 @@ local function live(ticket)
   return alive[r]
 end
 
--- bury removes the oldest tickets of dead replicas, which would be demand. It returns the number of the others.
+-- bury removes the oldest tickets of dead replicas, and of tasks that nobody can poll any more: they would be demand.
+-- It returns the number of the others.
 local function bury(id)
-  local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99)
-  local left = #oldest
-  for _, ticket in ipairs(oldest) do
-    if not live(ticket) then left = left - redis.call('ZREM', '@tickets:' .. id, ticket) end
+  local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99, 'WITHSCORES')
+  local left = #oldest / 2
+  for i = 1, #oldest, 2 do
+    if not live(oldest[i]) or tonumber(oldest[i + 1]) < (now - 900000) * 1000 then
+      left = left - redis.call('ZREM', '@tickets:' .. id, oldest[i])
+    end
   end
-  return #oldest < 100 and left or redis.call('ZCARD', '@tickets:' .. id)
+  return #oldest < 200 and left or redis.call('ZCARD', '@tickets:' .. id)
 end
 
 -- expire removes the tokens that die before the moment, and returns the next one. A task whose token

@@ -107,7 +107,8 @@ if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
   wake(id)
 end
 if ARGV[5] == '1' then
-  if string.sub(done or '', 1, 1) == 'w' then redis.call('DEL', KEYS[3]) end
+  -- The mark of a request with the key that waits at another replica stays.
+  if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ARGV[2], '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
 end
 redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
@@ -239,7 +240,14 @@ type Call struct {
 	RatePer     time.Duration
 }
 
-func (c *Call) need() time.Duration { return max(c.MinTTL, c.Margin) }
+// need returns how long the token must live. The ticket of a task has no need: its name must not change when a reload
+// changes the margin, which holds for each token anyway.
+func (c *Call) need() time.Duration {
+	if c.Task {
+		return 0
+	}
+	return max(c.MinTTL, c.Margin)
+}
 
 // ticket returns the name of the call's ticket at this replica.
 func (p *Pool) ticket(c *Call) string {

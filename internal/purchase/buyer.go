@@ -344,7 +344,7 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan st
 // recover handles what the beats find.
 func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
 	told := map[string]bool{} // providers with stranded tasks
-	for differs := 0; ; {
+	for beats, differs := 1, 0; ; beats++ {
 		var f beat
 		select {
 		case <-ctx.Done():
@@ -355,7 +355,9 @@ func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
 			if differs++; f.owned == b.countOwned() {
 				differs = 0
 			}
-			if differs >= 2 { // once, it may be an order that is just being placed or ended
+			// Once, it may be an order that is just being placed or ended. One that was lost and one that was
+			// adopted leave the number as it was.
+			if differs >= 2 || beats%10 == 0 {
 				differs = 0
 				b.compare(ctx)
 			}

@@ -423,6 +423,9 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 	for ; n > 0; n-- {
 		m.mu.Lock()
 		holds := m.subjects[d.id] == d.subject
+		if holds {
+			s.Budgets = d.subject.spec.Budgets // a reload may have changed the overall budget
+		}
 		m.mu.Unlock()
 		if !holds {
 			return nil

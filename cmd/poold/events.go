@@ -6,7 +6,6 @@ import (
 
 	"poold/internal/events"
 	"poold/internal/pool"
-	"poold/internal/solve"
 	"poold/internal/targets/reload"
 )
 
@@ -42,7 +41,7 @@ func (d *daemon) noteBudget(scope, target string) {
 	switch scope {
 	case pool.ScopeAll:
 		e.Subject, e.Target, e.Text = "overall", "", "The overall budget is used up."
-	case solve.GuestBudget:
+	case pool.ScopeSolve:
 		e.Subject, e.Target, e.Text = "/solve", "", "The budget of solves without a target is used up."
 	}
 	e.Topic = "budget " + e.Subject

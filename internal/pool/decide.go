@@ -18,8 +18,8 @@ var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
 -- ARGV 1 id 2 look (1, 0) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
---       ms until the outliving are fewer, ms until the first deadline, stats, brake, decider before, now} and
---       with look {orders' states, ages, tokens in their margin}; -1 = never
+--       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
+--       {orders' states, ages, tokens in their margin}; -1 = never
 local id, horizon, look = ARGV[1], now + ARGV[4] + ARGV[5], ARGV[2] == '1'
 local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
 if look then
@@ -34,15 +34,15 @@ local orders = redis.call('ZCARD', KEYS[3])
 local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
-local expiry, shrinks = first and death(first) - now - ARGV[4] or -1, young and death(young) - horizon + 1 or -1
-local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, '', now}
+local expiry, shrinks = first and leading(first) - now - ARGV[4] or -1, young and leading(young) - horizon + 1 or -1
+local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, now}
 if look then
   local states, ages = '', {}
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
     local o = redis.call('HMGET', '@order:' .. order, 'state', 'placed')
     states, ages[#ages + 1] = states .. (o[1] or '-'), now - (o[2] or now)
   end
-  reply[13], reply[14], reply[15] = states, ages, stale
+  reply[12], reply[13], reply[14] = states, ages, stale
   return reply
 end
 local pause = tonumber(ARGV[7])
@@ -51,10 +51,11 @@ if ARGV[6] + waiting > outliving + orders then
 elseif shrinks > 0 then
   pause = math.min(pause, shrinks)
 end
+local decider
 for i = 1, #stats, 2 do
-  if stats[i] == 'decider' then reply[11] = stats[i + 1] end
+  if stats[i] == 'decider' then decider = stats[i + 1] end
 end
-if reply[11] ~= ARGV[3] then
+if decider ~= ARGV[3] then -- nothing reads it but tests; it gives the counters their life
   redis.call('HSET', KEYS[5], 'decider', ARGV[3])
   redis.call('PEXPIRE', KEYS[5], 30 * 86400000)
 end
@@ -102,7 +103,7 @@ local first = expire(ARGV[1], now)
 bury(ARGV[1])
 if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return {1} end
 if first then
-  redis.call('ZADD', KEYS[1], death(first) + 1, ARGV[1])
+  redis.call('ZADD', KEYS[1], leading(first) + 1, ARGV[1])
 else
   redis.call('ZREM', KEYS[1], ARGV[1])
 end
@@ -145,7 +146,6 @@ type Counts struct {
 	Verdicts   []bool          // the last 20 reports, newest first; true = accepted
 	Failures   []Failure       // the last 5 failed orders, newest first
 	Brake      Brake           // what keeps the identity from buying
-	Decider    string          // the replica that decided before; "" = none
 	Status     string          // what the last decision noted; see Decided
 	Learned    int64           // the version of the learned state; 0 = none
 	At         time.Time       // on Redis' clock
@@ -212,7 +212,7 @@ func readCounts(v []any) Counts {
 	c := Counts{
 		Due: span(v[0]), Fresh: int(number(v[1])), Outliving: int(number(v[2])), Orders: int(number(v[3])),
 		Waiting: int(number(v[4])), NextExpiry: span(v[5]), NextLook: span(v[6]), NextEnd: span(v[7]),
-		Decider: text(v[10]), At: time.UnixMilli(number(v[11])).UTC(),
+		At: time.UnixMilli(number(v[10])).UTC(),
 	}
 	stats := fieldsOf(v[8])
 	c.Status, c.Learned = stats["status"], stats.int("learned")
@@ -229,12 +229,12 @@ func readCounts(v []any) Counts {
 		}
 	}
 	c.Brake = readBrake(fieldsOf(v[9]), c.At)
-	if len(v) > 12 { // it was a look
-		states := text(v[12])
-		c.Counters.Expired += number(v[14]) // the next decision counts them
+	if len(v) > 11 { // it was a look
+		states := text(v[11])
+		c.Counters.Expired += number(v[13]) // the next decision counts them
 		c.Unknown = strings.Count(states, "u")
 		c.Bought = strings.Count(states, "b") + c.Unknown
-		ages, _ := v[13].([]any)
+		ages, _ := v[12].([]any)
 		for _, age := range ages {
 			c.Ages = append(c.Ages, span(age))
 		}

@@ -38,7 +38,7 @@
 //	rate:guests          zset    nonces of the last requests for guests; only with a rate
 //	record:CALL          hash    a compatible task: caller, identity, and its order once it has been read
 //	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
-//	value:ID:HASH        string  the texts of an identity's tokens, as hashes
+//	value:ID:HASH        string  the order that brought the text with this hash
 //	task:ACCOUNT:TASK    string  the order of a task
 //	first:NAME           string  who asked first; see First
 //	outbox:ends, outbox:handouts  streams  rows for the sink
@@ -52,9 +52,11 @@
 //   - Redis' clock decides.
 //   - Every script may be repeated with the same arguments: a call's answer is stored with the
 //     hand-out, and every id that a script creates leaves a mark that lives longer than a message
-//     can be late (reply:CALL, state e of order:ORDER).
+//     can be late (reply:CALL, state e of order:ORDER). A repeated miss, decline or flush may count or
+//     report otherwise.
 //   - A script forbids what somebody may do next (begin, stopped), never what somebody knows
 //     (bought with a task, end).
-//   - The first write of take, cancel and end needs no memory, so they work while Redis is full.
+//   - The first write of cancel, end, and a take that finds a token needs no memory, so they work while
+//     Redis is full.
 //   - No caller is served before an older ticket that could have the token.
 package pool

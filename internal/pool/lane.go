@@ -21,8 +21,9 @@ local element = expire(id, now + ARGV[2])
 local waiting = redis.call('EXISTS', KEYS[2]) == 1
 for i = 4, #ARGV, 4 do
   local token, done = '', 'slow'
-  if element and not waiting and death(element) >= now + ARGV[i + 1] and not redis.call('GET', '@reply:' .. ARGV[i]) then
-    local found = text(string.match(element, '|(.*)$'))
+  local lives = element and not waiting and leading(element) >= now + ARGV[i + 1]
+  if lives and not redis.call('GET', '@reply:' .. ARGV[i]) then
+    local found = stored(string.match(element, '|(.*)$'))
     if found then
       redis.call('LPOP', KEYS[1])
       token, done = found, hand(ARGV[i], '', ARGV[i + 2], 'hits', element, tonumber(ARGV[3]), ARGV[i + 3])

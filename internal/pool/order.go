@@ -455,8 +455,8 @@ type Entry struct {
 	Task              string
 	Owner             string
 	State             State
-	Placed, Submitted time.Time // Submitted is zero before the submit
-	Age               time.Duration
+	Placed, Submitted time.Time     // Submitted is zero before the submit
+	Age               time.Duration // since the placing
 }
 
 // Find reads an order of the journal. False: it does not exist or has ended.

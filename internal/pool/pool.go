@@ -148,8 +148,8 @@ func (p *Pool) Leave(ctx context.Context) error {
 	})
 }
 
-// First reports whether who is the first to ask for the name, or has asked before. The name is remembered for the
-// given life.
+// First reports whether who was the first to ask for the name. It stays true when who asks again. The name is
+// remembered for the given life.
 func (p *Pool) First(ctx context.Context, name, who string, life time.Duration) (is bool, err error) {
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		key := p.key("first", name)

@@ -84,12 +84,13 @@ local function fail(id, ticket, answer)
   if replica ~= '' then redis.pcall('PUBLISH', '@wake:' .. replica, call) end
 end
 
-local function death(element) return tonumber(string.match(element, '^%d+')) end
+-- leading returns the number before the first |.
+local function leading(element) return tonumber(string.match(element, '^%d+')) end
 
--- text returns the text of a token; nil if it is gone, or born in the future (Redis' clock went back).
-local function text(order)
+-- stored returns the entry token:ORDER; nil if it is gone, or born in the future (Redis' clock went back).
+local function stored(order)
   local found = redis.call('GET', '@token:' .. order)
-  return found and death(found) <= now + 1000 and found or nil
+  return found and leading(found) <= now + 1000 and found or nil
 end
 
 -- hand stores a token as the answer of a call. The answer and the text live for life ms; 0 = until the token dies.
@@ -128,7 +129,7 @@ end
 local function expire(id, moment)
   local list, n = '@tokens:' .. id, 0
   local first = redis.call('LINDEX', list, 0)
-  while first and death(first) < moment do
+  while first and leading(first) < moment do
     redis.call('LPOP', list)
     n, first = n + 1, redis.call('LINDEX', list, 0)
   end
@@ -151,7 +152,7 @@ local function assign(id, own, need)
   if #stock == 0 then return nil, served end
   local function first(life)
     for i, element in ipairs(stock) do
-      if not used[i] and death(element) >= now + life then
+      if not used[i] and leading(element) >= now + life then
         used[i] = true
         return element
       end
@@ -161,7 +162,7 @@ local function assign(id, own, need)
     if ticket == own or #served == #stock then break end
     if not live(ticket) then
       redis.call('ZREM', '@tickets:' .. id, ticket)
-    elseif first(death(ticket)) then
+    elseif first(leading(ticket)) then
       served[#served + 1] = ticket
     end
   end
@@ -194,11 +195,11 @@ end
 
 -- insert adds a token to the sorted list. It nearly always belongs at the end. It reports whether it is the only one.
 local function insert(id, element)
-  local list, moment = '@tokens:' .. id, death(element)
+  local list, moment = '@tokens:' .. id, leading(element)
   local last = redis.call('LINDEX', list, -1)
-  if last and death(last) > moment then
+  if last and leading(last) > moment then
     for _, other in ipairs(redis.call('LRANGE', list, 0, -1)) do
-      if death(other) > moment then
+      if leading(other) > moment then
         redis.call('LINSERT', list, 'BEFORE', other, element)
         break
       end
@@ -216,7 +217,9 @@ local function ageing(id, moment)
   repeat
     local part = redis.call('LRANGE', list, from, from + 31)
     for _, element in ipairs(part) do
-      if death(element) >= moment then return n, (#part < 32 and from + #part or redis.call('LLEN', list)) - n, element end
+      if leading(element) >= moment then
+        return n, (#part < 32 and from + #part or redis.call('LLEN', list)) - n, element
+      end
       n = n + 1
     end
     from = from + 32
@@ -225,7 +228,8 @@ local function ageing(id, moment)
 end
 `
 
-// A script is one whole step in Redis. Its text is the body, and before it the parts of head that it needs.
+// A script is one whole step in Redis. Its text is the body, and before it the parts of head that it needs. A body
+// indexes only some of its KEYS; all keys have one hash tag, and the first routes the script.
 type script struct{ name, body, text string }
 
 // scripts lists all scripts.
@@ -273,8 +277,7 @@ func mayPass(err error) bool {
 // callLimit limits a call whose context has no deadline: a caller learns within it that Redis is away.
 const callLimit = time.Second
 
-// call runs a script, and repeats it until ctx ends if its failure may pass. It is the only retry:
-// every script may be repeated with the same arguments.
+// call runs a script, and repeats it until ctx ends if its failure may pass, above the repetitions of go-redis.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var stop context.CancelFunc

@@ -431,7 +431,7 @@ func failedOne(p *Pool) any {
 func again(p *Pool) any { return taken(p.Again(context.Background(), aCall(nil))) }
 
 func cancelled(c *Call, outcome string) func(p *Pool) any {
-	return func(p *Pool) any { return p.end(context.Background(), c, outcome) }
+	return func(p *Pool) any { return p.endCall(context.Background(), c, outcome) }
 }
 
 func decides(want int) func(p *Pool) any {

@@ -17,8 +17,8 @@ import (
 
 // take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
-// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES is a token, f|FINGERPRINT||REFUSED|REASON
-// the failure of the call's order (or BUDGET|UNTIL_MS|REASON, BRAKE|UNTIL_MS|REASON: nothing was ordered),
+// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES is a token, f|||REFUSED|REASON the failure of the
+// call's order (or f|||budget|UNTIL_MS|REASON, f|||brake|UNTIL_MS|REASON: nothing was ordered),
 // w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
@@ -46,14 +46,14 @@ local waiting, element, token = redis.call('ZCARD', KEYS[2])
 repeat
   element = expire(id, now + ARGV[5])
   local first = element
-  if first and (waiting > 0 or death(first) < now + need) then element = assign(id, ticket, need) end
+  if first and (waiting > 0 or leading(first) < now + need) then element = assign(id, ticket, need) end
   if element and rate > 0 then
     local oldest = tonumber(redis.call('LINDEX', KEYS[5], rate - 1) or 0)
     if oldest > now - per and oldest <= now then return {'limited', oldest + per - now} end
   end
   if element then
     if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
-    token = text(string.match(element, '|(.*)$'))
+    token = stored(string.match(element, '|(.*)$'))
     if not token then count(id, 'expired', 1) end
   end
 until token or not element
@@ -142,8 +142,8 @@ var (
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed means that this replica stops and ends all waits.
 	ErrClosed = errors.New("pool: closing")
-	// ErrEnded means that the call was cancelled before.
-	ErrEnded = errors.New("pool: the call has ended")
+	// errEnded means that the call was cancelled before.
+	errEnded = errors.New("pool: the call has ended")
 )
 
 // EmptyError means that there is no token for the call.
@@ -165,7 +165,7 @@ func (e *RateError) Error() string { return "pool: rate limited" }
 type FailedError struct {
 	Refused  bool      // the provider rejects the parameters
 	Obstacle string    // ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed
-	Until    time.Time // of an obstacle, on Redis' clock; zero = unknown
+	Until    time.Time // of an obstacle, on the clock of the replica that refused; zero = unknown
 	Reason   string
 }
 
@@ -289,7 +289,7 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 		}
 		left := time.Until(over)
 		if left <= 0 {
-			if err := p.end(ctx, c, "missed"); err != nil {
+			if err := p.endCall(ctx, c, "missed"); err != nil {
 				p.abandon(c) //nolint:contextcheck // the caller is gone
 				return Token{}, err
 			}
@@ -357,7 +357,7 @@ func (p *Pool) answer(c *Call, stored, value string, now time.Time) (Token, erro
 	case f[0] == "f" && len(f) >= 5:
 		return Token{}, readFailure(strings.Join(f[3:], "|"))
 	case f[0] == "l":
-		return Token{}, ErrEnded
+		return Token{}, errEnded
 	case f[0] != "t" || len(f) != 6:
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
@@ -420,7 +420,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	try := func() error {
 		ctx, stop := context.WithTimeout(context.Background(), cancelFor)
 		defer stop()
-		return p.end(ctx, c, "left")
+		return p.endCall(ctx, c, "left")
 	}
 	p.inBackground(func() {
 		err := try()
@@ -448,8 +448,8 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	})
 }
 
-// end runs cancel. The outcome is the counter for a ticket: missed or left.
-func (p *Pool) end(ctx context.Context, c *Call, outcome string) error {
+// endCall runs cancel. The outcome is the counter for a ticket: missed or left.
+func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.call(ctx, cancel,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
 		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row)

@@ -144,7 +144,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	})
 	as.mu.Unlock()
 	select {
-	case b.arrived <- struct{}{}:
+	case b.refreshNow <- struct{}{}:
 	default: // a wake-up is pending
 	}
 }

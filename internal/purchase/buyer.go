@@ -24,7 +24,7 @@ import (
 	"poold/internal/spool"
 )
 
-// Errors of Buy, besides *pool.RefusedError and pool.ErrDown.
+// Errors of Buy, besides *pool.RefusedError, pool.ErrDown and panics.ErrFault.
 var (
 	// ErrNoProvider means that no provider is configured.
 	ErrNoProvider = errors.New("there is no provider to buy from")
@@ -104,16 +104,16 @@ type Buyer struct {
 	// must not block, and is set before the first order; nil = nobody is told.
 	Turn func(captcha.ID)
 
-	c         Config
-	accounts  accounts
-	secrets   signature.Secrets
-	kept      *spool.Spool
-	reports   errgroup.Group
-	arrived   chan struct{} // wakes the refresh of limits and balances
-	adopted   errgroup.Group
-	arrivals  sync.Map    // order -> time of its first callback, until that is delivered
-	diskFails atomic.Bool // an error of the dead letters was logged
-	stranded  sync.Map    // *order -> Stranded
+	c          Config
+	accounts   accounts
+	secrets    signature.Secrets
+	kept       *spool.Spool
+	reports    errgroup.Group
+	refreshNow chan struct{} // wakes the refresh of limits and balances
+	adopted    errgroup.Group
+	arrivals   sync.Map    // order -> time of its first callback, until that is delivered
+	diskFails  atomic.Bool // an error of the dead letters was logged
+	stranded   sync.Map    // *order -> Stranded
 
 	mu      sync.Mutex
 	running map[string]*order // by name
@@ -125,7 +125,7 @@ type Buyer struct {
 func New(c Config) *Buyer {
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	b := &Buyer{
-		c: c, kept: spool.New(c.Letters), arrived: make(chan struct{}, 1), idle: make(chan struct{}),
+		c: c, kept: spool.New(c.Letters), refreshNow: make(chan struct{}, 1), idle: make(chan struct{}),
 		running: map[string]*order{},
 	}
 	b.reports.SetLimit(mostReports)
@@ -161,8 +161,9 @@ func (b *Buyer) own(name string) *order {
 }
 
 // Buy carries one order from place to its end, and returns at the end. It calls placed once, as soon as it
-// is known whether the order was placed, with the identity whose turn it is next at the account. The
-// error of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, pool.ErrDown or that of ctx.
+// is known whether the order was placed, with the identity whose turn it is next at the account. The error
+// of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, pool.ErrDown, panics.ErrFault or that
+// of ctx.
 //
 // When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
 // stored; a bought order stays in the journal.
@@ -298,13 +299,13 @@ func (b *Buyer) Run(ctx context.Context) error {
 			}
 		})
 	})
-	duties.Go(func() error { b.recover(ctx, found); return nil })
+	duties.Go(func() error { b.watchBeats(ctx, found); return nil })
 	duties.Go(func() error {
 		b.repeat(ctx, replayEvery, nil, func(ctx context.Context) { _, _ = b.Replay(ctx) })
 		return nil
 	})
 	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
-	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.arrived, b.refresh); return nil })
+	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.refreshNow, b.refresh); return nil })
 	_ = duties.Wait() // no duty fails
 
 	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
@@ -341,8 +342,8 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan st
 	}
 }
 
-// recover handles what the beats find.
-func (b *Buyer) recover(ctx context.Context, found <-chan beat) {
+// watchBeats handles what the beats find.
+func (b *Buyer) watchBeats(ctx context.Context, found <-chan beat) {
 	told := map[string]bool{} // providers with stranded tasks
 	for beats, differs := 1, 0; ; beats++ {
 		var f beat

@@ -2,8 +2,8 @@
 // (package pool), submits it to a solving service (package provider), waits for a callback or polls, and
 // lands the token. It also goes on with the orders of dead replicas.
 //
-// Package refill and the doors for tasks decide what to buy, and call Buyer.Buy in a goroutine of their
-// own. The parts:
+// Package refill, and package solve for pictures, decide what to buy, and call Buyer.Buy in a goroutine of
+// their own. The parts:
 //
 //	buyer.go     Buy; orders of dead replicas, orders past their deadline, the stop
 //	order.go     an order, its journal entry, its row in the history, the table of ends; submit and polls
@@ -47,6 +47,6 @@
 // # What it does not do
 //
 // It does not decide how much to buy (refill), what an error code means (provider) or how long a token
-// lives (pool). An adopted order whose account no file has any more waits for a reload until its
+// lives (targets). An adopted order whose account no file has any more waits for a reload until its
 // time-out; it is not passed on to a replica with an older file.
 package purchase

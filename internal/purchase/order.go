@@ -167,6 +167,7 @@ var ends = map[situation]ending{
 
 	{pool.Unknown, late}: {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
+	// What it says is told only if the script finds the text repeated.
 	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold it before"},
 	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "the task brought no token"},
 	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
@@ -305,8 +306,8 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 	defer cancel()
 	how, err := persist(steps, func() (string, error) { return b.end(steps, o, state, n) })
 	if err != nil && !o.elsewhere.Load() {
-		b.c.Log.Warn("an order is left to its deadline", "target", o.facts.Target, "provider", o.facts.Provider,
-			"task", o.facts.Task, "err", err)
+		b.c.Log.Warn("the end of an order is not stored: it is resumed when Redis answers", "target", o.facts.Target,
+			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
 	}
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
 		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
@@ -358,7 +359,8 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	how, err := persist(steps, func() (string, error) { return b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Active)) })
 	switch {
 	case err != nil:
-		b.c.Log.Warn("a paid task is lost", "target", f.Target, "provider", f.Provider, "task", task, "err", err)
+		b.c.Log.Warn("the task of a submit is not stored: only a callback can bring its token", "target", f.Target,
+			"provider", f.Provider, "task", task, "err", err)
 		f.Task = ""
 	case how == pool.Gone: // a callback was faster
 		f.Task = ""

@@ -42,7 +42,7 @@ const (
 	mostDecisions, mostOrders = 64, 8192
 )
 
-// Buyer carries orders; *purchase.Buyer implements it.
+// Buyer carries orders: *purchase.Buyer, or a wrapper that sees its refusals, as in the daemon.
 type Buyer interface {
 	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
 	// identity whose turn it is next at the account.
@@ -71,12 +71,14 @@ type Manager struct {
 // subject is an identity about which this replica can decide.
 type subject struct {
 	// The Manager's mu guards these.
-	target *targets.Target // nil = a guest
-	spec   purchase.Spec   // what each order has
-	users  int             // callers of a guest
-	// It is in Manager.changed; a decision runs; it changed meanwhile; the cause of failing orders may have ended;
-	// its orders fail.
-	marked, running, again, retry, failing bool
+	target  *targets.Target // nil = a guest
+	spec    purchase.Spec   // what each order has
+	users   int             // callers of a guest
+	marked  bool            // it is in Manager.changed
+	running bool            // a decision runs
+	again   bool            // it changed meanwhile
+	retry   bool            // the cause of failing orders may have ended
+	failing bool            // its orders fail
 
 	// The running decision owns these.
 	demand
@@ -400,7 +402,9 @@ func (d *decision) next(wants *policy.Decision, c *pool.Counts, err error) time.
 	switch {
 	case errors.As(err, &refused):
 		if refused.Reason != pool.ReasonBudget || refused.Text != string(d.id) {
-			return -1 // the target has a place in wants, or another replica was faster
+			// The target has a place in wants, or another replica was faster, or its own brake or pause was set
+			// meanwhile: decide has set 2 s.
+			return -1
 		}
 		next = refused.After
 	case err != nil:

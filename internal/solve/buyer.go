@@ -58,7 +58,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		}
 		switch refused.Reason {
 		case pool.ReasonBudget:
-			answer.Obstacle, answer.Reason = pool.ReasonBudget, budgetText(s, refused)
+			answer.Obstacle, answer.Reason = pool.ReasonBudget, budgetText(refused)
 		case pool.ReasonBrake:
 			// Only the counts tell the identity's own brake from the one of an account.
 			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
@@ -72,13 +72,10 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 	}
 }
 
-func budgetText(s Spec, refused *pool.RefusedError) string {
+func budgetText(refused *pool.RefusedError) string {
 	whose := "the overall budget"
-	if refused.Text == GuestBudget || refused.Text == string(s.ID) {
+	if refused.Text == pool.ScopeSolve {
 		whose = "the budget of solves without a target"
 	}
 	return fmt.Sprintf("%s is used up; there is room again in %v", whose, refused.After.Round(time.Second))
 }
-
-// GuestBudget is the scope of the budget of all guests.
-const GuestBudget = pool.ScopeSolve

@@ -234,8 +234,8 @@ type picture struct {
 	done func()          // the bytes are not needed any more
 }
 
-// taskPatience is how long a replica tries to buy for the picture of a task.
-const taskPatience = 5 * time.Minute
+// picturePatience is how long a replica tries to buy for a picture.
+const picturePatience = 5 * time.Minute
 
 // Supply sees to it that orders are placed for the ticket of a guest. For a picture, this replica places them
 // until release is called; for a task, which must have its ticket, it places one. The function done is called
@@ -295,7 +295,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // buy places an order for a picture whenever a ticket has neither a token nor an order.
 func (s *Service) buy(ctx context.Context, p picture) {
-	until, pause := time.Now().Add(taskPatience), 10*time.Millisecond // the ticket comes in a moment
+	until, pause := time.Now().Add(picturePatience), 10*time.Millisecond // the ticket comes in a moment
 	for time.Now().Before(until) {
 		select {
 		case <-ctx.Done():

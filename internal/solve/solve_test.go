@@ -253,7 +253,7 @@ var stories = []struct {
 			var all []<-chan Answer
 			for _, r := range []*Replica{a, b, a, b} {
 				spec := GuestSpec(page)
-				spec.Budgets = []pool.Budget{{Scope: solve.GuestBudget, PerHour: 2}}
+				spec.Budgets = []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 2}}
 				all = append(all, r.Ask(context.Background(), Request(spec, time.Minute, "")))
 				after(time.Second)
 			}

@@ -333,7 +333,7 @@ func GuestSpec(page string) *solve.Spec {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: page}
 	return &solve.Spec{
 		Target: "guest", Identity: identity, ID: pool.Guest(identity.ID()), Margin: Margin, Horizon: Margin, Lifetime: Life, Guest: true,
-		Budgets: []pool.Budget{{Scope: solve.GuestBudget, PerDay: 100}},
+		Budgets: []pool.Budget{{Scope: pool.ScopeSolve, PerDay: 100}},
 	}
 }
 

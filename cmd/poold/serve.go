@@ -142,7 +142,7 @@ func (d *daemon) openPool(set *targets.Set) error {
 		d.mode = "embedded"
 	}
 	d.pool = pool.New(pool.Config{
-		DB: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: d.log,
+		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: d.log,
 		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})

@@ -23,7 +23,9 @@ import (
 
 // Config configures a Pool.
 type Config struct {
-	DB      redis.UniversalClient
+	DB redis.UniversalClient
+	// Takes is the client of takes and beats: orders that wait for a connection must not hold them up; nil = DB.
+	Takes   redis.UniversalClient
 	Prefix  string // of every key
 	Replica string // a name that no earlier process had; "" = random
 	Log     *slog.Logger
@@ -44,7 +46,7 @@ type Config struct {
 type Pool struct {
 	Replica string
 
-	db         redis.UniversalClient
+	db, takes  redis.UniversalClient
 	tag        string // {captcha}:
 	beat       time.Duration
 	away       func() error
@@ -64,13 +66,16 @@ type Pool struct {
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
 	p := &Pool{
-		Replica: c.Replica, db: c.DB, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed,
+		Replica: c.Replica, db: c.DB, takes: c.Takes, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed,
 		beat: cmp.Or(c.Beat, time.Second), away: c.Away, closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
 	}
 	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*p.beat).Milliseconds(), 10),
 		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
 	for _, s := range scripts {
 		p.compiled[s] = redis.NewScript(placeholders.Replace(s.text))
+	}
+	if p.takes == nil {
+		p.takes = p.db
 	}
 	if p.Replica == "" {
 		p.Replica = rand.Text()[:12]

@@ -284,11 +284,15 @@ func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) 
 		ctx, stop = context.WithTimeout(ctx, callLimit)
 		defer stop()
 	}
+	db := p.db
+	if s == take || s == takes || s == cancel || s == beat {
+		db = p.takes
+	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if err := p.away(); err != nil { // known to be away: nobody waits for the limit
 			return nil, err
 		}
-		reply, err := p.compiled[s].Run(ctx, p.db, keys, args...).Slice()
+		reply, err := p.compiled[s].Run(ctx, db, keys, args...).Slice()
 		switch {
 		case err == nil:
 			return reply, nil

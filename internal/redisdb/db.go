@@ -35,7 +35,7 @@ type Options struct {
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
 type DB struct {
-	Hot     redis.UniversalClient // for package pool and the probes
+	Hot     redis.UniversalClient // for takes, beats and the probes
 	Slow    redis.UniversalClient // for all other calls
 	Mode    Mode
 	Prefix  string // first part of every key

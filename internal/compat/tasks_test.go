@@ -255,6 +255,7 @@ var stories = []struct {
 		play: func(w *solvetest.World, a, b *side) {
 			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 			number := a.submit()
+			after(time.Second) // its order is refused now, and not after the last poll
 			a.terms.Out = func(context.Context) bool { return true }
 			a.submit()
 			a.poll(number)

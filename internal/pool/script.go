@@ -158,14 +158,19 @@ local function assign(id, own, need)
       end
     end
   end
-  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
-    if ticket == own or #served == #stock then break end
-    if not live(ticket) then
-      redis.call('ZREM', '@tickets:' .. id, ticket)
-    elseif first(leading(ticket)) then
-      served[#served + 1] = ticket
+  local from, tickets = 0
+  repeat -- in parts: most callers of a long queue are behind the last token
+    tickets = redis.call('ZRANGE', '@tickets:' .. id, from, from + 31)
+    for _, ticket in ipairs(tickets) do
+      if ticket == own or #served == #stock then return own and first(need), served end
+      from = from + 1
+      if not live(ticket) then
+        from = from - redis.call('ZREM', '@tickets:' .. id, ticket)
+      elseif first(leading(ticket)) then
+        served[#served + 1] = ticket
+      end
     end
-  end
+  until #tickets < 32
   return own and first(need), served
 end
 

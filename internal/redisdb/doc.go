@@ -15,7 +15,7 @@
 //
 // # Two clients
 //
-// The client Hot is for package pool and the probe. The client Slow is for everything else, so that
+// The client Hot is for takes and beats of package pool. The client Slow is for everything else, so that
 // the history and the claims cannot delay hand-outs. A client connects at its first call.
 //
 // # Keys

@@ -180,9 +180,8 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// try writes a key with a script. In a cluster it writes a key at each master. It uses the client of
-// the takes: under load, calls of the slow client may wait for a connection for longer than
-// CallTimeout.
+// try writes a key with a script. In a cluster it writes a key at each master. It has a client of its own: under
+// load, calls of the others may wait for a connection for longer than CallTimeout.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -247,7 +246,7 @@ func summarise(faults map[string]error, total int) *condition {
 }
 
 func (m *monitor) tryWrite(ctx context.Context, key string) error {
-	return Down(probe.Run(ctx, m.Hot, []string{key}, probeLife.Milliseconds()).Err())
+	return Down(probe.Run(ctx, m.probes, []string{key}, probeLife.Milliseconds()).Err())
 }
 
 // probedMasters maps the address of each master of a cluster to one key of that master.

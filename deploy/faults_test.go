@@ -129,7 +129,13 @@ func (w *watched) call(want int, method, path, body string) string {
 // take takes a token and returns its id and its text.
 func (w *watched) take(target string) (token struct{ ID, Token string }) {
 	w.Helper()
-	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "POST", "/pool/"+target+"/token?wait=20s", "")), &token); err != nil {
+	var answer string
+	testkit.Within(w.TB, time.Minute, "a token", func() bool { // a starved Redis may not answer for a moment
+		status, body, err := w.Try("POST", "/pool/"+target+"/token?wait=20s", "")
+		answer = body
+		return err == nil && status == http.StatusOK
+	})
+	if err := json.Unmarshal([]byte(answer), &token); err != nil {
 		w.Fatal(err)
 	}
 	return token

@@ -10,6 +10,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/refill"
 	"poold/internal/status"
+	"poold/internal/testkit"
 )
 
 // TestOutageIsNamedEverywhere: during an outage of all providers, the document, the page, each row
@@ -74,8 +75,9 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 	d.say(t, "checkout", refill.Status{Want: 5, State: refill.OK})
 	show()
 	d.stock.redis.SetDown(true)
-	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
-		!strings.Contains(document.Alarms[0], "edis does not answer: no token is handed out") || !strings.HasPrefix(document.Alarms[1], alarm) {
-		t.Errorf("%+v; alarms %q", rows[0], document.Alarms)
-	}
+	testkit.Within(t, 20*time.Second, "both alarms", func() bool {
+		rows = show()
+		return strings.HasPrefix(rows[0].Reason, "redis does not answer") && len(document.Alarms) == 2 &&
+			strings.Contains(document.Alarms[0], "edis does not answer: no token is handed out") && strings.HasPrefix(document.Alarms[1], alarm)
+	})
 }

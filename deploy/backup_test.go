@@ -110,20 +110,20 @@ func TestRestore(t *testing.T) {
 	}
 
 	server = redistest.Server(t, "--appendonly", "yes")
-	redistest.Do(t, server, "SET", "captcha:other", "of a former life")
+	redistest.Do(t, server, "SET", "{captcha}:other", "of a former life")
 	port := fmt.Sprint(testkit.FreePort(t))
 	restore := blocks(t, "redis.md", "## Restoring")
 	start, clean, _ := strings.Cut(restore[0], "for kind")
 	bash(t, folder, start, nil, "6390", port, "--daemonize yes", "--daemonize yes --repl-diskless-sync-delay 0")
 	temporary := "127.0.0.1:" + port
 	var tokens string
-	for _, list := range keysOf(t, temporary, "captcha:pool:*") {
-		tokens += redistest.Do(t, temporary, "LRANGE", list, "0", "-1")
+	for _, token := range keysOf(t, temporary, "{captcha}:token:*") {
+		tokens += redistest.Do(t, temporary, "GET", token)
 	}
 	if !strings.Contains(tokens, taken[2]) {
 		t.Error("the backup lacks a token that a caller took afterwards")
 	}
-	if orders := keysOf(t, temporary, "captcha:journal:*"); len(orders) == 0 {
+	if orders := keysOf(t, temporary, "{captcha}:owned:*"); len(orders) == 0 {
 		t.Error("the backup has no order in flight")
 	}
 	bash(t, folder, "for kind"+clean, nil, "6390", port)
@@ -149,7 +149,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the paused target: %+v", s)
 	}
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == 16 })
-	if got := redistest.Do(t, server, "EXISTS", "captcha:other"); got != "0" {
+	if got := redistest.Do(t, server, "EXISTS", "{captcha}:other"); got != "0" {
 		t.Error("the restore kept other data")
 	}
 }

@@ -37,7 +37,7 @@ func TestRollingRestart(t *testing.T) {
 	start := func(listen string) *daemontest.Process {
 		return daemontest.Start(t, daemontest.Options{Config: config, Key: "rolling-key-012345", Listen: listen})
 	}
-	b := &balancer{t: t}
+	b := &balancer{t: t, outages: true} // on a starved machine Redis may count as down for a moment
 	var replicas []*daemontest.Process
 	for range 3 {
 		p := start("")

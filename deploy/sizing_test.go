@@ -42,27 +42,24 @@ func newMeter(t testing.TB, address string) meter {
 // its expiry (32 bytes), and 1.5 pointers in each of two tables.
 const tableBytes = 32 + 24
 
-// memory returns the bytes of all keys of poold of these kinds.
+// memory returns the bytes of all keys of poold of these kinds; none = of all kinds.
 func (m meter) memory(kinds ...string) (bytes float64) {
 	m.Helper()
-	for _, kind := range kinds {
-		pattern := "captcha:" + kind + ":*"
-		if kind == "*" {
-			pattern = "captcha:*"
-		}
-		keys, err := m.Keys(m.Context(), pattern).Result()
-		if err != nil {
-			m.Fatal(err)
-		}
-		pipe := m.Pipeline()
-		for _, key := range keys {
+	pattern := regexp.MustCompile(`^\{?captcha\}?:(` + strings.Join(kinds, "|") + `)` + map[bool]string{true: "(:|$)"}[len(kinds) > 0])
+	keys, err := m.Keys(m.Context(), "*").Result()
+	if err != nil {
+		m.Fatal(err)
+	}
+	pipe := m.Pipeline()
+	for _, key := range keys {
+		if pattern.MatchString(key) {
 			pipe.MemoryUsage(m.Context(), key, 0)
 		}
-		results, _ := pipe.Exec(m.Context())
-		for _, one := range results {
-			if size, err := one.(*redis.IntCmd).Result(); err == nil { // an expired key has no size
-				bytes += float64(size) + tableBytes
-			}
+	}
+	results, _ := pipe.Exec(m.Context())
+	for _, one := range results {
+		if size, err := one.(*redis.IntCmd).Result(); err == nil { // an expired key has no size
+			bytes += float64(size) + tableBytes
 		}
 	}
 	return bytes
@@ -118,23 +115,23 @@ func memoryRows(t testing.TB) (rows []row) {
 	m, url := newMeter(t, address), daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond, LedgerHTTP: true})
 	w := watch(t, daemontest.Options{Config: sizingConfig(address, url, n)})
 	w.wait("login", n, 0)
-	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == n && m.memory("ended") == 0 })
+	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == n })
 	add := func(name string, bytes float64) { rows = append(rows, row{name, bytes / n}) }
 	const bySite = 50 // the newest records of a sitekey
-	add("a ready token", m.memory("pool"))
-	add("a token that landed", m.memory("values", "sold"))
+	add("a ready token", m.memory("tokens", "token"))
+	add("a token that landed", m.memory("value", "sale"))
+	add("a task of the service", m.memory("task"))
 	add("a record of the history", m.memory("solve", "alias"))
 	add("a record among the newest", m.memory("records")*n/(n+bySite))
 	add("a solve that a budget counts", m.memory("spend"))
-	rows = append(rows, row{"a target with requests", m.memory("stats", "hour", "hours", "leads", "mind", "verdicts", "attempts")})
+	rows = append(rows, row{"a target with requests", m.memory("stats", "minutes", "hours", "days", "due")})
 
 	setFaults(t, url, notReady)
-	tasks := m.memory("task")
 	for range n {
 		w.take("login")
 	}
 	w.wait("login", 0, n)
-	add("an order in flight", m.memory("orders", "journal", "leases", "places", "task")-tasks)
+	add("an order in flight", m.memory("order", "deadlines", "owned", "permits", "inflight"))
 	testkit.Within(t, 20*time.Second, "the audit", func() bool {
 		return strings.Count(w.call(http.StatusOK, "GET", "/history/key/tests?limit=1000", ""), `"taken"`) == n
 	})
@@ -235,6 +232,6 @@ func idleRows(t testing.TB) []row {
 	time.Sleep(time.Minute)
 	minute := m.done(pid).minus(start, 1, n)
 	return append(minute.rows("an idle target in a minute"), row{"a look at an idle target: commands", minute.commands / minute.scripts},
-		row{"an idle target: bytes in Redis", m.memory("*") / n}, row{"an idle target: bytes in the process", (many - alone) / n},
+		row{"an idle target: bytes in Redis", m.memory() / n}, row{"an idle target: bytes in the process", (many - alone) / n},
 		row{"a poold with one target: MB", alone / 1e6})
 }

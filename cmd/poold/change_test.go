@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/status"
 )
 
@@ -29,7 +28,7 @@ func (d *changedDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"code":"forbidden","detail":"this key lacks the scope status"}`)
 		return
 	case looks:
-		target := status.Target{Name: "login", Fresh: 3, InFlight: 2, Depth: 5, Spent: 0.3, Figures: pool.Figures{Solved: 100, Discarded: 7}, Identity: "one"}
+		target := status.Target{Name: "login", Fresh: 3, InFlight: 2, Depth: 5, Spent: 0.3, Counters: status.Counters{Counts: status.Counts{Solved: 100}, Discarded: 7}, Identity: "one"}
 		document := status.Document{Targets: []status.Target{target, {Name: "goes"}, {Name: "stays"}}, Providers: []status.Provider{{}}}
 		if len(d.asked) > 0 {
 			target.Fresh, target.Discarded, target.Identity = 0, 10, "two"

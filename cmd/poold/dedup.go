@@ -7,18 +7,18 @@ import (
 
 	"poold/internal/backend"
 	"poold/internal/captcha"
-	"poold/internal/ondemand"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/ondemand/pgclaims"
 	"poold/internal/ondemand/redisclaims"
 	"poold/internal/postgres"
 	"poold/internal/redisdb"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
 // claims is the store of the claims on shared solves, with its background work.
 type claims struct {
-	ondemand.Claims
+	solve.Claims
 	savings
 
 	db    *postgres.DB // nil if the claims are in Redis
@@ -30,7 +30,7 @@ type claims struct {
 // savings counts the requests that got a token from a shared solve, and returns the counts of each
 // day.
 type savings interface {
-	ondemand.Savings
+	solve.Savings
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 

@@ -36,7 +36,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 		depth: 1, service: service.URL, timeout: "5s", provider: `, callback_url: "` + door.url + `", fallback_after: 2s`,
 		top: buying + "\ntypes: {turnstile: {lifetime: 5s, margin: 1s}}",
 	})
-	dying, living := w.start(t, crashAt("stored", 5)), w.start(t)
+	dying, living := w.start(t, crashAt("bought", 5)), w.start(t)
 	door.setReplicas(living)
 	var pages []string
 	for i := range 60 {

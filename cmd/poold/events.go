@@ -14,16 +14,16 @@ const bySignal = "SIGHUP"
 
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
-	d.events = events.NewLog(d.store.DB, d.log)
+	d.events = events.NewLog(d.redis, d.log)
 	d.file.OnOutcome(func(o reload.Outcome) { d.events.Note(reloadEvent(o)) })
-	d.store.DB.OnBack(func(away time.Duration) {
+	d.redis.OnBack(func(away time.Duration) {
 		d.noteChange(events.RedisUp, "redis", "", "Redis serves again, after "+away.Round(time.Second).String()+".", time.Now().UTC().Format("15:04"))
 	})
 }
 
 // noteChange adds an event about a change that several replicas notice.
 func (d *daemon) noteChange(kind events.Kind, topic, subject, text, state string) {
-	d.events.Note(events.Event{Kind: kind, Subject: subject, Actor: events.ReplicaActor(d.store.DB.Replica), Text: text, Topic: topic + " " + subject, State: state})
+	d.events.Note(events.Event{Kind: kind, Subject: subject, Actor: events.ReplicaActor(d.redis.Replica), Text: text, Topic: topic + " " + subject, State: state})
 }
 
 // noteProvider adds an event: a provider went down or up.
@@ -36,12 +36,12 @@ func (d *daemon) noteProvider(name string, down bool, reason string) {
 }
 
 // noteBudget adds an event: a budget refused an order. The event is added at most once an hour.
-func (d *daemon) noteBudget(of pool.Budget, target string) {
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Actor: events.ReplicaActor(d.store.DB.Replica), Text: "The budget of target " + target + " is used up.", State: "used up"}
-	switch of {
-	case pool.Overall:
+func (d *daemon) noteBudget(scope, target string) {
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Actor: events.ReplicaActor(d.redis.Replica), Text: "The budget of target " + target + " is used up.", State: "used up"}
+	switch scope {
+	case pool.ScopeAll:
 		e.Subject, e.Target, e.Text = "overall", "", "The overall budget is used up."
-	case pool.OfGuests:
+	case pool.ScopeSolve:
 		e.Subject, e.Target, e.Text = "/solve", "", "The budget of solves without a target is used up."
 	}
 	e.Topic = "budget " + e.Subject
@@ -50,14 +50,14 @@ func (d *daemon) noteBudget(of pool.Budget, target string) {
 
 // noteReplica adds an event: this replica has started, or it stops.
 func (d *daemon) noteReplica(kind events.Kind, did string) {
-	e := replicaEvent(kind, d.store.DB.Replica, d.store.DB.Replica, did)
+	e := replicaEvent(kind, d.redis.Replica, d.redis.Replica, did)
 	e.Details = map[string][]string{"version": {version}}
 	d.events.Note(e)
 }
 
 // noteGone adds an event: another replica sends no heartbeats.
 func (d *daemon) noteGone(id string) {
-	d.events.Note(replicaEvent(events.ReplicaGone, id, d.store.DB.Replica, "sends no heartbeats; the other replicas do its work"))
+	d.events.Note(replicaEvent(events.ReplicaGone, id, d.redis.Replica, "sends no heartbeats; the other replicas do its work"))
 }
 
 // replicaEvent returns an event about a replica. The events ReplicaStopped and ReplicaGone have the

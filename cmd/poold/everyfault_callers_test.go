@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/testkit"
 )
 
@@ -123,10 +122,6 @@ func picture(name string, size int) string {
 	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
 }
 
-func guestIdentity(name string) captcha.Identity {
-	return captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + name}
-}
-
 // checkLedger compares the ledger of the service with each figure of poold.
 func (s *everyFault) checkLedger() {
 	living := s.replicas[0]
@@ -170,7 +165,7 @@ func (s *everyFault) checkLedger() {
 	}
 	small := 0
 	for _, sale := range s.service.Sold() {
-		if sale.Identity.Sitekey == smallKey {
+		if sale.Identity.Sitekey == smallKey && sale.Token != "" { // what fails costs nothing
 			small++
 		}
 		if !tasks[sale.Task] {
@@ -211,7 +206,7 @@ func (s *everyFault) checkLedger() {
 		}
 	}
 	if small != smallBudget {
-		s.Errorf("%d orders were placed of a budget of %d", small, smallBudget)
+		s.Errorf("%d solves were bought of a budget of %d", small, smallBudget)
 	}
 	if totals.ByAction["poll"] == 0 || m[`poold_callbacks_total{outcome="settled"}`] == 0 {
 		s.Error("the tokens came in one way only")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"poold/internal/captcha"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
@@ -240,8 +239,7 @@ func (s *everyFault) makeReadOnly() {
 // freeze stops PostgreSQL while a shared solve ends. In Redis, an entry about an ended order waits
 // for the history.
 func (s *everyFault) freeze() {
-	ended := s.historyKey(guestIdentity("frozen"))
-	s.redis.Del(s.Context(), ended) // the key must not exist yet; only this fault uses its identity
+	waiting := func() int64 { return s.redis.XLen(s.Context(), "{world}:outbox:ends").Val() }
 	var sharers sync.WaitGroup
 	var mu sync.Mutex
 	tokens := map[string]int{}
@@ -259,20 +257,13 @@ func (s *everyFault) freeze() {
 		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
 	})
 	s.server.Freeze()
-	testkit.Within(s, 20*time.Second, "the end to wait for the history", func() bool {
-		return s.redis.Exists(s.Context(), ended).Val() == 1
-	})
+	testkit.Within(s, 20*time.Second, "the end to wait for the history", func() bool { return waiting() > 0 })
 	s.wait(2 * time.Second) // the end of the solve also waits for PostgreSQL
 	s.server.Thaw()
 	sharers.Wait()
 	if len(tokens) > 1 {
 		s.Errorf("%d tokens for callers that share one solve", len(tokens))
 	}
-}
-
-// historyKey returns the Redis key under which an identity's ended orders wait for the history.
-func (s *everyFault) historyKey(id captcha.Identity) string {
-	return "world:ended:{" + string(id.ID()) + "}"
 }
 
 // refuseSitekey makes the service refuse one target's site key for some time.

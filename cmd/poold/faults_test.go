@@ -68,7 +68,8 @@ func TestHangingUpOverHTTP(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var received atomic.Int64
 	var s targetStatus
-	leave := func(callers int, query string, longest int, moment func() bool) {
+	// leave reports whether a token was given back.
+	leave := func(callers int, query string, longest int, moment func() bool) bool {
 		t.Helper()
 		before := s.Returned
 		var all sync.WaitGroup
@@ -90,18 +91,24 @@ func TestHangingUpOverHTTP(t *testing.T) {
 			return s.Waiting == 0 && s.InFlight == 0 && s.Fresh >= depth && s.Hits+s.Waited-s.Returned == received.Load() &&
 				int(s.Bought) == ledger(t, w.provider).Totals.Submitted
 		})
-		if s.Returned == before {
-			t.Errorf("%s: nobody left in the moment in question", query)
-		}
 		t.Logf("%s: %d callers got a token so far, %d tokens were given back", query, received.Load(), s.Returned)
+		return s.Returned > before
 	}
-	leave(120, "?wait=60s", 2000, func() bool {
+	given := leave(120, "?wait=60s", 2000, func() bool {
 		now := replicas[0].target("login")
 		return now.Hits+now.Waited > 0
 	})
+	for n := 0; !given; n++ { // on a busy machine all tokens may come before the first caller leaves
+		if n == 4 {
+			t.Fatal("nobody left in the moment in question")
+		}
+		given = leave(120, "?wait=60s", 2*delay, func() bool { return true })
+	}
 	if received.Load() == 0 {
 		t.Error("no caller got a token")
 	}
-	leave(60, "?wait=0s", 2*delay, func() bool { return true })
+	if !leave(60, "?wait=0s", 2*delay, func() bool { return true }) {
+		t.Error("nobody left while a token was handed out")
+	}
 	replicas[1].balance()
 }

@@ -16,26 +16,12 @@ import (
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/historyapi"
 	"poold/internal/outcomes"
-	"poold/internal/pool"
 	"poold/internal/postgres"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/status"
 	"poold/internal/targets"
 )
-
-// mostEndings is the maximum number of entries about ended orders that wait in Redis, for each
-// identity, while the store of the history is unavailable. If one or two orders end per second,
-// this number suffices for ten minutes.
-const mostEndings = 1000
-
-// endings returns the maximum number of entries that may wait for the history, or 0 if the file
-// configures no history.
-func endings(wanted targets.History) int {
-	if wanted.Backend == targets.HistoryNone {
-		return 0
-	}
-	return mostEndings
-}
 
 // keeper contains the parts of the history and of the audit. A part that is switched off in the
 // configuration file is nil.
@@ -44,6 +30,7 @@ type keeper struct {
 	db      *postgres.DB // nil if the store is another one
 	look    *firstLook   // nil if the start does not check this store
 	sender  *history.Sender
+	active  bool // the sender needs the rows of purchases; see purchase.Config
 	auditor *history.Auditor
 	runs    []part
 	notes   []part // parts that write a last time when they stop, so they must stop before the connections close
@@ -57,29 +44,33 @@ type store interface {
 }
 
 // openHistory opens the store that pools.yaml selects in its section `history`. openHistory does not wait for
-// a connection. While the store is unavailable, the entries about ended orders wait in Redis.
-func openHistory(ctx context.Context, wanted targets.History, prefix string, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
+// a connection. While the store is unavailable, the rows of ended orders wait in Redis.
+func openHistory(ctx context.Context, wanted targets.History, db *redisdb.DB, outbox history.Outbox, log *slog.Logger) (k keeper, err error) {
+	var active history.ActiveStore // nil = no other program reads the orders in flight
 	k.close = func() {}
 	switch wanted.Backend {
 	case targets.HistoryNone:
 		return k, nil
 	case targets.HistoryPostgres:
-		db, look, err := openPostgres(ctx, "history.url", wanted.URL, log)
+		pg, look, err := openPostgres(ctx, "history.url", wanted.URL, log)
 		if err != nil {
 			return k, err
 		}
-		kept := pgstore.New(db, pgstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
-		k.store, k.db, k.look, k.close, k.runs = kept, db, look, func() { look.end(); db.Close() }, append(k.runs, kept.Run)
+		kept := pgstore.New(pg, pgstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
+		k.store, k.db, k.look, k.close, k.runs = kept, pg, look, func() { look.end(); pg.Close() }, append(k.runs, kept.Run)
 	case targets.HistoryDynamoDB:
 		table, look, err := openTable(ctx, wanted, log)
 		if err != nil {
 			return k, err
 		}
 		k.store, k.look, k.close = table, look, func() { look.end(); table.Close() }
+		if k.active = wanted.ActiveItems; k.active {
+			active = table
+		}
 	case targets.HistoryRedis:
-		k.store = redisstore.New(stock.DB, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
+		k.store = redisstore.New(db, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
-	k.sender = history.NewSender(stock.Endings, k.store, log)
+	k.sender = history.NewSender(outbox, k.store, active, log)
 	k.runs = append(k.runs, k.sender.Run)
 	if wanted.Audit > 0 {
 		k.auditor = history.NewAuditor(k.store, log)
@@ -114,28 +105,6 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 	}), nil
 }
 
-// addMirror adds the part that copies the orders in flight to the store, so that other programs can
-// read them there. addMirror does nothing unless the file sets active_items and the store supports
-// it.
-func (k *keeper) addMirror(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
-	shows, ok := k.store.(history.ActiveStore)
-	if !ok || !wanted.ActiveItems {
-		return
-	}
-	k.runs = append(k.runs, history.NewMirror(func(ctx context.Context) ([]history.Record, error) {
-		list, err := buyer.OwnOrdersInFlight(ctx)
-		records := make([]history.Record, len(list))
-		for i, u := range list {
-			records[i] = history.Record{
-				ID: u.Order.String(), Identity: u.Order.Identity, Target: u.Target, Owner: u.Owner, Type: u.Identity.Type,
-				Sitekey: u.Identity.Site(), Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task,
-				Placed: u.Placed, Submitted: u.Submitted,
-			}
-		}
-		return records, err
-	}, shows, log).Run)
-}
-
 // health returns the source of the history's health. It returns nil if no history is kept.
 func (k keeper) health() status.HistoryHealth {
 	if k.sender == nil {
@@ -166,17 +135,13 @@ type observer struct {
 	*httpapi.Metrics
 	outcomes *outcomes.Book
 	history  *history.Sender // nil = no history is kept
-	usedUp   func(of pool.Budget, target string)
 }
 
-// BudgetUsedUp implements purchase.Observer.
-func (o observer) BudgetUsedUp(of pool.Budget, target string) { o.usedUp(of, target) }
-
 // Ended implements purchase.Observer.
-func (o observer) Ended(e purchase.Event) {
-	o.Metrics.Ended(e)
-	o.outcomes.Ended(e)
+func (o observer) Ended(p purchase.Purchase) {
+	o.Metrics.Ended(p)
+	o.outcomes.Ended(p)
 	if o.history != nil {
-		o.history.Ended(e.Order.Identity)
+		o.history.Ended()
 	}
 }

@@ -128,7 +128,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			// Each of the first two replicas kills itself in the middle of an order.
 			replicas := []*process{
-				w.start(t, append(b.env, crashAt("stored", 6))...), w.start(t, append(b.env, crashAt("settled", 5))...), w.start(t, b.env...),
+				w.start(t, append(b.env, crashAt("bought", 6))...), w.start(t, append(b.env, crashAt("ended", 5))...), w.start(t, b.env...),
 			}
 			var callers sync.WaitGroup
 			callers.Go(func() {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"poold/internal/captcha"
 	"poold/internal/events"
 )
 
@@ -31,7 +32,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	d.configure(ctx)
 	support := d.startSupport(lasting, failed)
-	d.store.DB.AwaitProbe(working) // so that /readyz never answers 200 without Redis
+	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
 	d.noteReplica(events.ReplicaStarted, "started")
 	noting := start(lasting, failed, append(d.history.notes, d.solver.KeepCounts, d.events.Run)...)
 	buying := d.startBuying(lasting, failed, hangups)
@@ -65,14 +66,17 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts the parts on which buying and serving depend: the health checks of Redis and
-// of the database of claims, the status, the buyer's
-// background work, the renewal of the leases of clients' tasks, the history, the embedded Redis,
-// the simulated provider, and the messages to systemd.
+// of the database of claims, the status, the buyer's background work, the clients' tasks, the
+// history, the embedded Redis, the simulated provider, and the messages to systemd.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
-	parts := []part{d.store.Run, d.status.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
+	parts := []part{d.redis.Run, d.ids.Keep, d.status.Run, d.buyer.Run, d.outcomes.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
 	}
+	parts = append(parts, func(ctx context.Context) error {
+		d.redis.Listen(ctx, func(key string) { d.solver.Wake(captcha.ID(key)) })
+		return nil
+	})
 	if d.claims.run != nil {
 		parts = append(parts, d.claims.run)
 	}
@@ -102,7 +106,7 @@ func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 // callers.
 func (d *daemon) turnAway() {
 	d.server.Stopping()
-	d.store.EndWaits()
+	d.pool.EndWaits()
 }
 
 // keepPortOpen waits, so that load balancers can notice that /readyz answers 503.
@@ -129,7 +133,7 @@ func (d *daemon) disconnect() error {
 	if d.history.close != nil {
 		d.history.close()
 	}
-	err := d.store.Close()
+	err := d.redis.Close()
 	if d.embedded != nil {
 		d.embedded.Close()
 	}

@@ -51,7 +51,7 @@ func (d *daemon) setServer(server targets.Server) {
 
 // setPasswords applies the passwords in the addresses of Redis and of the databases.
 func (d *daemon) setPasswords(set *targets.Set) {
-	d.store.DB.SetPassword(targets.Password(set.Redis.URL).Reveal())
+	d.redis.SetPassword(targets.Password(set.Redis.URL).Reveal())
 	for _, at := range []struct {
 		db  *postgres.DB // nil if the section uses no PostgreSQL
 		url captcha.Secret

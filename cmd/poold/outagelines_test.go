@@ -92,6 +92,9 @@ func TestOutagesInWords(t *testing.T) {
 	says("refused targets", `[23] targets are refused by the provider \(.*ERROR_SITEKEY.*\): each places one order at growing intervals; compare their sitekeys and pages with the sites`)
 	service.SetFaults()
 	each(http.MethodPost, "/resume")
+	testkit.Within(t, time.Minute, "each target to get a token over the one thread", func() bool {
+		return !slices.ContainsFunc([]string{"login", "second", "third"}, func(name string) bool { return p.target(name).State == "refused" })
+	})
 	fullThreads("the refusals")
 
 	w.edit(t, "targets:\n", "budget: {per_day: 1}\ntargets:\n")

@@ -144,12 +144,12 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 		forgone   int // orders with an unknown outcome that the service sold
 	}{
 		{point: "placed"},
-		{point: "marked", lost: 1},
+		{point: "begun", lost: 1},
 		{point: "submitted", lost: 1, forgone: 1},
 		{point: "submitted", callbacks: true},
-		{point: "stored"},
+		{point: "bought"},
 		{point: "polled"},
-		{point: "settled"},
+		{point: "ended"},
 		{point: "received", callbacks: true},
 		{point: "delivered", callbacks: true},
 	} {

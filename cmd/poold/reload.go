@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 
-	"poold/internal/captcha"
 	"poold/internal/targets"
 )
 
@@ -17,17 +16,7 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	entries := d.providers.entries(ctx, set)
 	d.buyer.SetProviders(entries)
 	d.outcomes.SetProviders(known(entries))
-	d.buyer.SetBudget(set.Budget.PerDay)
-	ids := make([]captcha.ID, len(set.Targets))
-	for i := range set.Targets {
-		ids[i] = set.Targets[i].ID
-	}
-	// Guests that became targets must be handed over before a worker reads their stock, because
-	// HandOver resets their figures.
-	if err := d.store.Guests.HandOver(ctx, ids); err != nil {
-		d.log.Debug("targets may still count as guests for some minutes", "err", err)
-	}
-	d.manager.Apply(ctx, set)
+	d.manager.Apply(set)
 }
 
 // reapply applies the Set of a reload. If the folder of the dead letters is not writable, the

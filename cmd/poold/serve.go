@@ -19,14 +19,14 @@ import (
 	"poold/internal/events"
 	"poold/internal/httpapi"
 	"poold/internal/listener"
-	"poold/internal/ondemand"
 	"poold/internal/outcomes"
-	"poold/internal/permits"
 	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/replicas"
+	"poold/internal/solve"
 	"poold/internal/status"
 	"poold/internal/systemd"
 	"poold/internal/targets"
@@ -89,7 +89,9 @@ type daemon struct {
 	port      *listener.Port
 	listener  net.Listener   // counts the bytes of the connections of port, and serves TLS
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
-	store     *pool.Store
+	redis     *redisdb.DB
+	pool      *pool.Pool
+	ids       *tokenid.Secret
 	buyer     *purchase.Buyer
 	outcomes  *outcomes.Book
 	mode      string // "embedded", or the redisdb.Mode of a real Redis
@@ -97,7 +99,7 @@ type daemon struct {
 	manager   *refill.Manager
 	claims    claims
 	history   keeper
-	solver    *ondemand.Service
+	solver    *solve.Service
 	tasks     *compat.Tasks
 	providers *providers
 	metrics   *httpapi.Metrics
@@ -107,19 +109,6 @@ type daemon struct {
 	server    *httpapi.Server
 	http      *http.Server
 	systemd   *systemd.Notifier
-}
-
-// stock is the part of the store that httpapi, status and refill use.
-type stock struct {
-	*redisdb.DB
-	*pool.Tokens
-	*pool.Controls
-}
-
-// orders is the part of the store that purchase uses.
-type orders struct {
-	*pool.Orders
-	*permits.Permits
 }
 
 // newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
@@ -135,78 +124,94 @@ func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access 
 	return d, nil
 }
 
-// openStock opens the stock in the configured Redis or in the embedded one.
-func (d *daemon) openStock(set *targets.Set) error {
+// openPool opens the configured Redis or the embedded one, and the pool in it.
+func (d *daemon) openPool(set *targets.Set) error {
 	address, embedded, err := openRedis(set.Redis, d.log)
 	if err != nil {
 		return err
 	}
 	d.embedded = embedded
-	d.store, err = pool.Open(pool.Options{
+	d.redis, err = redisdb.Open(redisdb.Options{
 		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
-		OnChange: func(id captcha.ID) {
-			d.manager.Wake(id)
-			d.solver.Wake(id)
-		},
-		OnEnded: func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
-		Endings: endings(set.History),
 	})
 	if err != nil {
 		return err // the error names the address in the file
 	}
-	d.mode = string(d.store.DB.Mode)
+	d.mode = string(d.redis.Mode)
 	if embedded != nil {
 		d.mode = "embedded"
 	}
+	d.pool = pool.New(pool.Config{
+		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: d.log,
+		Away:    d.redis.Away,
+		Changed: func(id captcha.ID) { d.manager.Changed(id) },
+	})
+	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	return nil
 }
 
 // build creates the parts and connects them.
 func (d *daemon) build(ctx context.Context, set *targets.Set) error {
-	if err := d.openStock(set); err != nil {
+	if err := d.openPool(set); err != nil {
 		return err
 	}
-	stock := stock{d.store.DB, d.store.Tokens, d.store.Controls}
 	d.openEvents()
 	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts)
 	d.providers = &providers{observe: d.metrics.Provider, changed: d.noteProvider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
 	var err error
-	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
+	if d.history, err = openHistory(ctx, set.History, d.redis, d.pool, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.outcomes = outcomes.New(d.store.DB, func(t captcha.Type) { d.manager.Retry(t) }, d.log)
-	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{d.metrics, d.outcomes, d.history.sender, d.noteBudget}, d.log)
-	d.buyer.SetChooser(d.outcomes)
-	d.history.addMirror(set.History, d.buyer, d.log)
+	d.outcomes = outcomes.New(d.redis, func(t captcha.Type) { d.manager.Retry(t) }, d.log)
+	d.buyer = purchase.New(purchase.Config{
+		Pool: d.pool, Letters: d.letters, Sink: d.history.sender != nil, Active: d.history.active,
+		Chooser: d.outcomes, Observer: observer{d.metrics, d.outcomes, d.history.sender}, Log: d.log,
+	})
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store.DB, func(key captcha.ID) { d.solver.Wake(key) }, d.log); err != nil {
+	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.redis, func(key captcha.ID) { d.solver.Wake(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	if err := await(ctx, d.log, d.history.look, d.claims.look); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.solver = ondemand.New(ondemand.Parts{
-		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.claims, Savings: d.claims,
-		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
-	})
-	d.tasks = compat.New(compat.NewRecords(d.store.DB), d.store.Tokens, d.solver, d.log)
-	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
+	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: d.log}
+	d.manager = refill.New(d.pool, orderer{d.buyer, guests, d.noteBudget}, d.log)
+	d.buyer.Turn = d.manager.Changed
+	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: d.claims, Savings: d.claims, Log: d.log})
+	d.tasks = compat.New(d.pool, d.solver, d.log)
 	started := time.Now()
-	d.roster = replicas.New(d.store.DB, version, started, d.manager.Live, d.noteGone)
+	d.roster = replicas.New(d.redis, version, started, d.pool.Live, d.noteGone)
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
-		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, Outcomes: d.outcomes, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
+		File: d.file, Stock: d.pool, Purchases: d.buyer, Outcomes: d.outcomes, DeadLetters: d.buyer, Health: d.redis.Health,
+		Savings: d.claims, History: d.history.health(), Audit: auditHealth, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks,
+		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Tasks: d.tasks,
 		History: d.history.reader(), Audit: audit, Auditor: auditor,
 		Status: d.status, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
 	})
 	d.http = d.server.HTTPServer()
 	return nil
+}
+
+// orderer buys for targets, and for guests whose callers learn it if nothing can be bought.
+type orderer struct {
+	*purchase.Buyer
+	guests *solve.Buyer
+	usedUp func(scope, target string)
+}
+
+// Buy implements refill.Buyer.
+func (b orderer) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
+	b.guests.Buy(ctx, s, func(next captcha.ID, err error) {
+		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
+			b.usedUp(refused.Text, s.Target)
+		}
+		placed(next, err)
+	})
 }

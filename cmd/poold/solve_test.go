@@ -194,7 +194,7 @@ func TestRepeatedSolveBuysOne(t *testing.T) {
 	o := quick()
 	o.Median, o.Sigma, o.Min, o.Max = 2*time.Second, 0, 2*time.Second, 2*time.Second
 	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
-	replicas := []*process{w.start(t, crashAt("stored", 1)), w.start(t), w.start(t)}
+	replicas := []*process{w.start(t, crashAt("bought", 1)), w.start(t), w.start(t)}
 	key := func(int) []string { return []string{"Idempotency-Key", "job 4711"} }
 	begun := make(chan *solvers, 1)
 	go func() { begun <- ask(t, replicas, 1, same(guest("repeated")), key) }()

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/httpapi"
-	"poold/internal/purchase"
 )
 
 const (
@@ -135,7 +134,7 @@ func letterText(list *httpapi.LetterList) string {
 	return text + t.text(0)
 }
 
-func replayText(r *purchase.Replayed) string {
+func replayText(r *httpapi.Replayed) string {
 	line := fmt.Sprintf("%d replayed, %d whose orders had ended, %d too old, %d left", r.Replayed, r.Dropped, r.Expired, r.Left)
 	if r.Reason != "" {
 		line += ": " + escapeWord(r.Reason)

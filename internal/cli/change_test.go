@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/httpapi"
-	"poold/internal/pool"
 	"poold/internal/refill"
 	"poold/internal/status"
 )
@@ -55,7 +54,7 @@ func TestResumeReportsTheOutcome(t *testing.T) {
 	again.FailedInARow, again.Reason = 3, "ERROR_NEW"
 	accepted.BoughtInFlight = 2
 	recovered.State = refill.OK
-	fine := status.Target{State: refill.OK, Figures: pool.Figures{}, Fresh: 1, InFlight: 2, Depth: 5}
+	fine := status.Target{State: refill.OK, Fresh: 1, InFlight: 2, Depth: 5}
 	const step = outcomeTime / 50
 	for name, c := range map[string]struct {
 		before status.Target
@@ -79,7 +78,7 @@ func TestResumeReportsTheOutcome(t *testing.T) {
 // `poold flush` counts the discarded tokens, unless the status is too old to show them.
 func TestFlushCountsTheDiscardedTokens(t *testing.T) {
 	target := func(fresh int, discarded int64) status.Target {
-		return status.Target{Fresh: fresh, InFlight: 2, Figures: pool.Figures{Discarded: discarded}}
+		return status.Target{Fresh: fresh, InFlight: 2, Counters: status.Counters{Discarded: discarded}}
 	}
 	for name, c := range map[string]struct {
 		before, after status.Target
@@ -89,7 +88,7 @@ func TestFlushCountsTheDiscardedTokens(t *testing.T) {
 		"one":           {target(1, 7), target(0, 8), "1 token discarded; 2 on order still land"},
 		"none":          {target(0, 7), target(0, 7), "0 tokens discarded; 2 on order still land"},
 		"an old status": {target(3, 7), target(3, 7), "its ready tokens were discarded"},
-		"with prices": {status.Target{Fresh: 2, Figures: pool.Figures{Solved: 50}, Spent: 0.1}, target(0, 2),
+		"with prices": {status.Target{Fresh: 2, Counters: status.Counters{Counts: status.Counts{Solved: 50}}, Spent: 0.1}, target(0, 2),
 			"2 tokens discarded, worth about 0.0040 USD at the mean cost so far; 2 on order still land"},
 		"new counters": {target(3, 7), target(0, 0), "its ready tokens were discarded"},
 	} {

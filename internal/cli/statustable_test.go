@@ -6,7 +6,6 @@ import (
 	"testing"
 	"unicode"
 
-	"poold/internal/pool"
 	"poold/internal/refill"
 	"poold/internal/status"
 )
@@ -30,7 +29,7 @@ func TestHostileStatusFitsTheTerminal(t *testing.T) {
 			d.Providers = append(d.Providers, status.Provider{Name: word, State: state, Reason: word, InFlight: 1 << 62, Balance: &most})
 			d.Targets = append(d.Targets, status.Target{
 				Name: word, Type: word, Owner: word, State: state, Reason: word, Marks: []string{word}, Limit: word, Refill: word, Sitekey: word, Pageurl: word,
-				Fresh: 1 << 62, Want: 1 << 62, Warm: 1 << 61, InFlight: 1 << 62, Waiting: 1 << 62, Spent: spent, Figures: pool.Figures{Requests: 1 << 62}, NextExpiry: &most,
+				Fresh: 1 << 62, Want: 1 << 62, Warm: 1 << 61, InFlight: 1 << 62, Waiting: 1 << 62, Spent: spent, Counters: status.Counters{Counts: status.Counts{Requests: 1 << 62}}, NextExpiry: &most,
 			})
 		}
 		for _, screen := range []screen{{columns: 100, colours: true}, {columns: 40}} {

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider/wire"
-	"poold/internal/redisdb"
+	"poold/internal/solve"
 )
 
 // Cause is the reason for an error response of the compatible endpoints. It implements error.
@@ -29,7 +28,7 @@ const (
 	NotReady                   // poll again
 	Unsolvable                 // the solve failed
 	Refused                    // the service rejects the parameters
-	NoSlot                     // paused, budget used up, provider down, or too many pending callers
+	NoSlot                     // paused, budget used up, provider down, too many callers wait, or too many unfinished tasks
 	StoreDown                  // Redis cannot be reached
 	Stopping                   // this replica stops
 	NotReported                // the task has no token
@@ -89,27 +88,23 @@ func CauseOf(err error) Cause {
 		own    Cause
 		empty  *pool.EmptyError
 		rate   *pool.RateError
-		failed *pool.FailedError
-		solve  *ondemand.SolveError
-		outage *ondemand.OutageError
-		budget *ondemand.BudgetError
+		failed *solve.SolveError
+		outage *solve.OutageError
+		budget *solve.BudgetError
 	)
+	err = solve.Explain(err)
 	switch {
 	case errors.As(err, &own):
 		return own
-	case errors.As(err, &solve) && solve.Refused, errors.As(err, &failed) && failed.Refused:
+	case errors.As(err, &failed) && failed.Refused:
 		return Refused
-	case errors.As(err, &solve), errors.As(err, &failed):
+	case errors.As(err, &failed):
 		return Unsolvable
 	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &outage), errors.As(err, &budget):
 		return NoSlot
-	case errors.Is(err, pool.ErrClosed):
+	case errors.Is(err, solve.ErrStopping):
 		return Stopping
-	case errors.Is(err, pool.ErrReported):
-		return Duplicate
-	case errors.Is(err, pool.ErrUnknownToken):
-		return NotReported
-	case errors.Is(err, redisdb.ErrDown), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
 		return StoreDown
 	}
 	return Broken

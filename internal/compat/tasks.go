@@ -3,231 +3,317 @@ package compat
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"sync"
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand"
+	"poold/internal/crash"
 	"poold/internal/pool"
+	"poold/internal/solve"
 )
 
 const (
-	// guestWait limits the wait of a guest's task. The wait of callers of POST /solve has the same limit.
-	guestWait = 300 * time.Second
-	// targetWait limits the wait of a target's task to the life of its record.
-	targetWait = 15 * time.Minute
+	// guestWait limits the wait of a guest's task, as that of a caller of POST /solve.
+	guestWait = 5 * time.Minute
+	// taskIdle is how long after a submit or a poll orders are placed for a guest's task.
+	taskIdle = 30 * time.Second
+	// refusalPatience is how long Submit waits for an early failure of a guest's task.
+	refusalPatience = 300 * time.Millisecond
+	// sweepEvery is the interval between two searches for guests without polls.
+	sweepEvery = 5 * time.Second
 )
 
-// Stock is the stock of tokens; *pool.Tokens implements it.
-type Stock interface {
-	Take(ctx context.Context, r pool.Request) (pool.Token, error)
-	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
-	Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token pool.Token, known bool, err error)
-	TokenID(ctx context.Context, order, caller string) (string, error)
-}
-
-// Solver buys tokens for guests; *ondemand.Service implements it.
-type Solver interface {
-	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
+// Task is the part of a task that never changes.
+type Task struct {
+	Caller   string
+	Identity captcha.ID // the hash of the identity
+	Type     captcha.Type
+	Guest    bool // no target had the identity at the submit
+	// Parameters is the identity of a guest at a poll, without its proxy.
+	Parameters captcha.Identity
 }
 
 // Terms describes how a task takes its token.
 type Terms struct {
-	Take pool.Request // the type Tasks sets the fields Wait, Idempotency and Parked
-	// Guest describes the purchase for an identity without a target. Guest is nil if the identity has
-	// a target, or if the submission has already placed the order.
-	Guest *ondemand.Guest
-	// Supply reports whether tokens can be bought for the target; nil for a guest.
-	Supply Supply
-	// Hold reserves resources of the task, such as memory for a picture. After the end of the task,
-	// the function release is called. If Hold is nil, the task needs no resources.
+	// Call has the terms of the take: ID, Margin, MostTickets, Row, Rate. Tasks sets the rest.
+	Call pool.Call
+	// Guest is the purchase for an identity without a target, as in solve.Request; nil = a target.
+	Guest *solve.Spec
+	// Rate limits the requests for all guests.
+	Rate pool.Rate
+	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. nil =
+	// never.
+	Out func(ctx context.Context) bool
+	// Hold reserves the memory of a picture until release is called; nil = no picture.
 	Hold func() (release func())
 }
 
-// Supply reports whether tokens can be bought for a target.
-type Supply interface {
-	// Out reports whether the stock is empty and no token can come now.
-	Out(ctx context.Context) bool
-	// Attend changes a request so that the wait ends when no token can come any more. The argument ctx
-	// is the context of the wait.
-	Attend(ctx context.Context, r *pool.Request)
-}
-
-// Tasks manages the tasks of the compatible endpoints. The type Tasks is safe for concurrent use.
+// Tasks manages the tasks. It is safe for concurrent use.
 type Tasks struct {
-	records *Records
-	stock   Stock
-	solver  Solver
-	log     *slog.Logger
+	pool   *pool.Pool
+	solver *solve.Service
+	log    *slog.Logger
+	most   int // unfinished tasks of a caller; always pool.MostTasks except in tests
 
-	working context.Context //nolint:containedctx // the waiters use this context and outlive the calls that start the waiters
-	stop    context.CancelFunc
-	waiters sync.WaitGroup
-
-	mu      sync.Mutex
-	waiting map[string]*waiter // key: number of the task
-	closed  bool               // Run is stopping, so no task may begin to wait
+	mu     sync.Mutex
+	guests map[captcha.ID]*guest // registered at the refiller
 }
 
-// New returns Tasks without any task. New starts no goroutine.
-func New(records *Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
-	working, stop := context.WithCancel(context.Background())
-	return &Tasks{
-		records: records, stock: stock, solver: solver, log: log,
-		working: working, stop: stop, waiting: map[string]*waiter{},
+// guest is a registration.
+type guest struct {
+	release func()
+	until   time.Time
+}
+
+// New returns Tasks. It starts no goroutine.
+func New(p *pool.Pool, solver *solve.Service, log *slog.Logger) *Tasks {
+	return &Tasks{pool: p, solver: solver, log: log, most: pool.MostTasks, guests: map[captcha.ID]*guest{}}
+}
+
+// Run ends the registrations of guests that nobody polls, until ctx ends, and then all. It must be called once.
+func (t *Tasks) Run(ctx context.Context) error {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			t.sweep(time.Now().Add(taskIdle))
+			return nil
+		case <-ticker.C:
+			t.sweep(time.Now())
+		}
 	}
 }
+
+func (t *Tasks) sweep(at time.Time) {
+	t.mu.Lock()
+	var over []*guest
+	for id, g := range t.guests {
+		if !at.Before(g.until) {
+			over = append(over, g)
+			delete(t.guests, id)
+		}
+	}
+	t.mu.Unlock()
+	for _, g := range over {
+		g.release()
+	}
+}
+
+// register makes this replica place orders for a guest for the next 30 s, if it knows how: neither the bytes of a
+// picture nor a proxy are in the record, so the identity of the purchase may be another one.
+func (t *Tasks) register(id captcha.ID, spec *solve.Spec) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.guests[id]
+	if g == nil {
+		if spec.ID != id || spec.Identity.Type == captcha.Image {
+			return
+		}
+		g = &guest{release: t.solver.Refiller.Guest(*spec)}
+		t.guests[id] = g
+	}
+	g.until = time.Now().Add(taskIdle)
+}
+
+// Submit creates a task and returns its number. If the task would fail at once, Submit returns the cause instead.
+func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
+	call := terms.call()
+	record := pool.Task{Caller: task.Caller, ID: call.ID, Type: task.Type}
+	waits := terms.Guest != nil
+	if waits {
+		facts, _ := json.Marshal(terms.Guest.Identity) // omits the proxy
+		record.Facts = string(facts)
+	} else {
+		stock, err := t.pool.Look(ctx, pool.Query{ID: call.ID, Margin: call.Margin})
+		if err != nil {
+			return "", err
+		}
+		// Callers that wait already get the fresh tokens first.
+		if waits = stock.Fresh <= stock.Waiting; waits && terms.isOut(ctx) {
+			return "", NoSlot
+		}
+	}
+	nonce := rand.Text()
+	for added := false; !added; {
+		record.Name = newNumber()
+		var full bool
+		added, full, err = t.pool.AddTask(ctx, &record, nonce, t.most)
+		switch {
+		case err != nil:
+			return "", err
+		case full:
+			return "", NoSlot
+		}
+	}
+	if !waits {
+		return record.Name, nil
+	}
+	call.Name = record.Name
+	if err = t.begin(ctx, &call, &terms); err != nil {
+		t.pool.Cancel(&call) //nolint:contextcheck // it goes on when the client has hung up
+		if gone := t.pool.DropTask(context.WithoutCancel(ctx), &record); gone != nil {
+			t.log.Debug("a refused task is not forgotten; its record expires by itself", "err", gone)
+		}
+		return "", err
+	}
+	return record.Name, nil
+}
+
+// begin leaves the ticket of a new task, and sees to it that a token is bought. The error is final.
+func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error {
+	if terms.Guest == nil {
+		_, err := t.pool.Take(ctx, call)
+		return unlessWaiting(err)
+	}
+	call.Nonce = call.Name // of the request for the rate alone: a task is never a replay
+	err := t.pool.Admit(ctx, call, terms.Rate)
+	call.Nonce = ""
+	if err != nil {
+		return err
+	}
+	t.register(call.ID, terms.Guest)
+	if _, err := t.pool.Take(ctx, call); !errors.Is(err, pool.ErrWaiting) {
+		return err
+	}
+	if terms.Guest.Image != nil {
+		release := func() {}
+		if terms.Hold != nil {
+			release = terms.Hold()
+		}
+		if _, err := t.solver.Supply(ctx, terms.Guest, true, release); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(refusalPatience):
+	}
+	_, err = t.pool.Take(ctx, call)
+	return unlessWaiting(err)
+}
+
+// unlessWaiting drops the errors of a task that may get a token later.
+func unlessWaiting(err error) error {
+	if limited := (*pool.RateError)(nil); errors.Is(err, pool.ErrWaiting) || errors.As(err, &limited) {
+		return nil
+	}
+	return err
+}
+
+// newNumber returns a number of 11 digits: clients of both protocols accept it, as a number or as a text.
+func newNumber() string {
+	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
+	return n.Add(n, big.NewInt(1e10)).String()
+}
+
+// call returns the call of a task.
+func (on *Terms) call() pool.Call {
+	call := on.Call
+	call.Task, call.Wait, call.Fingerprint, call.Nonce = true, 0, "", ""
+	call.MostTickets = max(1, call.MostTickets/2) // tasks that nobody polls keep no caller out that waits
+	return call
+}
+
+func (on *Terms) isOut(ctx context.Context) bool { return on.Out != nil && on.Out(ctx) }
 
 // Result is a solved task.
 type Result struct {
 	Token    pool.Token
 	Identity captcha.ID
 	Type     captcha.Type
-	Made     time.Time // time of the submission, on Redis' clock
+	Made     time.Time // of the submit, on Redis' clock
 }
 
-// Submit creates a task and returns its number. When Submit returns, a guest's task waits for its
-// token. A target's task waits if the stock is empty. If a task cannot wait, Submit returns the
-// cause.
-func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
-	task.Guest = terms.Guest != nil
-	waits := task.Guest
-	if !waits {
-		stock, err := t.stock.Look(ctx, task.Identity, terms.Take.Margin, 0)
-		if err != nil {
-			return "", err
-		}
-		// Callers that already wait get the fresh tokens first.
-		if waits = stock.Fresh <= stock.Waiting; waits && terms.Supply.Out(ctx) {
-			return "", NoSlot
-		}
-	}
-	for fresh := false; !fresh; {
-		number = newNumber()
-		if fresh, err = t.records.Make(ctx, number, task, waits); err != nil {
-			return "", err
-		}
-	}
-	if !waits {
-		return number, nil
-	}
-	terms.Take.Wait = targetWait
-	var patience time.Duration
-	if task.Guest {
-		terms.Take.Wait, patience = guestWait, refusalPatience
-	}
-	w, err := t.begin(number, task, terms, false) //nolint:contextcheck // the wait of the task outlives the call
-	if err != nil {
-		return "", err
-	}
-	if err = w.awaitTicket(ctx, patience); err != nil && !errors.Is(err, NotReady) {
-		return "", err
-	}
-	return number, nil
-}
-
-func newNumber() string {
-	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
-	return n.Add(n, big.NewInt(1e10)).String()
-}
-
-// idempotency returns the Idempotency-Key of a task's take. The key contains a zero byte and
-// therefore differs from every key that a caller sends, because callers' keys are printable.
-func idempotency(caller, number string) string { return caller + "\x00task\x00" + number }
-
-// Poll returns the token of a task. If Poll must start the take, it calls the function terms. From
-// the second delivery on, the source of the token is "replay". The error is a Cause, such as
-// NotReady, or an error that CauseOf maps to a Cause.
+// Poll returns the token of a task. It calls terms unless the task has its token. From the second delivery on, the
+// source of the token is "replay". The error is a Cause, such as NotReady, or one that CauseOf maps to a Cause.
 func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
-	state, known, err := t.records.Visit(ctx, number, caller)
-	switch {
-	case err != nil:
+	record, task, err := t.read(ctx, number, caller)
+	if err != nil {
 		return Result{}, err
-	case !known:
-		return Result{}, UnknownTask
-	case state.Failed != "":
-		return Result{}, failure(state.Failed)
-	case state.Order != "" || !state.HeldHere:
-		return t.repeat(ctx, number, state)
 	}
-	w := t.find(number)
-	if w == nil {
-		if w, err = t.take(ctx, number, state, terms); err != nil {
+	result := Result{Identity: task.Identity, Type: task.Type, Made: record.Made}
+	if record.Ended {
+		result.Token, err = t.pool.Again(ctx, &pool.Call{Name: number, ID: record.ID})
+		result.Token.Source = pool.FromReplay
+		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) {
+			err = UnknownTask // its token has expired
+		}
+		return result, err
+	}
+	on, err := terms(task)
+	if err != nil {
+		return Result{}, err
+	}
+	call := on.call()
+	call.Name, call.ID = number, record.ID
+	if on.Guest != nil {
+		t.register(call.ID, on.Guest)
+	}
+	result.Token, err = t.pool.Take(ctx, &call)
+	var failed *pool.FailedError
+	var limited *pool.RateError
+	switch {
+	case err == nil:
+		crash.At("taken")
+	case errors.As(err, &limited):
+		return Result{}, NotReady
+	case errors.Is(err, pool.ErrWaiting) && task.Guest && record.Now.Sub(record.Made) > guestWait:
+		failed = &pool.FailedError{Reason: fmt.Sprintf("no token came within %v", guestWait)}
+		if err := t.pool.Fail(ctx, &call, failed); err != nil {
 			return Result{}, err
 		}
-	}
-	token, err := w.await(ctx)
-	if CauseOf(err) == Stopping {
-		err = NotReady // another replica continues
-	}
-	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, err
-}
-
-// repeat returns the token of a task that already got its token or that another replica holds.
-func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Result, error) {
-	token, there, err := t.stock.Repeat(ctx, state.Identity, idempotency(state.Caller, number), state.Caller)
-	switch {
-	case err != nil:
+		err = failed
+	case errors.Is(err, pool.ErrWaiting) && on.isOut(ctx):
+		return Result{}, NoSlot
+	case errors.Is(err, pool.ErrWaiting):
+		return Result{}, NotReady
+	case !errors.As(err, &failed):
 		return Result{}, err
-	case !there && state.Order == "":
-		return Result{}, NotReady // another replica waits for the token
-	case !there:
-		return Result{}, UnknownTask // the task's token has expired
 	}
-	if state.PollsSinceEnd == 1 {
-		token.Source = pool.FromWait // this is the first poll since the token landed
-		if state.Guest {
-			token.Source = ondemand.FromSolve
-		}
+	// Before the client gets the answer: a poll after the token's death must not take another token.
+	first, noted := t.pool.EndTask(ctx, &record, result.Token.Order, rand.Text())
+	if noted != nil {
+		return Result{}, noted
 	}
-	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, nil
+	crash.At("noted")
+	switch {
+	case !first:
+		result.Token.Source = pool.FromReplay
+	case task.Guest && result.Token.Source == pool.FromWait:
+		result.Token.Source = solve.FromSolve
+	}
+	return result, err
 }
 
-// take starts the take for a task that has no waiter at this replica.
-func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms func(Task) (Terms, error)) (*waiter, error) {
-	on, err := terms(state.Task)
-	if err == nil && on.Supply != nil && on.Supply.Out(ctx) {
-		err = NoSlot // no take begins, so the figures count no request
-	}
-	if err != nil {
-		t.release(number) //nolint:contextcheck // release must run even if the caller hung up
-		return nil, err
-	}
-	on.Take.Wait = state.Left
-	w, err := t.begin(number, state.Task, on, true) //nolint:contextcheck // the wait of the task outlives the call
-	if err != nil {
-		t.release(number) //nolint:contextcheck // another replica may have room
-	}
-	return w, err
-}
-
-// Report returns the record and the token id of a task, for a report on the token.
-func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskState, token string, err error) {
-	state, known, err := t.records.Look(ctx, number, caller)
+// read reads a task of a caller.
+func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Task, error) {
+	record, known, err := t.pool.Task(ctx, number)
 	switch {
 	case err != nil:
-		return state, "", err
-	case !known:
-		return state, "", UnknownTask
-	case state.Order == "":
-		return state, "", NotReported
+		return record, Task{}, err
+	case !known, record.Caller != caller:
+		return record, Task{}, UnknownTask
 	}
-	token, err = t.stock.TokenID(ctx, state.Order, caller)
-	return state, token, err
+	task := Task{Caller: caller, Type: record.Type}
+	task.Identity, task.Guest = pool.Hash(record.ID)
+	if task.Guest {
+		_ = json.Unmarshal([]byte(record.Facts), &task.Parameters) // Submit has written it
+	}
+	return record, task, nil
 }
 
-// The values of a record's field `failed`.
-const (
-	failedUnsolvable = "unsolvable"
-	failedRefused    = "refused"
-)
-
-func failure(how string) Cause {
-	if how == failedRefused {
-		return Refused
+// Report returns a task and the order whose token a poll has got, for a report on the token.
+func (t *Tasks) Report(ctx context.Context, number, caller string) (task Task, order string, err error) {
+	record, task, err := t.read(ctx, number, caller)
+	if err == nil && record.Order == "" {
+		err = NotReported
 	}
-	return Unsolvable
+	return task, record.Order, err
 }

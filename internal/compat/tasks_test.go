@@ -1,3 +1,5 @@
+//go:build !race
+
 package compat
 
 import (
@@ -5,479 +7,466 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
-
 	"poold/internal/captcha"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
-	"poold/internal/pool/pooltest"
-	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/solve"
+	"poold/internal/solve/solvetest"
 )
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(discardLogger{})
-	goleak.VerifyTestMain(m)
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const page = "https://e.example/login"
+
+// side is a replica with its tasks, and the client of a test.
+type side struct {
+	*solvetest.Replica
+
+	t     *testing.T
+	tasks *Tasks
+	terms Terms // of the next calls
+	heard []string
 }
 
-type discardLogger struct{}
-
-func (discardLogger) Printf(context.Context, string, ...any) {}
-
-const (
-	caller = "key\x00tests\x00"
-	target = captcha.ID("0123456789abcdef0123456789abcdef")
-)
-
-var targetTask = Task{Caller: caller, Identity: target, Type: captcha.Turnstile}
-
-// supply is a Supply whose results a test sets.
-type supply struct {
-	out  atomic.Bool
-	over chan struct{} // closed: no token can come for pending requests
+func begin(t *testing.T, w *solvetest.World, terms Terms) *side {
+	s := &side{Replica: w.Start(), t: t, terms: terms}
+	s.tasks = New(s.Pool, s.Service, slog.New(slog.DiscardHandler))
+	s.Go(s.tasks.Run)
+	return s
 }
 
-func (s *supply) Out(context.Context) bool { return s.out.Load() }
-
-func (s *supply) Attend(_ context.Context, r *pool.Request) { r.Over = s.over }
-
-type solverFunc func(ctx context.Context, r ondemand.Request) (pool.Token, error)
-
-func (f *solverFunc) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
-	return (*f)(ctx, r)
-}
-
-type replica struct {
-	*Tasks
-
-	t      *testing.T
-	bubble *redistest.Bubble
-	store  *pooltest.Store
-	solver solverFunc
-	supply *supply
-	stop   func() // stops the replica as SIGTERM does
-	orders int
-}
-
-// start starts a replica that stops when the test ends.
-func start(t *testing.T, bubble *redistest.Bubble) *replica {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	store, err := pooltest.Open(pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: bubble.Dial, Log: log, Probe: 10 * time.Second})
+// submit submits a task, and notes the cause if it is refused.
+func (s *side) submit() string {
+	terms := s.terms
+	hash, _ := pool.Hash(terms.Call.ID)
+	number, err := s.tasks.Submit(s.t.Context(), Task{Caller: "qa", Identity: hash, Type: captcha.Turnstile}, terms)
 	if err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{t: t, bubble: bubble, store: store, supply: &supply{over: make(chan struct{})}}
-	r.Tasks = New(NewRecords(store.DB), store.Tokens, &r.solver, log)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = store.Run(ctx) })
-	running.Go(func() { _ = r.Run(ctx) })
-	r.stop = sync.OnceFunc(func() {
-		store.EndWaits()
-		cancel()
-		running.Wait()
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(r.stop)
-	return r
-}
-
-func (r *replica) terms(Task) (Terms, error) {
-	return Terms{Take: pool.Request{ID: target, Margin: 10 * time.Second, Caller: caller, MaxWaiting: 20}, Supply: r.supply}, nil
-}
-
-func (r *replica) submit() string {
-	r.t.Helper()
-	on, _ := r.terms(Task{})
-	number, err := r.Submit(r.t.Context(), targetTask, on)
-	if err != nil || len(number) != 11 || strings.Trim(number, "0123456789") != "" || number[0] == '0' {
-		r.t.Fatalf("the submit: %q, %v", number, err)
+		s.heard = append(s.heard, "submit: "+CauseOf(err).Legacy())
 	}
 	return number
 }
 
-// poll polls a task and checks the outcome: the wanted cause, or a token if the argument want is nil.
-func (r *replica) poll(number string, want error) pool.Token {
-	r.t.Helper()
-	got, err := r.Poll(r.t.Context(), number, caller, r.terms)
-	if !errors.Is(err, want) || want == nil && (got.Token.Value == "" || got.Type != captcha.Turnstile || got.Made.IsZero()) {
-		r.t.Fatalf("the poll: %+v, %v; want %v", got, err, want)
+// poll polls a task, and notes what the client hears.
+func (s *side) poll(number string) {
+	s.heard = append(s.heard, s.pollAs(s.t.Context(), number, "qa"))
+}
+
+func (s *side) pollAs(ctx context.Context, number, caller string) string {
+	got, err := s.tasks.Poll(ctx, number, caller, func(task Task) (Terms, error) {
+		terms := s.terms
+		if task.Guest {
+			spec := *terms.Guest
+			spec.Identity, spec.ID, spec.Image = task.Parameters, pool.Guest(task.Parameters.ID()), nil
+			terms.Guest = &spec
+		}
+		return terms, nil
+	})
+	if err != nil {
+		return CauseOf(err).Legacy()
 	}
-	return got.Token
+	return fmt.Sprintf("%s (%s)", got.Token.Value, got.Token.Source)
 }
 
-func (r *replica) addToken(life time.Duration) {
-	r.t.Helper()
-	r.orders++
-	ref := pool.Ref{Identity: target, Order: fmt.Sprint("order", r.orders)}
-	if placed, err := r.store.Place(r.t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute}); err != nil || !placed.Placed {
-		r.t.Fatalf("placing: %+v, %v", placed, err)
-	}
-	if how, err := r.store.Settle(r.t.Context(), pool.Landing{Ref: ref, Provider: "p", Value: "token-" + ref.Order, Lifetime: life}); err != nil || how != pool.Ended {
-		r.t.Fatalf("landing: %v, %v", how, err)
-	}
-	synctest.Wait()
+func after(d time.Duration) { time.Sleep(d) }
+
+func guestTerms(spec *solve.Spec) Terms {
+	return Terms{Call: pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: solve.MostWaiting}, Guest: spec}
 }
 
-// checkFigures checks the stock: fresh tokens, pending callers, and the counts of requests, hits,
-// waits and misses.
-func (r *replica) checkFigures(what string, fresh, waiting int, counts ...int64) {
-	r.t.Helper()
-	s, err := r.store.Look(r.t.Context(), target, 10*time.Second, 0)
-	f := s.Figures
-	if got := []int64{f.Requests, f.Hits, f.Waited, f.Misses}; err != nil || s.Fresh != fresh || s.Waiting != waiting || !reflect.DeepEqual(got, counts) {
-		r.t.Fatalf("%s: %d fresh, %d wait, requests, hits, waited and misses %v, %v; want %d, %d, %v", what, s.Fresh, s.Waiting, got, err, fresh, waiting, counts)
-	}
+func targetTerms(w *solvetest.World, depth int) Terms {
+	spec := *solvetest.GuestSpec(page)
+	spec.ID, spec.Guest, spec.Depth, spec.Budgets = spec.Identity.ID(), false, depth, nil
+	w.Target(spec)
+	return Terms{Call: pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: 8}}
 }
 
-func runReplicas(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		bubble := redistest.InBubble(t)
-		all := make([]*replica, n)
-		for i := range all {
-			all[i] = start(t, bubble)
-		}
-		test(t, all)
-	})
-}
-
-// The first poll takes a token from a full pool. Later polls by the same caller return the same
-// token at every replica.
-func TestAPooledTaskTakesAtItsFirstPoll(t *testing.T) {
-	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
-		one, two := rs[0], rs[1]
-		one.addToken(time.Minute)
-		one.addToken(time.Minute)
-		number := one.submit()
-		one.checkFigures("after the submit nothing is taken", 2, 0, 0, 0, 0, 0)
-		if _, err := one.Poll(t.Context(), number, "key\x00other\x00", one.terms); !errors.Is(err, UnknownTask) {
-			t.Errorf("another caller: %v", err)
-		}
-		if _, _, err := one.Report(t.Context(), number, caller); !errors.Is(err, NotReported) {
-			t.Errorf("a report before the token: %v", err)
-		}
-		token := one.poll(number, nil)
-		if token.Source != pool.FromPool {
-			t.Errorf("%+v", token)
-		}
-		for _, r := range []*replica{one, two, one} {
-			if again := r.poll(number, nil); again.Value != token.Value || again.ID != token.ID || again.Source != pool.FromReplay {
-				t.Errorf("again: %+v", again)
+var stories = []struct {
+	name   string
+	depth  int // of the target; -1 = a guest, -2 = a picture
+	play   func(w *solvetest.World, a, b *side)
+	want   string // what the clients of a, then of b heard
+	sold   int
+	counts string // hits, waited, missed, left, replays; "" = not checked
+}{
+	{
+		name: "a pooled task takes its token at the first poll, and every replica repeats it while it lives", depth: 0, sold: 1, counts: "1 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			ctx, call := context.Background(), a.terms.Call
+			call.Name, call.Wait = "someone", time.Second
+			_, _ = a.Pool.Take(ctx, &call)
+			after(10 * time.Second) // a token is ready
+			number := a.submit()
+			stock, _ := a.Pool.Look(ctx, pool.Query{ID: call.ID})
+			a.heard = append(a.heard, fmt.Sprint(stock.Fresh, " ready"))
+			a.poll(number)
+			a.poll(number)
+			b.poll(number)
+			after(solvetest.Life)
+			b.poll(number)
+		},
+		want: "1 ready, token 1 (pool), token 1 (replay); token 1 (replay), ERROR_WRONG_CAPTCHA_ID",
+	},
+	{
+		name: "a waiting task is one request, however often it is polled", depth: 0, sold: 1, counts: "0 1 0 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			a.poll(number)
+			after(4 * time.Second)
+			b.poll(number)
+			after(7 * time.Second)
+			b.poll(number)
+			a.poll(number)
+		},
+		want: "CAPCHA_NOT_READY, token 1 (replay); CAPCHA_NOT_READY, token 1 (wait)",
+	},
+	{
+		name: "a guest's task is bought at its submit, and survives its replica", depth: -1, sold: 1, counts: "0 1 0 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			a.Kill()
+			after(10 * time.Second)
+			b.poll(number)
+			b.poll(number)
+		},
+		want: "; token 1 (solve), token 1 (replay)",
+	},
+	{
+		name: "if its replica dies before the order, a poll heals it", depth: -1, sold: 1, counts: "0 1 0 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			a.Kill()
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(20 * time.Second)
+			b.poll(number)
+			after(15 * time.Second)
+			b.poll(number)
+		},
+		want: "; CAPCHA_NOT_READY, token 1 (solve)",
+	},
+	{
+		name: "nothing new is ordered for a guest's task that nobody polls", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, _ *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			after(40 * time.Second)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(40 * time.Second)
+			a.heard = append(a.heard, fmt.Sprint(w.Sold(), " sold"))
+			a.poll(number)
+			after(15 * time.Second)
+			a.poll(number)
+		},
+		want: "0 sold, CAPCHA_NOT_READY, token 1 (solve); ",
+	},
+	{
+		name: "a submit learns at once that the parameters are refused", depth: -1, sold: 1, counts: "0 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Hopeless, "wrong sitekey") })
+			a.tasks.most, b.tasks.most = 1, 1 // refused tasks are not unfinished
+			a.submit()
+			b.submit()
+		},
+		want: "submit: ERROR_BAD_PARAMETERS; submit: ERROR_BAD_PARAMETERS",
+	},
+	{
+		name: "and that nothing can be bought", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.NoProvider = errors.New("no provider") })
+			a.submit()
+			w.Set(func(w *solvetest.World) { w.NoProvider = nil })
+			b.terms.Guest.Budgets[0].PerDay = 1
+			b.submit()
+			b.submit()
+			b.terms.Rate = pool.Rate{Count: 2, Per: time.Minute}
+			b.submit()
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE; submit: ERROR_NO_SLOT_AVAILABLE, submit: ERROR_NO_SLOT_AVAILABLE",
+	},
+	{
+		name: "a failed order fails its task, at every poll", depth: -1, sold: 1, counts: "0 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Failed, "unsolvable") })
+			number := a.submit()
+			after(11 * time.Second)
+			b.poll(number)
+			after(time.Minute)
+			a.poll(number)
+		},
+		want: "ERROR_CAPTCHA_UNSOLVABLE; ERROR_CAPTCHA_UNSOLVABLE",
+	},
+	{
+		name: "a token that expires unread ends its task, and nothing is bought again", depth: 0, sold: 1, counts: "0 0 1 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			after(5 * time.Minute)
+			b.poll(number)
+		},
+		want: "; ERROR_CAPTCHA_UNSOLVABLE",
+	},
+	{
+		name: "a record lives for 15 min", depth: -1, sold: 1,
+		play: func(_ *solvetest.World, a, _ *side) {
+			number := a.submit()
+			after(15*time.Minute + time.Second)
+			a.poll(number)
+		},
+		want: "ERROR_WRONG_CAPTCHA_ID; ",
+	},
+	{
+		name: "the unfinished tasks of a caller are bounded", depth: 0, sold: 4,
+		play: func(_ *solvetest.World, a, b *side) {
+			a.tasks.most, b.tasks.most = 2, 2
+			first := a.submit()
+			after(time.Second)
+			b.submit()
+			a.submit()
+			after(11 * time.Second)
+			a.poll(first)
+			b.submit()
+			b.submit()
+			after(15*time.Minute + time.Second)
+			b.submit()
+			after(time.Second)
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE, token 1 (wait); submit: ERROR_NO_SLOT_AVAILABLE",
+	},
+	{
+		name: "tasks have at most half of the tickets", depth: 0, sold: 5,
+		play: func(_ *solvetest.World, a, b *side) {
+			for range 5 {
+				a.submit()
 			}
-		}
-		one.checkFigures("one request", 1, 0, 1, 1, 0, 0)
-		state, name, err := two.Report(t.Context(), number, caller)
-		if err != nil || name != token.ID || state.Identity != target {
-			t.Errorf("to be reported: %+v %q, %v", state, name, err)
-		}
-		if _, _, err := two.Report(t.Context(), number, "key\x00other\x00"); !errors.Is(err, UnknownTask) {
-			t.Errorf("reported by another: %v", err)
-		}
-		time.Sleep(time.Minute)
-		one.poll(number, UnknownTask) // the token has expired
-		one.addToken(time.Minute)
-		one.poll(number, UnknownTask)
-		one.checkFigures("no second token", 1, 0, 1, 1, 0, 0)
-		if _, name, err := one.Report(t.Context(), number, caller); err != nil || name != token.ID {
-			t.Errorf("a late report: %q, %v", name, err)
-		}
-		time.Sleep(15 * time.Minute)
-		if _, _, err := one.Report(t.Context(), number, caller); !errors.Is(err, UnknownTask) {
-			t.Errorf("after 15 minutes: %v", err)
-		}
-	})
-}
-
-// If the pool is empty, a task holds one ticket from its submission on. The task counts as one
-// request, regardless of the number of polls and replicas.
-func TestAWaitingTaskIsOneRequest(t *testing.T) {
-	runReplicas(t, 2, func(_ *testing.T, rs []*replica) {
-		one, two := rs[0], rs[1]
-		number := one.submit()
-		one.checkFigures("it waits from its submit", 0, 1, 1, 0, 0, 0)
-		for i := range 60 {
-			time.Sleep(time.Second)
-			rs[i%2].poll(number, NotReady)
-			one.checkFigures("after a poll", 0, 1, 1, 0, 0, 0)
-		}
-		one.addToken(time.Minute)
-		token := two.poll(number, nil)
-		if token.Source != pool.FromWait {
-			one.t.Errorf("%+v", token)
-		}
-		if again := one.poll(number, nil); again.Value != token.Value || again.Source != pool.FromReplay {
-			one.t.Errorf("%+v", again)
-		}
-		one.checkFigures("one request", 0, 0, 1, 0, 1, 0)
-	})
-}
-
-// A replica gives a task up 30 s after the task's submission or last poll. The next poll continues
-// the task.
-func TestAnUnpolledTaskIsGivenUp(t *testing.T) {
-	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
-		one, two := rs[0], rs[1]
-		number := one.submit()
-		time.Sleep(25 * time.Second)
-		two.poll(number, NotReady)
-		time.Sleep(25 * time.Second)
-		one.checkFigures("it still waits", 0, 1, 1, 0, 0, 0)
-		time.Sleep(6 * time.Second)
-		one.checkFigures("it is given up", 0, 0, 1, 0, 0, 0)
-		one.addToken(time.Minute)
-		one.checkFigures("what lands now is not for it", 1, 0, 1, 0, 0, 0)
-		two.poll(number, nil)
-		one.checkFigures("unless it is polled", 0, 0, 2, 1, 0, 0)
-
-		vanishes := one.submit()
-		one.addToken(time.Minute)
-		one.addToken(time.Minute)
-		time.Sleep(40 * time.Second)
-		one.checkFigures("who vanishes after a landing has one token", 1, 0, 3, 1, 1, 0)
-		one.poll(vanishes, nil)
-	})
-}
-
-// If the waiting replica ends, the next polled replica continues the task with the same ticket.
-// After a crash, the task continues only when the lease has expired.
-func TestAnotherReplicaContinuesATask(t *testing.T) {
-	runReplicas(t, 3, func(t *testing.T, rs []*replica) {
-		one, two, three := rs[0], rs[1], rs[2]
-		number := one.submit()
-		one.stop()
-		two.poll(number, NotReady)
-		two.checkFigures("after a stop", 0, 1, 2, 0, 0, 0)
-		// After a crash, neither the lease nor the ticket is renewed.
-		two.mu.Lock()
-		w := two.waiting[number]
-		delete(two.waiting, number)
-		two.mu.Unlock()
-		three.poll(number, NotReady)
-		time.Sleep(2500 * time.Millisecond)
-		three.poll(number, NotReady)
-		if three.find(number) == nil {
-			t.Error("the third does not wait")
-		}
-		w.end()
-		time.Sleep(time.Second)
-		three.checkFigures("the ticket is one", 0, 1, 3, 0, 0, 0)
-		three.addToken(time.Minute)
-		three.poll(number, nil)
-		three.checkFigures("it is served once", 0, 0, 3, 0, 1, 0)
-	})
-}
-
-// If a replica is killed between the take and the write of the record, the next poll returns the
-// same token.
-func TestAKillAfterTheTakeKeepsTheToken(t *testing.T) {
-	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
-		one := rs[0]
-		one.addToken(time.Minute)
-		one.addToken(time.Minute)
-		number := one.submit()
-		on, _ := one.terms(Task{})
-		on.Take.Idempotency = idempotency(caller, number)
-		token, err := one.store.Take(t.Context(), on.Take)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := one.poll(number, nil); got.Value != token.Value {
-			t.Errorf("another token: %+v", got)
-		}
-		one.checkFigures("one is taken", 1, 0, 1, 1, 0, 0)
-	})
-}
-
-// If no token can come, the methods Submit and Poll fail, and no request is counted.
-func TestPollsFailIfNoTokenCanCome(t *testing.T) {
-	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
-		one := rs[0]
-		waits := one.submit()
-		one.addToken(time.Minute)
-		one.poll(waits, nil)
-		one.addToken(time.Minute)
-		pooled := one.submit()
-		other := one.submit()
-		one.poll(other, nil)
-		one.supply.out.Store(true)
-		on, _ := one.terms(Task{})
-		if _, err := one.Submit(t.Context(), targetTask, on); CauseOf(err) != NoSlot {
-			t.Errorf("the submit: %v", err)
-		}
-		one.poll(pooled, NoSlot)
-		one.poll(pooled, NoSlot)
-		one.checkFigures("two were served", 0, 0, 2, 1, 1, 0)
-		one.supply.out.Store(false)
-		one.poll(pooled, NotReady)
-		close(one.supply.over)
-		time.Sleep(time.Second)
-		one.checkFigures("the wait is over", 0, 0, 3, 1, 1, 1)
-	})
-}
-
-// A submission is refused when too many callers wait.
-func TestWaitingTasksAreLimited(t *testing.T) {
-	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
-		for range 20 {
-			rs[0].submit()
-		}
-		on, _ := rs[0].terms(Task{})
-		if _, err := rs[0].Submit(t.Context(), targetTask, on); CauseOf(err) != NoSlot {
-			t.Errorf("the one too many: %v", err)
-		}
-	})
-}
-
-// A replica with the maximum number of waiting tasks refuses another task and keeps no data of that
-// task.
-func TestWaitingTasksOfAReplicaAreLimited(t *testing.T) {
-	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
-		one := rs[0]
-		one.mu.Lock()
-		for i := range mostWaiting {
-			one.waiting[fmt.Sprint(i)] = &waiter{end: func() {}}
-		}
-		one.mu.Unlock()
-		on, _ := one.terms(Task{})
-		if number, err := one.Submit(t.Context(), targetTask, on); CauseOf(err) != NoSlot || number != "" {
-			t.Errorf("the one too many: %q, %v", number, err)
-		}
-		one.mu.Lock()
-		if n := len(one.waiting); n != mostWaiting {
-			t.Errorf("%d wait", n)
-		}
-		clear(one.waiting)
-		one.mu.Unlock()
-		one.checkFigures("nothing waits", 0, 0, 0, 0, 0, 0)
-	})
-}
-
-// The token of a guest's task is bought at the submission. Submit returns an early refusal of the
-// order.
-func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
-	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
-		one := rs[0]
-		guest := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
-		plain := func(Task) (Terms, error) {
-			return Terms{Take: guest.Take}, nil
-		}
-		submit := func() (string, error) {
-			return one.Submit(t.Context(), targetTask, guest)
-		}
-		one.solver = func(context.Context, ondemand.Request) (pool.Token, error) {
-			return pool.Token{}, &ondemand.BudgetError{Reason: "used up"}
-		}
-		if _, err := submit(); CauseOf(err) != NoSlot {
-			t.Errorf("without a budget: %v", err)
-		}
-		for want, solve := range map[Cause]*ondemand.SolveError{Unsolvable: {}, Refused: {Refused: true}} {
-			one.solver = func(ctx context.Context, r ondemand.Request) (pool.Token, error) {
-				r.Take.Parked()
-				time.Sleep(5 * time.Second)
-				return pool.Token{}, solve
-			}
-			number, err := submit()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := one.Poll(t.Context(), number, caller, plain); !errors.Is(err, NotReady) {
-				t.Errorf("the first poll: %v", err)
-			}
-			time.Sleep(5 * time.Second)
-			for range 2 {
-				if _, err := one.Poll(t.Context(), number, caller, plain); CauseOf(err) != want {
-					t.Errorf("%v, want %v", err, want)
+			call := b.terms.Call
+			call.Name, call.Wait = "someone", time.Second
+			_, err := b.Pool.Take(context.Background(), &call)
+			b.heard = append(b.heard, err.Error())
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE; pool: empty",
+	},
+	{
+		name: "a target that cannot buy refuses tasks, and a waiting task until it can", depth: 0, sold: 1,
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			after(time.Second) // its order is refused now, and not after the last poll
+			a.terms.Out = func(context.Context) bool { return true }
+			a.submit()
+			a.poll(number)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			b.poll(number)
+			after(15 * time.Second)
+			a.poll(number)
+		},
+		want: "submit: ERROR_NO_SLOT_AVAILABLE, ERROR_NO_SLOT_AVAILABLE, token 1 (wait); CAPCHA_NOT_READY",
+	},
+	{
+		name: "a poll that hangs up delivers nothing and loses nothing", depth: 0, sold: 1, counts: "0 1 0 0 0",
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			gone, hangUp := context.WithCancel(context.Background())
+			hangUp()
+			a.pollAs(gone, number, "qa")
+			after(11 * time.Second)
+			a.pollAs(gone, number, "qa")
+			b.poll(number)
+		},
+		want: "; token 1 (wait)",
+	},
+	{
+		name: "other callers have no such task, and no task has a report before its token", depth: -1, sold: 1,
+		play: func(_ *solvetest.World, a, b *side) {
+			number := a.submit()
+			a.heard = append(a.heard, a.pollAs(context.Background(), number, "other"))
+			report := func(s *side, caller string) {
+				task, order, err := s.tasks.Report(context.Background(), number, caller)
+				if err != nil {
+					s.heard = append(s.heard, CauseOf(err).Legacy())
+					return
 				}
+				outcome, sale, err := s.Pool.Report(context.Background(), order, task.Identity, true, "n")
+				s.heard = append(s.heard, fmt.Sprint(outcome, " ", sale.Provider, " ", sale.Task, " ", err))
 			}
-		}
-		one.solver = func(ctx context.Context, r ondemand.Request) (pool.Token, error) { return one.store.Take(ctx, r.Take) }
-		number, err := submit()
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(40 * time.Second) // the task is given up; its order continues
-		one.addToken(time.Minute)
-		got, err := one.Poll(t.Context(), number, caller, plain)
-		if err != nil || got.Token.Value == "" {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		// The order of the next task ends after the task has lost its ticket.
-		if number, err = submit(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(40 * time.Second)
-		if _, err := one.Poll(t.Context(), number, caller, plain); !errors.Is(err, NotReady) {
-			t.Errorf("at first: %v", err)
-		}
-		time.Sleep(2 * time.Second)
-		if _, err := one.Poll(t.Context(), number, caller, plain); !errors.Is(err, Unsolvable) {
-			t.Errorf("then: %v", err)
-		}
-	})
+			report(a, "qa")
+			after(11 * time.Second)
+			b.poll(number)
+			report(b, "other")
+			after(solvetest.Life + time.Minute) // long after the token's death
+			report(b, "qa")
+		},
+		want: "ERROR_WRONG_CAPTCHA_ID, REPORT_NOT_RECORDED; token 1 (solve), ERROR_WRONG_CAPTCHA_ID, 1 main  <nil>",
+	},
+	{
+		name: "a picture is bought by the replica of its submit", depth: -2, sold: 1, counts: "0 1 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			var held atomic.Int32
+			a.terms.Hold = func() func() { held.Add(1); return func() { held.Add(-1) } }
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			b.poll(number)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(5 * time.Second)
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
+			after(10 * time.Second)
+			b.poll(number)
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
+			w.Set(func(w *solvetest.World) { w.NoProvider = errors.New("no provider") })
+			a.submit()
+			after(time.Second)
+			a.heard = append(a.heard, fmt.Sprint("held ", held.Load()))
+		},
+		want: "held 1, held 0, submit: ERROR_NO_SLOT_AVAILABLE, held 0; CAPCHA_NOT_READY, token 1 (solve)",
+	},
+	{
+		name: "a picture whose replica died before the order fails in the end", depth: -2, sold: 0, counts: "0 0 1 0 0",
+		play: func(w *solvetest.World, a, b *side) {
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			a.Kill()
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(4 * time.Minute)
+			b.poll(number)
+			after(61 * time.Second)
+			b.poll(number)
+			after(time.Minute)
+			b.poll(number)
+		},
+		want: "; CAPCHA_NOT_READY, ERROR_CAPTCHA_UNSOLVABLE, ERROR_CAPTCHA_UNSOLVABLE",
+	},
+	{
+		name: "a guest with a proxy is bought by the replica of its submit alone", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, b *side) {
+			spec := a.terms.Guest
+			spec.Identity.Proxy, spec.Identity.ProxyType = "user:secret@proxy:80", "http"
+			spec.ID = pool.Guest(spec.Identity.ID())
+			a.terms.Call.ID, b.terms = spec.ID, a.terms
+			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
+			number := a.submit()
+			b.poll(number)
+			after(20 * time.Second)
+			a.poll(number)
+			after(15 * time.Second)
+			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
+			after(25 * time.Second)
+			b.poll(number)
+			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(fmt.Sprint(stored), "secret") {
+				a.heard = append(a.heard, "the record has the password")
+			}
+		},
+		want: "CAPCHA_NOT_READY; CAPCHA_NOT_READY, token 1 (solve)",
+	},
+	{
+		name: "a task survives an outage of Redis", depth: -1, sold: 1,
+		play: func(w *solvetest.World, a, _ *side) {
+			number := a.submit()
+			w.Server.SetDown(true)
+			ctx, stop := context.WithTimeout(context.Background(), time.Second)
+			defer stop()
+			a.heard = append(a.heard, a.pollAs(ctx, number, "qa"))
+			_, err := a.tasks.Submit(ctx, Task{Caller: "qa"}, a.terms)
+			a.heard = append(a.heard, CauseOf(err).Error())
+			w.Server.SetDown(false)
+			after(15 * time.Second)
+			a.poll(number)
+		},
+		want: "ERROR_NO_SLOT_AVAILABLE, compat: ERROR_NO_SLOT_AVAILABLE: the store cannot be used, token 1 (solve); ",
+	},
 }
 
-// During an outage of Redis, calls fail with StoreDown. After the outage the task continues.
-func TestATaskSurvivesAnOutageOfRedis(t *testing.T) {
+// Each story begins with an empty Redis and two replicas. Afterwards no registration is left.
+func TestStories(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := solvetest.New(t)
+				terms := func() Terms {
+					switch s.depth {
+					case -1:
+						return guestTerms(solvetest.GuestSpec(page))
+					case -2:
+						return guestTerms(solvetest.PictureSpec("cat"))
+					}
+					return targetTerms(w, s.depth)
+				}
+				a, b := begin(t, w, terms()), begin(t, w, terms())
+				s.play(w, a, b)
+				if got := strings.Join(a.heard, ", ") + "; " + strings.Join(b.heard, ", "); got != s.want {
+					t.Errorf("the clients heard\n\t%s\nwant\n\t%s", got, s.want)
+				}
+				if w.Sold() != s.sold {
+					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
+				}
+				c, err := b.Pool.Look(t.Context(), pool.Query{ID: b.terms.Call.ID})
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := c.Counters
+				if counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays); s.counts != "" && counts != s.counts {
+					t.Errorf("hits, waited, missed, left, replays: %s, want %s", counts, s.counts)
+				}
+				after(taskIdle + sweepEvery)
+				if a.Guests()+b.Guests() > 0 {
+					t.Error("a guest that nobody polls is still known to a refiller")
+				}
+			})
+		})
+	}
+}
+
+// Of polls at the same time exactly one is the first.
+func TestPollsAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bubble := redistest.InBubble(t)
-		one := start(t, bubble)
-		number := one.submit()
-		synctest.Wait() // the first probe must also end, before Redis is down
-		bubble.SetDown(true)
-		time.Sleep(3 * time.Second)
-		if _, err := one.Poll(t.Context(), number, caller, one.terms); CauseOf(err) != StoreDown {
-			t.Errorf("the poll: %v", err)
+		w := solvetest.New(t)
+		a, b := begin(t, w, targetTerms(w, 0)), begin(t, w, targetTerms(w, 0))
+		number := a.submit()
+		after(11 * time.Second)
+		heard := make(chan string)
+		for i := range 20 {
+			s := []*side{a, b}[i%2]
+			go func() { heard <- s.pollAs(t.Context(), number, "qa") }()
 		}
-		on, _ := one.terms(Task{})
-		if _, err := one.Submit(t.Context(), Task{Caller: caller, Identity: target}, on); CauseOf(err) != StoreDown {
-			t.Errorf("the submit: %v", err)
+		counted := map[string]int{}
+		for range 20 {
+			counted[<-heard]++
 		}
-		one.solver = func(context.Context, ondemand.Request) (pool.Token, error) {
-			t.Error("a task without a record is bought")
-			return pool.Token{}, &ondemand.SolveError{}
+		if fmt.Sprint(counted) != "map[token 1 (replay):19 token 1 (wait):1]" {
+			t.Errorf("the polls got %v", counted)
 		}
-		if number, err := one.Submit(t.Context(), targetTask, Terms{Take: on.Take, Guest: &ondemand.Guest{}}); CauseOf(err) != StoreDown || number != "" {
-			t.Errorf("the submit of a guest: %q, %v", number, err)
-		}
-		bubble.SetDown(false)
-		time.Sleep(5 * time.Second)
-		one.poll(number, NotReady)
-		one.addToken(time.Minute)
-		one.poll(number, nil)
 	})
 }
 
-// Each cause has a code in both protocols.
-func TestEveryCauseHasCodes(t *testing.T) {
-	for c := Broken; c <= NoAction; c++ {
-		if c.Legacy() == "" || c.Tasks() == "" || (c.Why() == "") != (c == NotReady) {
-			t.Errorf("%d: %q %q %q", c, c.Legacy(), c.Tasks(), c.Why())
+// Each cause has a code in both protocols, and each error of a take has a cause.
+func TestCauses(t *testing.T) {
+	for c := range causeTexts {
+		if c.Legacy() == "" || c.Tasks() == "" || c.Why() == "" && c != NotReady {
+			t.Errorf("cause %d: codes %q, %q, explanation %q", c, c.Legacy(), c.Tasks(), c.Why())
 		}
 	}
-	if len(causeTexts) != int(NoAction)+1 {
-		t.Errorf("%d causes have words", len(causeTexts))
-	}
-	for err, want := range map[error]Cause{
-		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, redisdb.ErrDown: StoreDown,
-		&pool.RateError{}: NoSlot, &ondemand.OutageError{}: NoSlot, &pool.FailedError{Refused: true}: Refused, &pool.FailedError{}: Unsolvable, errors.ErrUnsupported: Broken,
-		context.DeadlineExceeded: StoreDown, pool.ErrClosed: Stopping, &ondemand.BudgetError{}: NoSlot, &pool.EmptyError{}: NoSlot,
-		&ondemand.SolveError{Refused: true}: Refused, &ondemand.SolveError{}: Unsolvable,
+	for _, row := range []struct {
+		err  error
+		want Cause
+	}{
+		{&pool.EmptyError{Full: true}, NoSlot},
+		{&pool.RateError{}, NoSlot},
+		{&pool.BrakeError{Kind: "hopeless"}, Refused},
+		{&pool.BrakeError{Kind: "failed"}, Unsolvable},
+		{&pool.FailedError{}, Unsolvable},
+		{&pool.FailedError{Refused: true}, Refused},
+		{&pool.FailedError{Obstacle: pool.ReasonBudget}, NoSlot},
+		{&pool.FailedError{Obstacle: pool.ReasonBrake}, NoSlot},
+		{fmt.Errorf("a take: %w", pool.ErrDown), StoreDown},
+		{solve.ErrStopping, Stopping},
+		{NotAllowed, NotAllowed},
+		{errors.New("a bug"), Broken},
 	} {
-		if got := CauseOf(err); got != want {
-			t.Errorf("%v is %v, want %v", err, got, want)
+		if got := CauseOf(row.err); got != row.want {
+			t.Errorf("%v: cause %v, want %v", row.err, got, row.want)
 		}
 	}
 }

@@ -152,7 +152,7 @@ func TestEventsWaitForRedis(t *testing.T) {
 		}
 		r.Note(events.Event{Kind: events.TargetResumed})
 		time.Sleep(time.Second)
-		if list := r.recent(t, events.Newest, ""); len(list) != events.Newest || list[0].Kind != events.TargetResumed {
+		if list := r.recent(t, events.Newest+1, ""); len(list) != events.Newest || list[0].Kind != events.TargetResumed {
 			t.Errorf("%d events after one more", len(list))
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"poold/internal/backoff"
 )
 
 const (
@@ -99,7 +101,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 		err := a.writeAll(ctx)
 		a.logDropped(dropLogEvery)
 		if err != nil {
-			a.down.wait(ctx)
+			_ = backoff.Sleep(ctx, a.down.pause())
 		}
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,65 +13,95 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
 // books contains the sold orders and how each order ended.
 type books struct {
-	stock      *pool.Store
+	pool       *pool.Pool
 	identities int
 	sold       []sale
 }
 
 // sale describes one order that a test places and ends.
 type sale struct {
-	pool.Ref
-	about pool.Facts
-	how   history.How
-	price int64
-	value string // value of the order's token
+	purchase.Purchase
+	how history.How
 }
 
-// subject returns the facts of the orders for the i-th identity.
-func subject(i int) pool.Facts {
+// subject returns an order for the i-th identity.
+func subject(i int) purchase.Purchase {
 	types := captcha.Types()
-	return pool.Facts{
+	p := purchase.Purchase{
 		Target: fmt.Sprint("target-", i%7), Owner: fmt.Sprint("owner-", i%3), Provider: "one",
 		Identity: captcha.Identity{Type: types[i%len(types)], Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"},
 	}
+	p.ID = p.Identity.ID()
+	return p
 }
 
-// sell places orders and ends them with the Redis scripts of package pool.
+// journal returns the order of a purchase. Each one has an account of its own, so that no account is braked.
+func journal(p *purchase.Purchase) *pool.Order {
+	return &pool.Order{
+		Name: p.Order, ID: p.ID, Account: p.Order, Key: p.Order, Life: time.Hour, Concurrency: 1, Depth: 1 << 20,
+		Price: p.Price,
+	}
+}
+
+func text(p purchase.Purchase) string {
+	row, _ := json.Marshal(p)
+	return string(row)
+}
+
+// place stores an order, and says that its submit may have left.
+func place(ctx context.Context, to *pool.Pool, p *purchase.Purchase) error {
+	at, _, err := to.Place(ctx, journal(p))
+	if err != nil {
+		return err
+	}
+	p.Placed, p.Submitted = at, at
+	_, err = to.Begin(ctx, p.Order, "nonce")
+	return err
+}
+
+// end ends an order in Redis.
+func end(ctx context.Context, at *pool.Pool, p purchase.Purchase, how history.How) error {
+	if how != history.Refused {
+		p.Task = "t" + p.Order
+	}
+	e := &pool.End{How: pool.How(how), Provider: p.Provider, Task: p.Task, Value: p.Order, Lifetime: time.Minute}
+	e.Row = text(p)
+	if how == history.Discarded { // its token comes too late
+		e.How, e.Margin = pool.Solved, time.Hour
+	}
+	_, _, err := at.End(ctx, journal(&p), e)
+	return err
+}
+
+// sell places orders and ends them with the scripts of package pool.
 func sell(t *testing.T, address string, orders, identities int) *books {
 	t.Helper()
 	hows := []history.How{history.Solved, history.Failed, history.Refused, history.Lost, history.Discarded}
-	b := &books{stock: stockAt(t, address), identities: identities}
+	b := &books{pool: poolOf(dbAt(t, address)), identities: identities}
 	for i := range orders {
-		about := subject(i % identities)
-		b.sold = append(b.sold, sale{
-			Ref:   pool.Ref{Identity: about.Identity.ID(), Order: fmt.Sprint("o", i)},
-			about: about, how: hows[(i+i/identities)%len(hows)], price: int64(1000 + i), value: fmt.Sprint("token ", i),
-		})
+		s := sale{subject(i % identities), hows[(i+i/identities)%len(hows)]}
+		s.Order, s.Price = fmt.Sprint("o", i), int64(1000+i)
+		b.sold = append(b.sold, s)
 	}
-	b.forEach(t, b.place)
-	time.Sleep(5 * time.Millisecond) // the tokens of discarded orders expire
-	b.forEach(t, b.end)
-	time.Sleep(5 * time.Millisecond)                       // the deadlines of lost orders pass
-	b.forEach(t, func(ctx context.Context, s sale) error { // a look drops the expired tokens and orders
-		_, err := b.stock.Tokens.Look(ctx, s.Identity, 0, 0)
-		return err
-	})
+	b.forEach(t, func(ctx context.Context, s *sale) error { return place(ctx, b.pool, &s.Purchase) })
+	b.forEach(t, func(ctx context.Context, s *sale) error { return end(ctx, b.pool, s.Purchase, s.how) })
 	return b
 }
 
 // forEach calls the function do for each order, in eight goroutines.
-func (b *books) forEach(t *testing.T, do func(ctx context.Context, s sale) error) {
+func (b *books) forEach(t *testing.T, do func(ctx context.Context, s *sale) error) {
 	t.Helper()
 	var group sync.WaitGroup
 	for part := range slices.Chunk(b.sold, (len(b.sold)+7)/8) {
 		group.Go(func() {
-			for _, s := range part {
-				if err := do(t.Context(), s); err != nil {
-					t.Errorf("%s: %v", s.how, err)
+			for i := range part {
+				if err := do(t.Context(), &part[i]); err != nil {
+					t.Errorf("%s: %v", part[i].how, err)
 				}
 			}
 		})
@@ -78,72 +109,34 @@ func (b *books) forEach(t *testing.T, do func(ctx context.Context, s sale) error
 	group.Wait()
 }
 
-func (b *books) place(ctx context.Context, s sale) error {
-	placed, err := b.stock.Orders.Place(ctx, pool.Order{
-		Ref: s.Ref, Depth: 1 << 20, TTL: time.Hour, Price: s.price, Facts: s.about,
-	})
-	if err != nil || !placed.Placed {
-		return fmt.Errorf("placed %+v, %w", placed, err)
-	}
-	_, err = b.stock.Orders.MarkSubmitting(ctx, s.Ref)
-	return err
-}
-
-func (b *books) end(ctx context.Context, s sale) error {
-	landing := pool.Landing{Ref: s.Ref, Provider: "two", Task: "t" + s.Order, Value: s.value, Lifetime: time.Hour, Submitted: time.Millisecond}
-	var err error
-	switch s.how {
-	case history.Discarded:
-		landing.Lifetime = time.Millisecond
-		fallthrough
-	case history.Solved:
-		_, err = b.stock.Orders.Settle(ctx, landing)
-	case history.Failed, history.Refused:
-		_, err = b.stock.Orders.Fail(ctx, pool.Failure{Ref: s.Ref, Bought: s.how == history.Failed, Asked: &pool.Asked{Provider: "two"}})
-	default:
-		_, err = b.stock.Orders.Unknown(ctx, s.Ref, time.Millisecond)
-	}
-	return err
-}
-
-// lines returns the ended orders of all identities from Redis.
-func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
+// rows returns all rows from Redis.
+func (b *books) rows(t *testing.T) []pool.Row {
 	t.Helper()
-	ids := make([]captcha.ID, b.identities)
-	for i := range ids {
-		ids[i] = subject(i).Identity.ID()
+	rows, mine, err := b.pool.Rows(t.Context(), pool.Ends, len(b.sold)+1)
+	if err != nil || !mine || len(rows) != len(b.sold) {
+		t.Fatalf("%d rows of %d orders; %v, %v", len(rows), len(b.sold), mine, err)
 	}
-	for some := range slices.Chunk(ids, 100) {
-		kept, err := b.stock.Endings.Kept(t.Context(), some, len(b.sold))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, kept...)
+	if err := b.pool.Done(t.Context(), pool.Ends, nil); err != nil {
+		t.Fatal(err)
 	}
-	return all
+	return rows
 }
 
-// days returns the figures that a store must have, by date. The times come from the argument lines,
-// which contains the ended orders.
-func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.Day {
-	t.Helper()
-	line := map[string]pool.EndedOrder{}
-	for _, l := range lines {
-		line[l.String()] = l
-	}
-	if len(lines) != len(b.sold) || len(line) != len(b.sold) {
-		t.Fatalf("%d lines of %d orders, for %d sold", len(lines), len(line), len(b.sold))
+// days returns the figures that a store must have, by date. The times of the ends come from the rows.
+func (b *books) days(rows []pool.Row) map[string]history.Day {
+	ended := map[string]time.Time{}
+	for _, r := range rows {
+		ended[r.Order] = r.At
 	}
 	days := map[string]history.Day{}
 	for _, s := range b.sold {
-		l := line[s.String()]
-		date := l.Ended.Format(time.DateOnly)
+		date := ended[s.Order].Format(time.DateOnly)
 		if days[date].Types == nil {
 			days[date] = history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 		}
-		f := history.Record{How: s.how, Price: s.price, Submitted: l.Submitted, Ended: l.Ended}.Figures()
-		owned := history.Owned{Target: s.about.Target, Owner: s.about.Owner}
-		days[date].Types[s.about.Identity.Type] = days[date].Types[s.about.Identity.Type].Plus(f)
+		f := history.Record{How: s.how, Price: s.Price, Submitted: s.Submitted, Ended: ended[s.Order]}.Figures()
+		owned := history.Owned{Target: s.Target, Owner: s.Owner}
+		days[date].Types[s.Identity.Type] = days[date].Types[s.Identity.Type].Plus(f)
 		days[date].Targets[owned] = days[date].Targets[owned].Plus(f)
 	}
 	return days
@@ -163,7 +156,7 @@ func (b *books) compare(t *testing.T, store history.Store, days map[string]histo
 	}
 	want := map[string]history.How{}
 	for _, s := range b.sold {
-		want[s.String()] = s.how
+		want[history.OrderID(&s.Purchase)] = s.how
 	}
 	for i := range b.identities {
 		page, err := store.Site(t.Context(), subject(i).Identity.Sitekey, history.Query{Limit: history.MostLimit})

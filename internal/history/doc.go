@@ -2,10 +2,10 @@
 // token.
 //
 // Package pool ends each order with a Redis script. In the same atomic step, this script appends a
-// line to an outbox in Redis (pool.Endings). A Sender copies these lines to a Store and then
-// removes them from the outbox. Therefore neither a crash nor an outage of the store loses a line.
-// If a line is sent twice, a Store counts it once. A Mirror copies the orders in flight to stores
-// that other programs read.
+// row to an outbox in Redis (pool.Row). A Sender copies these rows to a Store and then removes them
+// from the outbox. Therefore neither a crash nor an outage of the store loses a row, unless too many
+// wait. If a row is sent twice, a Store counts it once. To stores that other programs read, it also
+// copies the orders in flight (ActiveStore).
 //
 // The audit records which key took which token. An Auditor queues the entries of the audit in memory
 // and writes them to an Audit in batches, so that no caller waits. A killed process loses its queue.

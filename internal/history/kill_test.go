@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"testing"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/dynamostore"
 	"poold/internal/history/dynamotest"
@@ -26,52 +25,39 @@ import (
 	"poold/internal/testkit"
 )
 
-// lateReplica is a replica that reads all ended orders, hangs, and later continues. It also
-// implements the Outbox of its sender.
+// lateReplica is a replica that reads all rows, hangs, and later continues. It also implements the Outbox of its
+// sender.
 type lateReplica struct {
-	mu    sync.Mutex
-	lines []pool.EndedOrder
+	mu   sync.Mutex
+	rows []pool.Row
 }
 
-// Kept implements history.Outbox.
-func (l *lateReplica) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ error) {
+// Rows implements history.Outbox.
+func (l *lateReplica) Rows(_ context.Context, _ string, most int) ([]pool.Row, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, o := range l.lines {
-		if slices.Contains(ids, o.Identity) {
-			kept = append(kept, o)
-		}
-	}
-	return kept, nil
+	return slices.Clone(l.rows[:min(most, len(l.rows))]), true, nil
 }
 
-// Forget implements history.Outbox.
-func (l *lateReplica) Forget(_ context.Context, orders []pool.EndedOrder) error {
+// Done implements history.Outbox.
+func (l *lateReplica) Done(_ context.Context, _ string, ids []string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines = slices.DeleteFunc(l.lines, func(o pool.EndedOrder) bool {
-		return slices.ContainsFunc(orders, func(gone pool.EndedOrder) bool { return gone.Ref == o.Ref })
-	})
+	l.rows = slices.DeleteFunc(l.rows, func(r pool.Row) bool { return slices.Contains(ids, r.ID) })
 	return nil
 }
 
-// Sweep implements history.Outbox.
-func (*lateReplica) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
-
-// allSent reports whether all ended orders are sent.
+// allSent reports whether all rows are sent.
 func (l *lateReplica) allSent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.lines) == 0
+	return len(l.rows) == 0
 }
 
-// send runs a sender until all ended orders are sent.
+// send runs a sender until all rows are sent.
 func (l *lateReplica) send(t *testing.T, to history.Writer) {
 	t.Helper()
-	s := history.NewSender(l, to, slog.New(slog.DiscardHandler))
-	for _, o := range l.lines {
-		s.Ended(o.Identity)
-	}
+	s := history.NewSender(l, to, nil, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { _ = s.Run(ctx) })
@@ -158,10 +144,10 @@ var deaths = []struct {
 	pass int
 }{{halfWritten, 1}, {whileSending, 2}, {notForgotten, 1}, {halfWritten, 2}}
 
-// spawn starts the processes and waits until each process has read its first ended orders.
+// spawn starts the processes and waits until each process has read its first rows.
 func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (living, dying []*child) {
 	t.Helper()
-	told := instructions{Redis: redis, Store: store, Identities: n.identities}
+	told := instructions{Redis: redis, Store: store}
 	for range n.living {
 		living = append(living, spawn(ctx, t, told))
 	}
@@ -171,7 +157,7 @@ func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (liv
 	}
 	for _, c := range slices.Concat(living, dying) {
 		if held := c.waitForWord(t, "holds"); held < history.MostBatch {
-			t.Fatalf("a process begins with %d lines", held)
+			t.Fatalf("a process begins with %d rows", held)
 		}
 	}
 	return living, dying
@@ -210,8 +196,8 @@ func testSendersAreKilled(t *testing.T, n size, address string) {
 	defer cancel()
 	redis := "redis://" + redistest.Server(t)
 	b := sell(t, redis, n.orders, n.identities)
-	lines := b.lines(t)
-	days := b.days(t, lines)
+	rows := b.rows(t)
+	days := b.days(rows)
 	store := storeAt(t, address)
 	if table, is := store.(*dynamostore.Store); is {
 		if err := table.Init(ctx, false); err != nil {
@@ -228,15 +214,15 @@ func testSendersAreKilled(t *testing.T, n size, address string) {
 		c.waitForDeath(t)
 	}
 	testkit.Within(t, patience, "nothing to be left", func() bool {
-		left, err := b.stock.Endings.Sweep(ctx)
-		return err == nil && len(left) == 0
+		left, _, err := b.pool.Outbox(ctx, pool.Ends)
+		return err == nil && left == 0
 	})
 	sent := 0
 	for _, c := range living {
 		sent += c.stop(t)
 	}
 	b.compare(t, store, days)
-	(&lateReplica{lines: lines}).send(t, store)
+	(&lateReplica{rows: rows}).send(t, store)
 	b.compare(t, store, days)
 	t.Logf("of %d orders %d were sent by the %d processes that lived", n.orders, sent, n.living)
 }

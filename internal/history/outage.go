@@ -15,7 +15,7 @@ import (
 var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
 
 // outage records whether a store responds to its writer, and logs each change. Only the writer's
-// goroutine may call the methods note and wait.
+// goroutine may call the methods note and pause.
 type outage struct {
 	log          *slog.Logger
 	began, ended string // log messages
@@ -58,10 +58,10 @@ func (o *outage) state() (reason string, since time.Time) {
 	return o.reason, o.since
 }
 
-// wait pauses before the next attempt. It returns early when ctx ends.
-func (o *outage) wait(ctx context.Context) {
+// pause returns the pause before the next attempt.
+func (o *outage) pause() time.Duration {
 	o.failures++
-	_ = retries.Wait(ctx, o.failures)
+	return retries.Pause(o.failures)
 }
 
 // writeParts writes a batch with the function write. If the store refuses the content of the batch,
@@ -69,6 +69,9 @@ func (o *outage) wait(ctx context.Context) {
 // single item, writeParts passes this item to the function refuse. It returns an error if the store
 // does not respond or ctx ends.
 func writeParts[T any](ctx context.Context, batch []T, write func(context.Context, []T) error, refuse func(T, error)) error {
+	if len(batch) == 0 {
+		return nil
+	}
 	err := write(ctx, batch)
 	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || ctx.Err() != nil {
 		return err

@@ -10,22 +10,23 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/pool"
 )
 
 // While the store is down, orders still end, and the log gets one line about the outage. All records
 // arrive after the recovery.
 func TestSenderOutlivesAnOutage(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(p.stock.Endings)
+	inWorld(t, func(t *testing.T, p *world) {
+		s, _ := p.sender(p.pool)
 		var tries atomic.Int64
 		p.setFault(func([]history.Record) error {
 			tries.Add(1)
 			return fmt.Errorf("%w: not now", history.ErrDown)
 		})
 		for i := range 100 {
-			s.Ended(p.order(i%5, fmt.Sprint("o", i), ends[i%3]))
+			p.order(i%5, fmt.Sprint("o", i), ends[i%3])
+			s.Ended()
 			time.Sleep(6 * time.Second)
 		}
 		if h := s.Health(); !strings.Contains(h.Down, "not now") || time.Since(h.Since) < 9*time.Minute || h.Sent != 0 {
@@ -48,11 +49,6 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 		}
 	})
 }
-
-// unswept is an outbox whose sweeps find no orders.
-type unswept struct{ history.Outbox }
-
-func (unswept) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
 
 // memory is a Writer that keeps records in memory.
 type memory struct {
@@ -91,28 +87,25 @@ func (m *memory) count() int {
 // During an outage of Redis, neither the health nor the log reports the store as down. Redis may
 // fail before the ended orders are read, or before they are removed.
 func TestRedisOutageLeavesTheStoreUp(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
+	inWorld(t, func(t *testing.T, p *world) {
 		store := &memory{records: map[string]history.Record{}}
-		s, _ := p.senderTo(unswept{p.stock.Endings}, store)
-		for n, begin := range []func(captcha.ID){
-			func(id captcha.ID) {
-				p.dial.SetDown(true)
-				s.Ended(id)
-			},
-			func(id captcha.ID) {
-				store.setAfter(func() { p.dial.SetDown(true) })
-				s.Ended(id)
-			},
+		s, _ := p.senderTo(p.replica(), store)
+		for n, begin := range []func(){
+			func() { p.dial.SetDown(true) },
+			func() { store.setAfter(func() { p.dial.SetDown(true) }) },
 		} {
-			begin(p.order(1, fmt.Sprint("o", n), history.Failed))
+			time.Sleep(time.Second)
+			p.order(1, fmt.Sprint("o", n), history.Failed)
+			begin()
+			s.Ended()
 			time.Sleep(time.Minute)
 			if h := s.Health(); h.Down != "" || !h.Since.IsZero() {
 				t.Errorf("outage %d of Redis: health %+v", n, h)
 			}
 			p.dial.SetDown(false)
 			time.Sleep(time.Minute)
-			if left, err := p.stock.Endings.Kept(t.Context(), []captcha.ID{identity(1).ID()}, 100); err != nil || len(left) != 0 || store.count() != n+1 {
-				t.Errorf("after outage %d: %d ends are left, %v; %d records", n, len(left), err, store.count())
+			if left, _, err := p.pool.Outbox(t.Context(), pool.Ends); err != nil || left != 0 || store.count() != n+1 {
+				t.Errorf("after outage %d: %d rows are left, %v; %d records", n, left, err, store.count())
 			}
 		}
 		synctest.Wait()

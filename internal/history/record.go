@@ -1,23 +1,25 @@
 package history
 
 import (
+	"regexp"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
 // Record describes an order that has ended. It never contains a token, a picture or a proxy.
 type Record struct {
-	ID       string     // the text of the order's pool.Ref, unique among the orders of all providers
-	Identity captcha.ID // the second part of ID
+	ID       string     // "ORDER.IDENTITY", unique among the orders of all providers
+	Identity captcha.ID // the second part of ID, also for a guest
 	Target   string     // "/solve" = a guest
 	Owner    string     // the owner of the target
 	Type     captcha.Type
 	Sitekey  string // "" = the type has no site key; for example, pictures have none
 	Pageurl  string // "" = the type has no page
 	Provider string // the last provider of the order
-	Choice   string // how the provider was chosen, see purchase.Choice; "" = unknown
+	Choice   string // how the provider was chosen, see purchase.Purchase; "" = unknown
 	Task     string // the provider's task id; "" = unknown
 	How      How
 	Code     string // the provider's error code; "" = none
@@ -40,11 +42,16 @@ func (r Record) Elapsed() time.Duration {
 	return r.Ended.Sub(r.Submitted)
 }
 
-// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record for such an id.
-func IsOrder(id string) bool {
-	_, ok := pool.ParseRef(id)
-	return ok
+// OrderID returns the ID that the record of an order has, or will have.
+func OrderID(p *purchase.Purchase) string {
+	id, _ := pool.Hash(p.ID)
+	return p.Order + "." + string(id)
 }
+
+var orderForm = regexp.MustCompile(`^[A-Za-z0-9]{1,64}\.[0-9a-f]{32}$`)
+
+// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record for such an id.
+func IsOrder(id string) bool { return orderForm.MatchString(id) }
 
 // How is the way in which an order ended.
 type How string

@@ -7,54 +7,60 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
-// A record contains the facts of the order and the data of its end. If the facts and the end name
-// different providers, the record contains the provider that the end names, because an order may
-// move to another provider. A lost order has the code TIMEOUT. An order that cannot have cost
-// anything has the price 0.
+// A record contains the facts of the order and of its end. A lost order has the code TIMEOUT. What the service refused
+// at the submit is refused; what it rejects later has failed. An order that cannot have cost anything has the price 0.
 func TestRecordHasFactsAndEnd(t *testing.T) {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/"}
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
-	end := pool.EndedOrder{
-		Ref: pool.Ref{Identity: identity.ID(), Order: "order"}, How: pool.EndSolved, Code: "CODE", Provider: "second", Task: "task",
-		Polls: 3, Callback: true, Price: 7, Facts: pool.Facts{Target: "login", Owner: "qa", Provider: "first", Choice: "best", Identity: identity},
-		Placed: placed, Submitted: placed.Add(1 * time.Second), Solved: placed.Add(2 * time.Second), Ended: placed.Add(4 * time.Second),
-	}
-	record := history.Record{
-		ID: "order." + string(identity.ID()), Identity: identity.ID(), Target: "login", Owner: "qa",
-		Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/",
-		Provider: "second", Choice: "best", Task: "task", How: history.Solved, Code: "CODE",
-		Placed: placed, Submitted: placed.Add(1 * time.Second), Solved: placed.Add(2 * time.Second), Ended: placed.Add(4 * time.Second),
-		Polls: 3, Callback: true, Price: 7,
-	}
+	after := func(seconds time.Duration) time.Time { return placed.Add(seconds * time.Second) }
 	for name, c := range map[string]struct {
-		end  func(*pool.EndedOrder)
-		want func(*history.Record)
+		kind, task, code string
+		price            int64
+		how              history.How
+		wantCode         string
+		cost             int64
 	}{
-		"solved":                   {func(*pool.EndedOrder) {}, func(*history.Record) {}},
-		"no other provider":        {func(o *pool.EndedOrder) { o.Provider = "" }, func(r *history.Record) { r.Provider = "first" }},
-		"no choice":                {func(o *pool.EndedOrder) { o.Facts.Choice = "" }, func(r *history.Record) { r.Choice = "" }},
-		"discarded":                {func(o *pool.EndedOrder) { o.How = pool.EndDiscarded }, func(r *history.Record) { r.How = history.Discarded }},
-		"lost":                     {func(o *pool.EndedOrder) { o.How = pool.EndLost }, func(r *history.Record) { r.How = history.Lost }},
-		"lost without a code":      {func(o *pool.EndedOrder) { o.How, o.Code = pool.EndLost, "" }, func(r *history.Record) { r.How, r.Code = history.Lost, "TIMEOUT" }},
-		"refused":                  {func(o *pool.EndedOrder) { o.How = pool.EndRefused }, func(r *history.Record) { r.How, r.Price = history.Refused, 0 }},
-		"failed":                   {func(o *pool.EndedOrder) { o.How = pool.EndFailed }, func(r *history.Record) { r.How, r.Price = history.Failed, 0 }},
-		"failed without a code":    {func(o *pool.EndedOrder) { o.How, o.Code = pool.EndFailed, "" }, func(r *history.Record) { r.How, r.Code, r.Price = history.Failed, "", 0 }},
-		"failed, may be solved":    {func(o *pool.EndedOrder) { o.How, o.Code = pool.EndFailed, "TIMEOUT" }, func(r *history.Record) { r.How, r.Code = history.Failed, "TIMEOUT" }},
-		"refused, price not known": {func(o *pool.EndedOrder) { o.How, o.Price = pool.EndRefused, -1 }, func(r *history.Record) { r.How, r.Price = history.Refused, 0 }},
-		"solved, price not known":  {func(o *pool.EndedOrder) { o.Price = -1 }, func(r *history.Record) { r.Price = history.PriceUnknown }},
+		"solved":                   {"solved", "t", "", 7, history.Solved, "", 7},
+		"solved, price not known":  {"solved", "t", "", -1, history.Solved, "", history.PriceUnknown},
+		"discarded":                {"expired", "t", "", 7, history.Discarded, "", 7},
+		"sold before":              {"repeated", "t", "", 7, history.Failed, "repeated", 0},
+		"lost":                     {"lost", "t", "CODE", 7, history.Lost, "CODE", 7},
+		"lost without a code":      {"lost", "", "", 7, history.Lost, "TIMEOUT", 7},
+		"failed":                   {"failed", "t", "CODE", 7, history.Failed, "CODE", 0},
+		"failed without a code":    {"failed", "t", "", 7, history.Failed, "", 0},
+		"failed, may be solved":    {"failed", "t", "TIMEOUT", 7, history.Failed, "TIMEOUT", 7},
+		"refused":                  {"refused", "", "CODE", 7, history.Refused, "CODE", 0},
+		"refused, price not known": {"refused", "", "CODE", -1, history.Refused, "CODE", 0},
+		"no capacity":              {"busy", "", "CODE", 7, history.Refused, "CODE", 0},
+		"account fault":            {"fault", "", "CODE", 7, history.Refused, "CODE", 0},
+		"parameters refused":       {"hopeless", "", "CODE", 7, history.Refused, "CODE", 0},
+		"parameters refused later": {"hopeless", "t", "CODE", 7, history.Failed, "CODE", 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o, want := end, record
-			c.end(&o)
-			c.want(&want)
-			store := &memory{records: map[string]history.Record{}}
-			(&lateReplica{lines: []pool.EndedOrder{o}}).send(t, store)
-			if got := store.records[want.ID]; got != want {
-				t.Errorf("the record is\n%+v, want\n%+v", got, want)
+		for _, id := range []captcha.ID{identity.ID(), pool.Guest(identity.ID())} {
+			row := text(purchase.Purchase{
+				Order: "order", ID: id, Identity: identity, Target: "login", Owner: "qa", Provider: "one", Choice: "best",
+				Task: c.task, Code: c.code, Polls: 3, Callback: true, Price: c.price,
+				Placed: placed, Submitted: after(1), Solved: after(2),
+			})
+			want := history.Record{
+				ID: "order." + string(identity.ID()), Identity: identity.ID(), Target: "login", Owner: "qa",
+				Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/", Provider: "one", Choice: "best",
+				Task: c.task, How: c.how, Code: c.wantCode, Placed: placed, Submitted: after(1), Ended: after(4),
+				Polls: 3, Callback: true, Price: c.cost,
 			}
-		})
+			if c.how == history.Solved || c.how == history.Discarded {
+				want.Solved = after(2)
+			}
+			store := &memory{records: map[string]history.Record{}}
+			late := lateReplica{rows: []pool.Row{{ID: "1-1", At: after(4), Kind: c.kind, Order: "order", JSON: row}}}
+			late.send(t, store)
+			if got := store.records[want.ID]; got != want {
+				t.Errorf("%s: the record is\n%+v, want\n%+v", name, got, want)
+			}
+		}
 	}
 }
 

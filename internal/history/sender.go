@@ -1,38 +1,49 @@
 package history
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"poold/internal/backoff"
-	"poold/internal/captcha"
 	"poold/internal/panics"
 	"poold/internal/pool"
-	"poold/internal/redisdb"
+	"poold/internal/purchase"
 )
 
 const (
-	// sweepEvery is the minimum interval between two sweeps. A sweep finds lost orders, and outboxes
-	// that dead replicas left behind.
-	sweepEvery = 30 * time.Second
-	// mostAtOnce limits the identities in one round trip to Redis.
-	mostAtOnce = 100
+	// lookEvery is how often a Sender looks for the rows of dead replicas.
+	lookEvery = 5 * time.Second
+	// turnEvery is how soon a Sender tries again while another replica is sending.
+	turnEvery = time.Second
+	// doneTime limits the removal of rows after the end of Run's context.
+	doneTime = 2 * time.Second
 )
 
-// Outbox keeps ended orders until a Sender has sent them; *pool.Endings implements it.
+// Outbox keeps the rows of orders until a Sender has sent them; *pool.Pool implements it.
 type Outbox interface {
-	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, err error)
-	Forget(ctx context.Context, orders []pool.EndedOrder) error
-	Sweep(ctx context.Context) ([]captcha.ID, error)
+	Rows(ctx context.Context, stream string, most int) (list []pool.Row, mine bool, err error)
+	Done(ctx context.Context, stream string, ids []string) error
 }
 
 // Writer is the part of a Store that a Sender needs.
 type Writer interface {
 	Write(ctx context.Context, batch []Record) error
+}
+
+// ActiveStore publishes the orders in flight for programs that read the store. The daemon itself reads the
+// journal in Redis. An order that ends soon after its purchase may never be published. The store drops old
+// orders by itself.
+type ActiveStore interface {
+	// PutActive publishes orders. It ignores the fields that only an ended order has. The IDs of the
+	// orders must differ.
+	PutActive(ctx context.Context, orders []Record) error
+	// RemoveActive removes published orders. It ignores unknown IDs.
+	RemoveActive(ctx context.Context, ids []string) error
 }
 
 // Health is the state of a Sender.
@@ -43,42 +54,33 @@ type Health struct {
 	Dropped int64     // records whose content the store refused
 }
 
-// Sender copies ended orders to a store.
+// Sender copies orders from the outbox to a store. The Senders of all replicas take turns.
 type Sender struct {
-	from Outbox
-	to   Writer
-	log  *slog.Logger
-	bell chan struct{} // signals that the map due is not empty; capacity 1
-	down outage
+	from   Outbox
+	to     Writer
+	active ActiveStore // nil = the orders in flight are not published
+	log    *slog.Logger
+	bell   chan struct{} // signals that an order has ended; capacity 1
+	down   outage
 
 	mu            sync.Mutex
-	due           map[captcha.ID]bool
 	sent, dropped int64
 }
 
-// NewSender returns a Sender. It sends nothing before Run is called.
-func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
+// NewSender returns a Sender. It sends nothing before Run is called. If active is nil, the orders in flight
+// are not published.
+func NewSender(from Outbox, to Writer, active ActiveStore, log *slog.Logger) *Sender {
 	return &Sender{
-		from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{},
+		from: from, to: to, active: active, log: log, bell: make(chan struct{}, 1),
 		down: outage{log: log, began: "the history cannot be written; Redis keeps the ended orders meanwhile", ended: "the history is written again"},
 	}
 }
 
-// Ended tells the Sender that an order of an identity ended at this replica. It does not block.
-func (s *Sender) Ended(id captcha.ID) {
-	s.add(id)
+// Ended tells the Sender that an order ended at this replica. It does not block.
+func (s *Sender) Ended() {
 	select {
 	case s.bell <- struct{}{}:
 	default:
-	}
-}
-
-// add marks identities as due, so that sendAll sends their ended orders.
-func (s *Sender) add(ids ...captcha.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range ids {
-		s.due[id] = true
 	}
 }
 
@@ -91,133 +93,141 @@ func (s *Sender) Health() Health {
 	return health
 }
 
-// Run sends ended orders until ctx ends. Unsent orders stay in the outbox in Redis, and any replica
-// can send them.
+// Run sends rows until ctx ends. The others stay in Redis, and any replica can send them.
 func (s *Sender) Run(ctx context.Context) error {
-	sweep := time.NewTimer(backoff.UpTo(sweepEvery))
-	defer sweep.Stop()
-	for {
-		sweeps := true
+	for ctx.Err() == nil {
+		pause := lookEvery
+		_ = panics.Contain(s.log, "panic while sending the history", func() { pause = s.send(ctx) })
+		bell := s.bell
+		if pause != lookEvery {
+			bell = nil
+		}
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-s.bell:
-			sweeps = false
-		case <-sweep.C:
-			sweep.Reset(sweepEvery + backoff.UpTo(sweepEvery))
+		case <-bell:
+		case <-time.After(pause):
 		}
-		_ = panics.Contain(s.log, "panic while sending the history", func() {
-			if sweeps {
-				s.sweep(ctx)
-			}
-			s.sendAll(ctx)
-		})
 	}
+	return nil
 }
 
-func (s *Sender) sweep(ctx context.Context) {
-	found, err := s.from.Sweep(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.log.DebugContext(ctx, "the sweep for ended orders failed", "err", err)
+// send sends the oldest rows. It returns the pause before the next call, which the bell ends if it is lookEvery.
+func (s *Sender) send(ctx context.Context) (pause time.Duration) {
+	rows, mine, err := s.from.Rows(ctx, pool.Ends, MostBatch)
+	switch {
+	case err != nil: // package redisdb logs outages of Redis
+		return retries.First
+	case !mine:
+		return turnEvery
 	}
-	s.add(found...)
+	if err = s.write(ctx, rows); ctx.Err() == nil { // the end of ctx is not a fault of the store
+		s.down.note(err)
+	}
+	if len(rows) == 0 {
+		return lookEvery
+	}
+	var sent []string
+	if err == nil {
+		for _, r := range rows {
+			sent = append(sent, r.ID)
+		}
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+	defer cancel()
+	if failed := s.from.Done(limited, pool.Ends, sent); failed != nil && err == nil {
+		return retries.First // the rows are sent again
+	}
+	switch {
+	case err != nil:
+		return s.down.pause()
+	case len(rows) < MostBatch:
+		return lookEvery
+	}
+	return 0
 }
 
-// sendAll sends ended orders until no identity is due.
-func (s *Sender) sendAll(ctx context.Context) {
-	for ctx.Err() == nil {
-		ids := s.take()
-		if len(ids) == 0 {
-			return
-		}
-		again, err := s.send(ctx, ids)
-		s.add(again...)
-		if ctx.Err() != nil {
-			return // the end of ctx is not a fault of the store
-		}
-		if !errors.Is(err, redisdb.ErrDown) { // package pool logs outages of Redis
-			s.down.note(err)
-		}
-		if err != nil {
-			s.down.wait(ctx)
-		}
-	}
-}
-
-// take removes up to mostAtOnce due identities and returns them.
-func (s *Sender) take() []captcha.ID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := make([]captcha.ID, 0, min(len(s.due), mostAtOnce))
-	for id := range s.due {
-		if len(ids) == mostAtOnce {
-			break
-		}
-		ids = append(ids, id)
-		delete(s.due, id)
-	}
-	return ids
-}
-
-// send sends the ended orders of identities. It returns the identities that may have more ended orders.
-func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID, err error) {
-	kept, failed := s.from.Kept(ctx, ids, MostBatch)
-	count := map[captcha.ID]int{}
-	for _, order := range kept {
-		if count[order.Identity]++; count[order.Identity] == MostBatch {
-			again = append(again, order.Identity)
+// write writes rows to the store.
+func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
+	var records []Record
+	var ended []string
+	begun, dropped := map[string]Record{}, 0
+	for i := range rows {
+		r, err := recordOf(&rows[i])
+		switch {
+		case err != nil:
+			dropped++
+			s.log.Error("the history cannot read an order, which is dropped", "order", r.ID, "err", err)
+		case rows[i].Kind == pool.Opened:
+			begun[r.ID] = r
+		default:
+			delete(begun, r.ID)
+			ended = append(ended, r.ID)
+			records = append(records, r)
 		}
 	}
-	for len(kept) > 0 {
-		batch := kept[:min(len(kept), MostBatch)]
-		if err := s.sendBatch(ctx, batch); err != nil {
-			return ids, err
-		}
-		kept = kept[len(batch):]
-	}
-	if failed != nil {
-		return ids, failed
-	}
-	return again, nil
-}
-
-// sendBatch writes orders to the store and removes them from the outbox.
-func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
-	records := make([]Record, 0, len(orders))
-	for _, order := range orders {
-		if err := order.Unreadable; err != nil { // the record contains all facts of the order that can be read
-			s.log.Error("the facts of an order cannot be read", "order", order.String(), "err", err)
-		}
-		records = append(records, recordOf(order))
-	}
-	dropped := 0
+	written := len(records)
 	if err := writeParts(ctx, records, s.to.Write, func(r Record, err error) {
-		dropped++
+		written, dropped = written-1, dropped+1
 		s.log.Error("the history refuses a record, which is dropped", "order", r.ID, "err", err)
 	}); err != nil {
 		return err
 	}
+	if s.active != nil {
+		if err := s.active.PutActive(ctx, slices.Collect(maps.Values(begun))); err != nil {
+			return err
+		}
+		if err := s.active.RemoveActive(ctx, ended); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
-	s.sent += int64(len(records) - dropped)
+	defer s.mu.Unlock()
+	s.sent += int64(written)
 	s.dropped += int64(dropped)
-	s.mu.Unlock()
-	return s.from.Forget(ctx, orders)
+	return nil
 }
 
-func recordOf(o pool.EndedOrder) Record {
-	wanted := o.Facts.Identity
-	r := Record{
-		ID: o.String(), Identity: o.Identity, Target: o.Facts.Target, Owner: o.Facts.Owner,
-		Type: wanted.Type, Sitekey: wanted.Site(), Pageurl: wanted.Pageurl,
-		Provider: cmp.Or(o.Provider, o.Facts.Provider), Choice: o.Facts.Choice, Task: o.Task, How: How(o.How), Code: o.Code,
-		Placed: o.Placed, Submitted: o.Submitted, Solved: o.Solved, Ended: o.Ended,
-		Polls: o.Polls, Callback: o.Callback, Price: o.Price,
+// hows are the ends of orders. Other orders have no record: nothing was submitted.
+var hows = map[string]How{
+	string(pool.Solved): Solved, pool.Expired: Discarded, string(pool.Failed): Failed, pool.Repeated: Failed, string(pool.Lost): Lost,
+	string(pool.Refused): Refused, string(pool.Hopeless): Refused, string(pool.Busy): Refused, string(pool.Fault): Refused,
+}
+
+// recordOf returns the record of a row.
+func recordOf(row *pool.Row) (Record, error) {
+	var p purchase.Purchase
+	if err := json.Unmarshal([]byte(row.JSON), &p); err != nil {
+		return Record{ID: row.Order}, err
 	}
-	if r.How == Lost && r.Code == "" {
-		r.Code = pool.CodeTimeout
+	r := begunRecord(&p)
+	if row.Kind == pool.Opened {
+		return r, nil
+	}
+	r.How, r.Code, r.Ended, r.Polls, r.Callback, r.Price = hows[row.Kind], p.Code, row.At, p.Polls, p.Callback, p.Price
+	switch {
+	case r.How == "":
+		return r, fmt.Errorf("an order cannot end as %q", row.Kind)
+	case row.Kind == string(pool.Hopeless) && p.Task != "": // the service had accepted the submit
+		r.How = Failed
+	case row.Kind == pool.Repeated:
+		r.Code = row.Kind
+	case r.How == Lost && r.Code == "":
+		r.Code = purchase.CodeTimeout
+	case r.How == Solved || r.How == Discarded:
+		r.Solved = p.Solved
 	}
 	if !r.Costs() {
 		r.Price = 0
 	}
-	return r
+	return r, nil
+}
+
+// begunRecord returns the record of an order that has not ended.
+func begunRecord(p *purchase.Purchase) Record {
+	id, _ := pool.Hash(p.ID)
+	return Record{
+		ID: OrderID(p), Identity: id, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type,
+		Sitekey: p.Identity.Site(), Pageurl: p.Identity.Pageurl, Provider: p.Provider, Choice: p.Choice, Task: p.Task,
+		Placed: p.Placed, Submitted: p.Submitted,
+	}
 }

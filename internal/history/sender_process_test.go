@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/dynamostore"
 	"poold/internal/history/pgstore"
 	"poold/internal/history/redisstore"
 	"poold/internal/pool"
 	"poold/internal/postgres"
+	"poold/internal/redisdb"
 )
 
 // patience limits each step on a busy machine.
@@ -34,7 +34,6 @@ const sendingEnv = "POOLD_TEST_SENDER"
 // instructions contains the instructions for a process.
 type instructions struct {
 	Redis, Store string // addresses
-	Identities   int    // the number of identities with ended orders
 	Dies         string // point at which the process kills itself; "" = none
 	Pass         int    // at which pass of this point the process kills itself
 }
@@ -49,12 +48,11 @@ const (
 // dyingProcess is a process that may kill itself. It wraps the outbox and the store of its sender.
 type dyingProcess struct {
 	instructions
-	from    *pool.Endings
+	*pool.Pool
 	to      history.Store
-	held    []pool.EndedOrder
-	start   chan struct{} // closed when all processes have read ended orders
-	writing atomic.Bool   // a Write runs
-	asked   atomic.Bool   // a request has no answer yet
+	held    []pool.Row  // the first rows
+	writing atomic.Bool // a Write runs
+	asked   atomic.Bool // a request has no answer yet
 	passed  atomic.Int64
 }
 
@@ -67,30 +65,34 @@ func (d *dyingProcess) dieAt(point string) {
 	}
 }
 
-// Kept implements history.Outbox. It returns the first ended orders only after all processes have read
-// some. Until then, a process that is going to die gets the same ended orders again, even if other
-// processes have sent them.
-func (d *dyingProcess) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, error) {
-	if d.Dies != "" && d.held != nil {
-		return d.held, nil
+// Rows implements history.Outbox. A process that is going to die always returns the rows that it read first, like one
+// that was frozen and whose turn is over.
+func (d *dyingProcess) Rows(ctx context.Context, stream string, most int) ([]pool.Row, bool, error) {
+	if d.Dies != "" {
+		return d.held, true, nil
 	}
-	kept, err := d.from.Kept(ctx, ids, most)
-	if err == nil && d.held == nil {
-		d.held = kept
-		fmt.Println("holds", len(kept))
-		<-d.start
-	}
-	return kept, err
+	return d.Pool.Rows(ctx, stream, most)
 }
 
-// Forget implements history.Outbox.
-func (d *dyingProcess) Forget(ctx context.Context, orders []pool.EndedOrder) error {
+// hold reads the first rows, and waits until all processes have done so.
+func (d *dyingProcess) hold(t *testing.T) {
+	for mine, err := false, error(nil); !mine; {
+		if d.held, mine, err = d.Pool.Rows(t.Context(), pool.Ends, history.MostBatch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Pool.Done(t.Context(), pool.Ends, nil); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("holds", len(d.held))
+	_, _ = os.Stdin.Read(make([]byte, 1))
+}
+
+// Done implements history.Outbox.
+func (d *dyingProcess) Done(ctx context.Context, stream string, ids []string) error {
 	d.dieAt(notForgotten)
-	return d.from.Forget(ctx, orders)
+	return d.Pool.Done(ctx, stream, ids)
 }
-
-// Sweep implements history.Outbox.
-func (d *dyingProcess) Sweep(ctx context.Context) ([]captcha.ID, error) { return d.from.Sweep(ctx) }
 
 // Write implements history.Writer.
 func (d *dyingProcess) Write(ctx context.Context, batch []history.Record) error {
@@ -159,22 +161,18 @@ func (d *dyingProcess) carry(to, from net.Conn, before, after string) {
 // send is the main function of a process. It sends ended orders until its input closes or the process
 // kills itself.
 func send(t *testing.T, text string) {
-	d := &dyingProcess{start: make(chan struct{})}
+	d := &dyingProcess{}
 	if err := json.Unmarshal([]byte(text), &d.instructions); err != nil {
 		t.Fatal(err)
 	}
-	d.from, d.to = stockAt(t, d.Redis).Endings, storeAt(t, d.startProxy(t, d.Store))
+	d.Pool, d.to = poolOf(dbAt(t, d.Redis)), storeAt(t, d.startProxy(t, d.Store))
 	if _, err := d.to.Day(t.Context(), time.Now()); err != nil { // opens the connection to the store
 		t.Fatal(err)
 	}
-	s := history.NewSender(d, d, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	for i := range d.Identities {
-		s.Ended(subject(i).Identity.ID())
-	}
+	d.hold(t)
+	s := history.NewSender(d, d, nil, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		close(d.start)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
@@ -184,15 +182,20 @@ func send(t *testing.T, text string) {
 	fmt.Println("sent", s.Health().Sent)
 }
 
-// stockAt opens the Redis at an address.
-func stockAt(t *testing.T, address string) *pool.Store {
+// dbAt opens the Redis at an address.
+func dbAt(t *testing.T, address string) *redisdb.DB {
 	t.Helper()
-	stock, err := pool.Open(pool.Options{Addresses: address, Prefix: "killed", Endings: 1000, Log: slog.New(slog.DiscardHandler)})
+	db, err := redisdb.Open(redisdb.Options{Addresses: address, Prefix: "killed", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = stock.Close() })
-	return stock
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// poolOf returns the pool of another replica.
+func poolOf(db *redisdb.DB) *pool.Pool {
+	return pool.New(pool.Config{DB: db.Slow, Prefix: db.Prefix, Log: slog.New(slog.DiscardHandler)})
 }
 
 func storeAt(t *testing.T, address string) history.Store {
@@ -200,7 +203,7 @@ func storeAt(t *testing.T, address string) history.Store {
 	scheme, _, _ := strings.Cut(address, ":")
 	switch log := slog.New(slog.DiscardHandler); scheme {
 	case "redis":
-		return redisstore.New(stockAt(t, address).DB, redisstore.Options{})
+		return redisstore.New(dbAt(t, address), redisstore.Options{})
 	case "postgres":
 		db, err := postgres.Open(address, postgres.Options{Log: log, Limit: patience})
 		if err != nil {

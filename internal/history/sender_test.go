@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,18 +14,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
 	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 )
 
-// place is a Redis in a bubble with a stock and a history.
-type place struct {
+// world is a Redis in a bubble with a pool and a history.
+type world struct {
 	t     *testing.T
 	dial  *redistest.Bubble
-	stock *pool.Store
+	pool  *pool.Pool // of the test
 	store *redisstore.Store
 	log   bytes.Buffer
 
@@ -33,28 +35,31 @@ type place struct {
 	fault func(batch []history.Record) error
 }
 
-func inPlace(t *testing.T, do func(t *testing.T, p *place)) {
+func inWorld(t *testing.T, do func(t *testing.T, p *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &place{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
-		p.stock = p.open()
-		p.store = redisstore.New(p.stock.DB, redisstore.Options{})
+		p := &world{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
+		db := p.open()
+		p.pool, p.store = poolOf(db), redisstore.New(db, redisstore.Options{})
 		do(t, p)
 	})
 }
 
-func (p *place) open() *pool.Store {
-	stock, err := pool.Open(pool.Options{
-		Addresses: "redis://bubble", Dial: p.dial.Dial, Prefix: "history", Endings: 1000, Log: slog.New(slog.DiscardHandler),
+func (p *world) open() *redisdb.DB {
+	db, err := redisdb.Open(redisdb.Options{
+		Addresses: "redis://bubble", Dial: p.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = stock.Close() })
-	return stock
+	p.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
+// replica returns the pool of another replica.
+func (p *world) replica() *pool.Pool { return poolOf(p.open()) }
+
 // Write calls the store's Write, unless the function fault returns an error.
-func (p *place) Write(ctx context.Context, batch []history.Record) error {
+func (p *world) Write(ctx context.Context, batch []history.Record) error {
 	p.mu.Lock()
 	fault := p.fault
 	p.mu.Unlock()
@@ -66,24 +71,25 @@ func (p *place) Write(ctx context.Context, batch []history.Record) error {
 	return p.store.Write(ctx, batch)
 }
 
-func (p *place) setFault(fault func([]history.Record) error) {
+func (p *world) setFault(fault func([]history.Record) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = fault
 }
 
-func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
+func (p *world) sender(from history.Outbox) (s *history.Sender, stop func()) {
 	return p.senderTo(from, p)
 }
 
-func (p *place) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
-	s = history.NewSender(from, to, slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+func (p *world) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
+	log := slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug})
+	s = history.NewSender(from, to, nil, slog.New(log))
 	return s, p.runUntilStopped(s.Run)
 }
 
 // runUntilStopped calls the given function. The context of the function ends when stop is called or
 // when the test ends.
-func (p *place) runUntilStopped(run func(context.Context) error) (stop func()) {
+func (p *world) runUntilStopped(run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -100,38 +106,26 @@ func (p *place) runUntilStopped(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func identity(i int) captcha.Identity {
-	return captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"}
-}
-
-func (p *place) order(i int, name string, how history.How) captcha.ID {
+// order places and ends an order.
+func (p *world) order(i int, name string, how history.How) {
 	p.t.Helper()
-	id := identity(i)
-	facts := pool.Facts{Target: fmt.Sprint("target-", i), Owner: "qa@example.com", Provider: "one", Identity: id}
-	ref := pool.Ref{Identity: id.ID(), Order: name}
-	got, err := p.stock.Orders.Place(p.t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute, Price: 3, Facts: facts})
-	if err != nil || !got.Placed {
-		p.t.Fatal(got, err)
+	about := subject(i)
+	about.Order, about.Owner, about.Code, about.Price = name, "qa@example.com", "ERROR_"+name, 3
+	if how == history.Lost {
+		about.Code = ""
 	}
-	switch asked := (&pool.Asked{Provider: "two", Task: "t" + name, Code: "ERROR_" + name, Submitted: time.Second}); how {
-	case history.Solved:
-		_, err = p.stock.Orders.Settle(p.t.Context(), pool.Landing{
-			Ref: ref, Provider: "two", Task: "t" + name, Value: name, Lifetime: time.Minute, Submitted: time.Second, Polls: 2,
-		})
-	case history.Failed, history.Refused:
-		_, err = p.stock.Orders.Fail(p.t.Context(), pool.Failure{Ref: ref, Bought: how == history.Failed, Asked: asked})
-	case history.Lost:
-		_, err = p.stock.Orders.MarkSubmitting(p.t.Context(), ref) // from now on the order stays unchanged, and becomes lost
+	err := place(p.t.Context(), p.pool, &about)
+	if err == nil {
+		err = end(p.t.Context(), p.pool, about, how)
 	}
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.sold[ref.String()] = how
-	return ref.Identity
+	p.sold[history.OrderID(&about)] = how
 }
 
 // checkFigures compares today's figures with the sold orders, and checks that the outbox is empty.
-func (p *place) checkFigures() {
+func (p *world) checkFigures() {
 	p.t.Helper()
 	var want, got history.Figures
 	for _, how := range p.sold {
@@ -144,23 +138,21 @@ func (p *place) checkFigures() {
 	for _, f := range day.Targets {
 		got = got.Plus(f)
 	}
-	got.ElapsedMS = 0
+	want.ElapsedMS, got.ElapsedMS = 0, 0
 	if got != want {
 		p.t.Errorf("counted %+v, want %+v", got, want)
 	}
-	for i := range 5 {
-		if left, err := p.stock.Endings.Kept(p.t.Context(), []captcha.ID{identity(i).ID()}, 100); err != nil || len(left) != 0 {
-			p.t.Errorf("left: %v, %v", left, err)
-		}
+	if left, dropped, err := p.pool.Outbox(p.t.Context(), pool.Ends); err != nil || left != 0 || dropped != 0 {
+		p.t.Errorf("%d rows are left, %d dropped, %v", left, dropped, err)
 	}
 }
 
 // checkRecords returns the number of records, and checks the end and the code of each record.
-func (p *place) checkRecords() (n int) {
+func (p *world) checkRecords() (n int) {
 	p.t.Helper()
 	for id, how := range p.sold {
 		r, there, err := p.store.Solve(p.t.Context(), id)
-		if err != nil || there && (r.How != how || r.Owner != "qa@example.com" || r.Type != captcha.Turnstile) {
+		if err != nil || there && (r.How != how || r.Owner != "qa@example.com") {
 			p.t.Errorf("%s: %+v, %v; want %s", id, r, err, how)
 		}
 		if there && how == history.Lost && r.Code != "TIMEOUT" {
@@ -175,15 +167,14 @@ func (p *place) checkRecords() (n int) {
 
 var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
 
-// An order that ends at a replica is sent immediately. Sweeps find lost orders and the ended orders
-// of replicas without a sender.
+// An order that ends at a replica is sent immediately. Those that dead replicas left are sent soon.
 func TestEndsAreSent(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(p.stock.Endings)
-		other, _ := p.sender(p.open().Endings)
-		id := p.order(1, "first", history.Solved)
-		s.Ended(id)
-		other.Ended(id)
+	inWorld(t, func(t *testing.T, p *world) {
+		s, _ := p.sender(p.pool)
+		other, _ := p.sender(p.replica())
+		p.order(1, "first", history.Solved)
+		s.Ended()
+		other.Ended()
 		synctest.Wait()
 		p.checkFigures()
 		if n := p.checkRecords(); n != 1 {
@@ -192,71 +183,79 @@ func TestEndsAreSent(t *testing.T) {
 		for i := range 300 {
 			p.order(i%5, fmt.Sprint("o", i), ends[i%4])
 		}
-		time.Sleep(time.Minute)
-		for i := range 5 { // a look drops the expired tokens and orders
-			if _, err := p.stock.Tokens.Look(p.t.Context(), identity(i).ID(), 0, 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(10 * time.Second)
 		p.checkFigures()
 		if n := p.checkRecords(); n != 5*50 { // the store keeps the 50 newest records of each site
 			t.Errorf("%d records are listed", n)
 		}
+		if one, two := s.Health(), other.Health(); one.Sent+two.Sent != 301 {
+			t.Errorf("sent %+v and %+v", one, two)
+		}
 	})
 }
 
-// A record whose contents the store refuses does not block other records.
+// A row that cannot be read, and a record that the store refuses, do not block other records.
 func TestRefusedRecordDoesNotBlockOthers(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(p.stock.Endings)
-		p.setFault(func(batch []history.Record) error {
-			if slices.ContainsFunc(batch, func(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }) {
-				return errors.New("not like this")
-			}
-			return nil
-		})
-		for i := range 50 {
-			p.order(1, fmt.Sprint("o", i), history.Failed)
+	inWorld(t, func(t *testing.T, p *world) {
+		p.setFault(refuseBad)
+		s, _ := p.sender(p.pool)
+		p.sellBad()
+		unread := subject(1)
+		unread.Order = "unread"
+		if err := place(t.Context(), p.pool, &unread); err != nil {
+			t.Fatal(err)
 		}
-		id := p.order(1, "bad", history.Solved)
-		s.Ended(id)
+		if _, _, err := p.pool.End(t.Context(), journal(&unread), &pool.End{How: pool.Lost, Row: "{"}); err != nil {
+			t.Fatal(err)
+		}
+		s.Ended()
 		synctest.Wait()
-		if h := s.Health(); h.Sent != 50 || h.Dropped != 1 || h.Down != "" {
+		if h := s.Health(); h.Sent != 50 || h.Dropped != 2 || h.Down != "" {
 			t.Errorf("health %+v", h)
 		}
-		delete(p.sold, "bad."+string(id))
 		p.checkFigures()
-		if n := strings.Count(p.log.String(), "refuses a record"); n != 1 {
-			t.Errorf("logged:\n%s", p.log.String())
+		for _, message := range []string{"refuses a record", "cannot read an order"} {
+			if n := strings.Count(p.log.String(), message); n != 1 {
+				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
+			}
 		}
 	})
+}
+
+func isBad(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }
+
+func refuseBad(batch []history.Record) error {
+	if slices.ContainsFunc(batch, isBad) {
+		return errors.New("not like this")
+	}
+	return nil
+}
+
+// sellBad sells 50 orders, and one that refuseBad refuses.
+func (p *world) sellBad() {
+	for i := range 50 {
+		p.order(i, fmt.Sprint("o", i), history.Failed)
+	}
+	p.order(1, "bad", history.Solved)
+	maps.DeleteFunc(p.sold, func(id string, _ history.How) bool { return strings.HasPrefix(id, "bad.") })
 }
 
 // If the store goes down while a refused batch is split, no record is dropped.
 func TestOutageWhileABatchIsSplit(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
+	inWorld(t, func(t *testing.T, p *world) {
 		calls := 0
 		p.setFault(func(batch []history.Record) error {
-			switch calls++; {
-			case calls == 2: // the first half
+			if calls++; calls == 2 { // the first half
 				return fmt.Errorf("%w: not now", history.ErrDown)
-			case slices.ContainsFunc(batch, func(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }):
-				return errors.New("not like this")
 			}
-			return nil
+			return refuseBad(batch)
 		})
-		for i := range 50 {
-			p.order(1, fmt.Sprint("o", i), history.Failed)
-		}
-		id := p.order(1, "bad", history.Solved)
-		s, _ := p.sender(p.stock.Endings)
-		s.Ended(id)
+		p.sellBad()
+		s, _ := p.sender(p.pool)
 		time.Sleep(time.Minute)
 		if h := s.Health(); h.Sent != 50 || h.Dropped != 1 || h.Down != "" {
 			t.Errorf("health %+v", h)
 		}
-		delete(p.sold, "bad."+string(id))
 		p.checkFigures()
 		for _, message := range []string{"history cannot be written", "history is written again", "refuses a record"} {
 			if n := strings.Count(p.log.String(), message); n != 1 {
@@ -267,23 +266,129 @@ func TestOutageWhileABatchIsSplit(t *testing.T) {
 }
 
 // cutOff is the outbox of a replica that dies before it removes anything from the outbox.
-type cutOff struct{ history.Outbox }
+type cutOff struct{ *pool.Pool }
 
-func (cutOff) Forget(context.Context, []pool.EndedOrder) error { return errors.New("killed") }
+func (cutOff) Done(context.Context, string, []string) error { return errors.New("killed") }
 
-// A replica dies between the write and the removal. Another replica writes the same records again,
-// and each record counts once.
+// A replica dies between the write and the removal. Another replica writes the same records again once the turn of
+// the dead one is over, and each record counts once.
 func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
-	inPlace(t, func(t *testing.T, p *place) {
-		dying, kill := p.sender(cutOff{p.stock.Endings})
-		for i := range 40 {
-			dying.Ended(p.order(i%5, fmt.Sprint("o", i), ends[i%3]))
-			synctest.Wait()
+	inWorld(t, func(t *testing.T, p *world) {
+		_, kill := p.sender(cutOff{p.replica()})
+		for i := range 60 { // longer than the pause between two looks
+			p.order(i%5, fmt.Sprint("o", i), ends[i%3])
+			time.Sleep(100 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
 		kill()
-		_, _ = p.sender(p.open().Endings)
-		time.Sleep(2 * time.Minute)
+		living, _ := p.sender(p.replica())
+		time.Sleep(10 * time.Second)
+		if h := living.Health(); h.Sent != 0 {
+			t.Errorf("it did not wait for its turn: %+v", h)
+		}
+		time.Sleep(15 * time.Second)
 		p.checkFigures()
 	})
+}
+
+// The store that other programs read has the orders in flight, until they end. What begins and ends between two
+// looks, it never has.
+func TestOrdersInFlightArePublished(t *testing.T) {
+	inWorld(t, func(t *testing.T, p *world) {
+		shown := &board{shows: map[string]string{}}
+		s := history.NewSender(p.pool, p, shown, slog.New(slog.DiscardHandler))
+		p.runUntilStopped(s.Run)
+		orders := []purchase.Purchase{subject(1), subject(2), subject(3)}
+		bought := func(about *purchase.Purchase) {
+			if _, err := p.pool.Bought(t.Context(), journal(about), about.Task, text(*about)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range orders {
+			orders[i].Order = fmt.Sprint("order", i)
+			if err := place(t.Context(), p.pool, &orders[i]); err != nil {
+				t.Fatal(err)
+			}
+			if i < 2 {
+				bought(&orders[i]) // the outcome of the submit is unknown
+			}
+		}
+		for _, step := range []struct {
+			do            func()
+			fails         bool
+			shows         string
+			puts, removes int
+		}{
+			{func() {}, false, "order0: order1:", 2, 0},
+			{func() { orders[0].Task = "t1"; bought(&orders[0]) }, false, "order0:t1 order1:", 3, 0},
+			{func() { p.end(orders[0]); bought(&orders[2]); p.end(orders[2]) }, true, "order0:t1 order1:", 3, 0},
+			{func() {}, false, "order1:", 3, 2},
+		} {
+			step.do()
+			shown.set(step.fails)
+			time.Sleep(time.Minute) // the longest pause is 45 s
+			synctest.Wait()
+			got := shown.state()
+			if want := fmt.Sprintf("%s (%d put, %d removed)", step.shows, step.puts, step.removes); got != want {
+				t.Errorf("it shows %s, want %s", got, want)
+			}
+			if down := s.Health().Down != ""; down != step.fails {
+				t.Errorf("down: %v, want %v", down, step.fails)
+			}
+		}
+	})
+}
+
+func (p *world) end(about purchase.Purchase) {
+	if err := end(p.t.Context(), p.pool, about, history.Failed); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// board is an ActiveStore that counts writes.
+type board struct {
+	mu            sync.Mutex
+	shows         map[string]string // the task of each order
+	puts, removes int
+	fails         bool
+}
+
+func (b *board) set(fails bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fails = fails
+}
+
+func (b *board) state() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	for id, task := range b.shows {
+		order, _, _ := strings.Cut(id, ".")
+		list = append(list, order+":"+task)
+	}
+	slices.Sort(list)
+	return fmt.Sprintf("%s (%d put, %d removed)", strings.Join(list, " "), b.puts, b.removes)
+}
+
+func (b *board) PutActive(_ context.Context, orders []history.Record) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fails {
+		return history.ErrDown
+	}
+	for _, o := range orders {
+		b.shows[o.ID] = o.Task
+		b.puts++
+	}
+	return nil
+}
+
+func (b *board) RemoveActive(_ context.Context, ids []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range ids {
+		delete(b.shows, id)
+		b.removes++
+	}
+	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
 // ErrDown reports that a store does not respond or cannot complete a call. The caller may repeat the call.
@@ -94,7 +94,7 @@ func (r Record) Costs() bool {
 	case Solved, Discarded, Lost:
 		return true
 	case Failed:
-		return r.Code == pool.CodeTimeout
+		return r.Code == purchase.CodeTimeout
 	case Refused:
 	}
 	return false
@@ -121,7 +121,7 @@ func (r Record) Figures() (f Figures) {
 }
 
 // PriceUnknown is the price of a token if the configuration file has no price.
-const PriceUnknown = pool.PriceUnknown
+const PriceUnknown = -1
 
 // splitPrice returns the amounts that a price adds to the figures Spent and Unpriced. A negative
 // price is unknown.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,9 @@ import (
 	"poold/internal/events"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/spool"
 	"poold/internal/status"
 	"poold/internal/targets"
 )
@@ -23,33 +26,27 @@ import (
 // targets.
 const reloadLimit = 30 * time.Second
 
-// Controls changes the stock of an identity and controls the buying for this identity, on all replicas.
+// Controls changes the stock of an identity and the buying for it, at all replicas; *pool.Pool implements it.
 type Controls interface {
-	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
-	Resume(ctx context.Context, id captcha.ID) error
-	// Retry lets an identity place its next order immediately, even if its orders fail. The result
-	// bounded reports whether failed orders had delayed the next order.
-	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
-	// Flush drops all tokens and returns the number of fresh tokens among them.
-	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
+	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
+	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
+	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)
+	Flush(ctx context.Context, id captcha.ID) (dropped int, err error)
 }
 
 // Operations contains an operator's actions on providers and dead letters; *purchase.Buyer
 // implements them.
 type Operations interface {
-	// Probe tries a provider immediately and returns its state. Probe fails with
-	// purchase.ErrUnknownProvider if the configuration file has no such provider.
-	Probe(ctx context.Context, provider string) (purchase.Status, error)
+	// Probe tries a provider immediately. Its error is purchase.ErrUnknownProvider, that of the service, or
+	// pool.ErrDown.
+	Probe(ctx context.Context, provider string) error
+	Providers(ctx context.Context) []purchase.Status
 	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
 	// letters cannot be read.
-	DeadLetters() ([]purchase.DeadLetter, error)
-	// Replay immediately retries all dead letters. Replay fails with redisdb.ErrDown if Redis is down.
-	Replay(ctx context.Context) (purchase.Replayed, error)
-}
-
-// Waker asks package refill to check an identity soon. Wake does not block.
-type Waker interface {
-	Wake(id captcha.ID)
+	DeadLetters() ([]spool.Summary, error)
+	DeadLetterCount() (letters, aside int)
+	// Replay retries all dead letters, and counts their outcomes. An error means that Redis does not take them.
+	Replay(ctx context.Context) (outcomes map[string]int, err error)
 }
 
 // Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid.
@@ -60,8 +57,7 @@ type Reloader interface {
 
 // admin contains the routes for operators.
 type admin struct {
-	stock  Controls
-	refill Waker
+	pool   Controls
 	file   Reloader
 	buyer  Operations
 	status *status.Collector
@@ -72,22 +68,24 @@ type admin struct {
 // pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
 // Tokens are still handed out, and orders in flight still land.
 func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	pause, err := readPause(r, c.W.ResponseWriter)
+	length, reason, err := readPause(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
-	pause.By = c.Caller.Name
-	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
+	var terms string       // the end and the reason, as the rest of a sentence
+	var limits []slog.Attr // the same for the log
+	if length > 0 {
+		until := time.Now().Add(length).UTC()
+		terms, limits = " until "+until.Format("2006-01-02 15:04")+" UTC", append(limits, slog.Time("until", until))
+	}
+	if reason != "" {
+		terms, limits = terms+": "+reason, append(limits, slog.String("reason", reason))
+	}
+	by := cmp.Or(c.Caller.Name, "POST /pool/"+c.Target.Name+"/pause")
+	if err := a.pool.Pause(r.Context(), c.Target.ID, "paused by "+by+terms, length); err != nil {
 		return err
 	}
-	var limits []slog.Attr // the end and the reason of the pause, if the request contains them
-	if !pause.Until.IsZero() {
-		limits = append(limits, slog.Time("until", pause.Until.UTC()))
-	}
-	if pause.Reason != "" {
-		limits = append(limits, slog.String("reason", pause.Reason))
-	}
-	a.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+pause.Terms()+".")
+	a.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+terms+".")
 	return a.finishChange(w, r, c, "target paused", limits...)
 }
 
@@ -101,10 +99,7 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	case c.Target.Withheld:
 		return kernel.NewProblem(kernel.CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
 	}
-	if err := a.stock.Resume(r.Context(), c.Target.ID); err != nil {
-		return err
-	}
-	tried, err := a.stock.Retry(r.Context(), c.Target.ID)
+	tried, err := a.pool.Resume(r.Context(), c.Target.ID)
 	if err != nil {
 		return err
 	}
@@ -115,7 +110,7 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 // flush is DELETE /pool/{target}/tokens: it drops the ready tokens, for example after a change of
 // the target's page. New tokens are bought, and orders in flight still land.
 func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	dropped, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
+	dropped, err := a.pool.Flush(r.Context(), c.Target.ID)
 	if err != nil {
 		return err
 	}
@@ -128,13 +123,13 @@ func (a *admin) note(c *kernel.Call, kind events.Kind, text string) {
 	a.events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
 }
 
-// finishChange completes a request that changed a target: it logs the name of the caller's key, marks
-// the status as stale and wakes package refill.
+// finishChange completes a request that changed a target: it logs the name of the caller's key, and marks the status as
+// stale.
 func (a *admin) finishChange(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
 	a.status.Changed()
-	a.refill.Wake(c.Target.ID)
+	c.Target.Changed()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -174,19 +169,18 @@ const (
 
 // readPause reads the body of POST /pool/{target}/pause. Without a body the pause lasts
 // until an operator resumes the target.
-func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error) {
+func readPause(r *http.Request, w http.ResponseWriter) (length time.Duration, reason string, err error) {
 	if r.ContentLength == 0 || r.Body == http.NoBody {
-		return p, nil
+		return 0, "", nil
 	}
 	_, err = kernel.ReadObject(r, w, wantPause, func(field string, value json.Token) (wrong string) {
 		text, isText := value.(string)
 		switch field {
 		case "for":
-			length, err := time.ParseDuration(text)
-			if err != nil || length < shortestPause || length > longestPause {
+			var bad error
+			if length, bad = time.ParseDuration(text); bad != nil || length < shortestPause || length > longestPause {
 				return wantPauseFor
 			}
-			p.Until = time.Now().Add(length)
 		case "reason":
 			if !isText || utf8.RuneCountInString(text) > mostReason {
 				return wantPauseReason
@@ -194,13 +188,13 @@ func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error)
 			if fault := targets.TextFault(text); fault != "" {
 				return `"reason" ` + fault
 			}
-			p.Reason = text
+			reason = text
 		default:
 			return wantPause
 		}
 		return ""
 	})
-	return p, err
+	return length, reason, err
 }
 
 // Probe is the response of POST /providers/{provider}/probe.
@@ -213,28 +207,42 @@ type Probe struct {
 
 // probe is POST /providers/{provider}/probe, for an operator that has repaired the account: the
 // provider is tried now instead of at the next automatic probe. The probe reads the balance, if the
-// provider reports one, and allows the next order.
+// provider reports one, and allows the next order. A failed probe is answered with the state, too.
 func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
-	s, err := a.buyer.Probe(r.Context(), name)
+	err := a.buyer.Probe(r.Context(), name)
 	kernel.AnswerWithin(w, kernel.WriteLimit) // a provider that does not answer uses up the whole limit
 	a.status.Changed()
 	if errors.Is(err, purchase.ErrUnknownProvider) {
 		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file has no provider of this name")
 	}
-	if err != nil {
+	if errors.Is(err, pool.ErrDown) {
 		return err
 	}
-	a.events.Note(events.Event{Kind: events.ProviderProbed, Subject: s.Name, Actor: actor(c), Text: "Provider " + s.Name + " was probed; its state is " + string(s.State.Kind) + "."})
-	a.log.InfoContext(r.Context(), "provider probed", slog.String("provider", s.Name),
-		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
-	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
+	var s provider.State
+	for _, p := range a.buyer.Providers(r.Context()) {
+		if p.Name == name {
+			s = p.State
+		}
+	}
+	if err != nil {
+		a.log.InfoContext(r.Context(), "a probe of the provider failed", slog.String("provider", name), slog.Any("err", err))
+		if s.Kind.Usable() {
+			s.Kind, s.Reason = provider.StateDown, err.Error()
+		}
+	}
+	state := string(s.Kind)
+	text := "Provider " + name + " was probed; its state is " + state + "."
+	a.events.Note(events.Event{Kind: events.ProviderProbed, Subject: name, Actor: actor(c), Text: text})
+	a.log.InfoContext(r.Context(), "provider probed",
+		slog.String("provider", name), slog.String("key", c.Caller.Name), slog.String("state", state))
+	return kernel.RespondJSON(w, Probe{Name: name, State: state, Reason: s.Reason, Remedy: s.Remedy})
 }
 
 // LetterList is the response of GET /dead-letters.
 type LetterList struct {
-	Letters    []purchase.DeadLetter `json:"letters"`              // never null
-	Incomplete bool                  `json:"incomplete,omitempty"` // some dead letters cannot be read
+	Letters    []spool.Summary `json:"letters"`              // never null
+	Incomplete bool            `json:"incomplete,omitempty"` // some dead letters cannot be read
 }
 
 // deadLetters is GET /dead-letters: the callbacks that this replica could not store yet, without
@@ -244,16 +252,33 @@ func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Ca
 	if err != nil { // the buyer has logged the error, which contains only file names
 		a.log.DebugContext(r.Context(), "some dead letters cannot be read", slog.Any("err", err))
 	}
-	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
+	return kernel.RespondJSON(w, LetterList{Letters: append([]spool.Summary{}, list...), Incomplete: err != nil})
+}
+
+// Replayed is the response of POST /dead-letters/replay.
+type Replayed struct {
+	Replayed int    `json:"replayed"` // letters that ended their orders
+	Dropped  int    `json:"dropped"`  // letters whose orders had ended
+	Expired  int    `json:"expired"`  // letters whose tokens had expired
+	Left     int    `json:"left"`
+	Reason   string `json:"reason,omitempty"` // why some letters are left
 }
 
 // replay is POST /dead-letters/replay: it immediately retries all dead letters.
 func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
-	replayed, err := a.buyer.Replay(r.Context())
+	outcomes, err := a.buyer.Replay(r.Context())
 	a.status.Changed() // a replay that fails after some letters also changes the status
 	kernel.AnswerWithin(w, kernel.WriteLimit)
-	if err != nil {
-		return err
+	done := Replayed{
+		Replayed: outcomes[purchase.DeadLetterReplayed], Dropped: outcomes[purchase.DeadLetterDropped],
+		Expired: outcomes[purchase.DeadLetterExpired],
 	}
-	return kernel.RespondJSON(w, replayed)
+	done.Left, _ = a.buyer.DeadLetterCount()
+	switch {
+	case err != nil && done.Replayed+done.Dropped == 0:
+		return err
+	case err != nil:
+		done.Reason = "redis does not take the others now"
+	}
+	return kernel.RespondJSON(w, done)
 }

@@ -10,22 +10,20 @@ import (
 	"time"
 
 	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 	"poold/internal/refill"
-	"poold/internal/refill/policy"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
 // TestPauseAndResumeShowAtOnce: the status immediately shows a pause and its end. The log reports
-// both, and refill is woken.
+// both.
 func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Targets[0].Paused = true
 	d := start(t, set, nil, nil)
-	d.refill.statuses["staging-login"] = refill.Status{State: refill.Paused, Reason: "paused by an operator", Limit: policy.LimitPaused} // never updated
 	state := func(name string) string { return d.ask(t, "GET", "/pool/"+name, bearer(keyAll)).body }
 
 	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyAll)); a.status != 204 || a.body != "" {
@@ -49,40 +47,27 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
 	// If the orders of a target fail, a resume also lets the target place its next order immediately.
-	if n := d.stock.countCalls("retry"); n != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":`) != 2 {
-		t.Errorf("%d of 2 resumes try at once: %s", n, d.logged)
-	}
-	id := set.Targets[1].ID
-	if len(d.refill.kicked) != 4 || d.refill.kicked[1] != id {
-		t.Errorf("refill was told of %q", d.refill.kicked)
+	d.say(t, "staging-login", refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"})
+	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
+	if d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":false`) != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":true`) != 1 {
+		t.Errorf("one of 3 resumes tries at once: %s", d.logged)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
 	checkProblem(t, "paused in the file", a, 409, kernel.CodePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 4 {
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 5 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
-	// If the second step of a resume fails, the caller gets an error and repeats the resume.
-	d.stock.failCalls("retry", redisdb.ErrDown)
-	checkProblem(t, "half a resume", d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
-	if n := d.logged.Count(`"msg":"target resumed"`); n != 2 || len(d.refill.kicked) != 4 {
-		t.Errorf("half a resume: %d are logged, refill was told of %q", n, d.refill.kicked)
-	}
-	d.stock.failCalls("", nil)
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "the resume again", 204)
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
 		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 	}
 }
 
-// TestFlushDropsTokensAtOnce: a flush drops the tokens, wakes refill and immediately updates the
-// status. A token that is too close to its expiry does not count as flushed.
+// TestFlushDropsTokensAtOnce: a flush drops the tokens and immediately updates the status.
 func TestFlushDropsTokensAtOnce(t *testing.T) {
-	set := sampleSet(allKeys()...)
-	d := start(t, set, nil, nil)
+	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 1)
 	d.fill(t, "staging-login", 4)
-	d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // in its margin, so it does not count
 	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
 	if s := state(); !strings.Contains(s, `"fresh":4`) {
 		t.Fatal(s)
@@ -92,9 +77,6 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	}
 	if s := state(); !strings.Contains(s, `"fresh":0`) || !strings.Contains(s, `"discarded":4`) {
 		t.Errorf("right after: %s", s)
-	}
-	if len(d.refill.kicked) != 1 || d.refill.kicked[0] != set.Targets[1].ID {
-		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
 	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`) {
 		t.Errorf("the log does not say what was lost: %s", d.logged)
@@ -165,7 +147,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	d.refill.statuses["checkout"] = refill.Status{State: refill.Starved}
+	d.say(t, "checkout", refill.Status{State: refill.Starved})
 	d.ask(t, "GET", "/readyz").check(t, "one starved target makes the replica unready", 200)
 }
 
@@ -212,14 +194,20 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 // the provider is unknown, if the key lacks the scope, or if Redis is unreachable.
 func TestProbeAnswersWithTheNewState(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.buyer.probe = func(name string) (purchase.Status, error) {
+	broke := provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}
+	d.buyer.providers = func(context.Context) []purchase.Status {
+		return []purchase.Status{{Name: "other", State: provider.State{Kind: provider.StateOK}}, {Name: "main", State: broke}}
+	}
+	d.buyer.probe = func(name string) error {
 		switch name {
 		case "main":
-			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}}, nil
+			return nil
+		case "other":
+			return errors.New("probing other: no answer")
 		case "away":
-			return purchase.Status{Name: name}, fmt.Errorf("probing: %w", redisdb.ErrDown)
+			return fmt.Errorf("probing: %w", pool.ErrDown)
 		}
-		return purchase.Status{}, purchase.ErrUnknownProvider
+		return purchase.ErrUnknownProvider
 	}
 	a := d.ask(t, "POST", "/providers/main/probe", bearer(keyAll))
 	if want := `{"name":"main","state":"down","reason":"ERROR_ZERO_BALANCE","remedy":"top up the balance"}`; a.status != 200 || strings.TrimSpace(a.body) != want {
@@ -228,10 +216,11 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	if !strings.Contains(d.logged.String(), `"msg":"provider probed","provider":"main","key":"all","state":"down"`) {
 		t.Errorf("the log does not say who probed: %s", d.logged)
 	}
-	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")
+	equal(t, "a probe that fails", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)).body, `{"name":"other","state":"down","reason":"probing other: no answer","remedy":""}`+"\n")
+	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")
 	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 	for _, key := range []string{keyStatus, keyStaging} {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)
 	}
-	equal(t, "probed", len(d.buyer.probed), 3)
+	equal(t, "probed", len(d.buyer.probed), 4)
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -124,18 +124,19 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		provider string
 		want     history.Entry
 	}{
-		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Price: 400}},
-		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "former", history.Entry{Action: history.Bought, Target: "/solve", Price: pool.PriceUnknown}}, // no price is known
+		{fmt.Sprintf(guestBody, ""), solve.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Price: 400}},
+		{fmt.Sprintf(guestBody, ""), solve.FromSolve, "former", history.Entry{Action: history.Bought, Target: "/solve", Price: -1}}, // no price is known
 		{fmt.Sprintf(guestBody, ""), pool.FromPool, "solver", history.Entry{Action: history.Taken, Target: "/solve"}},
-		{fmt.Sprintf(targetBody, "checkout"), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "checkout", Price: 2_990_000}},
-		{fmt.Sprintf(imageBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Image: image, Price: pool.PriceUnknown}},
-		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), ondemand.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
-		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), ondemand.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
+		{fmt.Sprintf(targetBody, "checkout"), solve.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "checkout", Price: 2_990_000}},
+		{fmt.Sprintf(imageBody, ""), solve.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Image: image, Price: -1}},
+		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
+		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
 	} {
-		d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: c.provider, Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source}
+		d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: c.provider, Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source}
 		c.want.Key, c.want.Source, c.want.Token = "all", string(c.source), idIn(t, d.solve(t, c.body, bearer(keyAll)))
 		noted(c.body, c.want)
-		equal(t, "the id", c.want.Token, "tok1.sig."+string(d.solver.last().Take.ID)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:])
+		hash, _ := pool.Hash(d.solver.last().Call.ID)
+		equal(t, "the id", c.want.Token, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:])
 	}
 	d.solver.token.Source = pool.FromReplay
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).check(t, "the answer", 200)
@@ -152,7 +153,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 func TestKeyRequestsCountByOutcome(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")), Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
 	d := start(t, solvingSet(t, keys...), nil, nil)
-	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
+	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Source: solve.FromSolve}
 	const login = "/pool/staging-login/token"
 	d.fill(t, "staging-login", 1)
 	id := d.takeOne(t, bearer(keyAll))

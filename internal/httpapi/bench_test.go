@@ -12,22 +12,23 @@ import (
 	"poold/internal/history"
 	"poold/internal/listener"
 	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
 	"poold/internal/status"
 )
 
 // longToken has the length of a typical token.
 var longToken = pool.Token{
-	ID: "tok1", Value: strings.Repeat("03AFcWeA5", 67), // 603 bytes
+	Order: "tok1", Value: strings.Repeat("03AFcWeA5", 67), // 603 bytes
 	Provider: "solver", Born: day, Dies: day.Add(120 * time.Second), TTL: 78123 * time.Millisecond, Source: pool.FromPool,
 }
 
 // quietServer returns a Server without a log. The Server has only the dependencies that the given
 // changes add.
-func quietServer(changes ...func(*Deps)) *Server {
+func quietServer(t testing.TB, changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
-		Config: config, Stock: endlessStock{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", "", func() (none listener.Counts) { return none }),
+		Config: config, Pool: endlessStock{}, IDs: fixedIDs(t), Metrics: NewMetrics("", "", func() (none listener.Counts) { return none }),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
@@ -49,13 +50,16 @@ func audited(b testing.TB) func(*Deps) {
 	return func(d *Deps) { d.Auditor = auditor }
 }
 
+// fixedIDs makes ids with a secret that it keeps.
+func fixedIDs(t testing.TB) *tokenid.Secret { return tokenid.New(openStock(t).db, "{captcha}:secret") }
+
 type nothing struct{}
 
 func (nothing) WriteEntries(context.Context, []history.Entry) error { return nil }
 
-type endlessStock struct{ Stock }
+type endlessStock struct{ Pool }
 
-func (endlessStock) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
+func (endlessStock) Take(context.Context, *pool.Call) (pool.Token, error) { return longToken, nil }
 
 type discardWriter struct {
 	header http.Header

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/solve"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -26,17 +28,18 @@ func picture(number, bytes int) []byte {
 // task that ends makes room.
 func TestPicturesAreLimited(t *testing.T) {
 	testkit.WithoutRace(t)
-	d := start(t, solvingSet(t, allKeys()...), nil, nil)
+	set := solvingSet(t, allKeys()...)
+	set.Solve.Rate = targets.Rate{}
+	d := start(t, set, nil, nil)
 	release := make(chan struct{})
 	var waiting atomic.Int64
 	d.solver.token.Value = "some letters"
-	d.solver.begun = func(r ondemand.Request) {
+	hold := func() {
 		waiting.Add(1)
-		if r.Take.Parked != nil {
-			r.Take.Parked()
-		}
 		<-release
 	}
+	d.solver.begun = func(solve.Request) { hold() }
+	d.orders.begun = func(solve.Spec) { hold() }
 	encoded := func(i int) string { return base64.StdEncoding.EncodeToString(picture(i, 60<<10)) }
 	solve := func(i int) answer {
 		return d.solve(t, fmt.Sprintf(`{"type":"image","image":%q}`, encoded(i)), bearer(keyAll))
@@ -63,7 +66,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	callers.Wait()
 	testkit.Within(t, 20*time.Second, "the tasks end", func() bool { return strings.HasPrefix(submit(3000).body, "OK|") })
 	// The order contains the client's picture.
-	if got := d.solver.last().Guest.Spec; string(got.Image) != string(picture(3000, 60<<10)) || got.Identity.Picture.SHA256 == "" || got.ID != got.Identity.ID() {
+	if got := d.orders.last(); string(got.Image) != string(picture(3000, 60<<10)) || got.Identity.Picture.SHA256 == "" || got.ID != pool.Guest(got.Identity.ID()) {
 		t.Errorf("bought with a picture of %d bytes, %q", len(got.Image), got.Identity.Picture.SHA256)
 	}
 	solve(3001).check(t, "after they ended", 200)

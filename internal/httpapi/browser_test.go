@@ -13,7 +13,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/browsertest"
-	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -152,7 +151,7 @@ const latestAlarm = 4 * time.Second
 func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
 	var broke atomic.Bool
-	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
+	d.buyer.providers = func(context.Context) []purchase.Status {
 		if !broke.Load() {
 			return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}
 		}
@@ -273,8 +272,9 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	set.Warnings = []targets.Problem{{File: evil, Line: 3, Text: evil}}
 	d := start(t, set, nil, nil)
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
-	d.refill.statuses["a"+evil] = refill.Status{State: refill.Refused, Reason: evil, Failures: []refill.Failure{{At: time.Now(), Reason: evil}}}
-	noError(t, d.stock.Store.Pause(t.Context(), set.Targets[1].ID, pool.Pause{By: evil, Reason: evil}))
+	d.say(t, "a"+evil, refill.Status{State: refill.Refused, Reason: evil})
+	d.stock.redis.HSet(key("stats", d.target("a"+evil)), "failures", fmt.Sprintf("%d|%s", day.UnixMilli(), evil))
+	d.say(t, "staging-login", refill.Status{State: refill.Paused, Reason: evil})
 	d.provider = purchase.Status{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}
 	v := visit(d, "")
 	v.run(`document.querySelectorAll('.target button').forEach((b) => b.click())`)
@@ -305,7 +305,7 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 // browserMany tests that the search filters many targets and that targets with problems come first.
 func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, manyTargets(sampleSet(), 100), nil, nil)
-	d.refill.statuses["t00050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
+	d.say(t, "t00050", refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5})
 	v := visit(d, "")
 	v.waitFor("all of them, the one in trouble first", `document.querySelectorAll('.target').length === 103 && document.querySelector('.target').id === 't-t00050'`)
 	v.run(`document.getElementById('search').value = 't0009', document.getElementById('search').dispatchEvent(new Event('input'))`)

@@ -7,6 +7,7 @@ import (
 	"poold/internal/events"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/solve"
 )
 
 // browserTabs tests the events, the spend by owner and its CSV file, a search without a match, and
@@ -15,11 +16,13 @@ func browserTabs(t *testing.T, visit func(*daemon, string) *visitor) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
 	first := &set.Targets[0]
-	_, err := d.stock.Look(t.Context(), first.ID, 0, 0)
+	_, err := d.stock.Look(t.Context(), pool.Query{ID: first.ID})
 	noError(t, err)
 	d.stock.landToken(t, d.stock.order(t, first), 0)
 	for range 3 {
-		_, _ = d.stock.Take(t.Context(), pool.Request{ID: first.ID})
+		call := pool.Call{ID: first.ID}
+		solve.Identify(&call, "", "")
+		_, _ = d.stock.Take(t.Context(), &call)
 	}
 	d.events.Note(events.Event{Kind: events.TargetPaused, Subject: "checkout", Target: "checkout", Actor: "key <b>all</b>", Text: "Buying for <i>checkout</i> was paused."})
 	noError(t, d.history.Write(t.Context(), []history.Record{{ID: "one", Target: "checkout", Owner: "qa@example.com", How: history.Solved, Ended: time.Now()}}))

@@ -10,51 +10,24 @@ import (
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/refill"
+	"poold/internal/solve"
+	"poold/internal/spool"
 )
-
-type fakeRefill struct {
-	mu       sync.Mutex
-	statuses map[string]refill.Status
-	kicked   []captcha.ID
-}
-
-func (f *fakeRefill) Refresh(context.Context) error { return nil }
-
-func (f *fakeRefill) Status(name string) (refill.Status, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now, ok := f.statuses[name]
-	return now, ok
-}
-
-func (f *fakeRefill) Stock(string, time.Time) (stock pool.Stock, read time.Time, holds bool) {
-	return pool.Stock{}, time.Time{}, false
-}
-
-func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, bool) {
-	return f.Status(name)
-}
-
-func (f *fakeRefill) Wake(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
 // fakeBuyer is a Buyer whose results are its fields. fakeBuyer also records the calls.
 type fakeBuyer struct {
-	providers func(ctx context.Context, at time.Time) []purchase.Status
-	booked    func() (used, perDay int, err error)
-	guests    func() (hour, day int, err error) // use of the guests' budget
+	providers func(ctx context.Context) []purchase.Status
 	callback  func() error
-	letters   []purchase.DeadLetter
+	letters   []spool.Summary
 	unread    error // error of DeadLetters; nil = all letters can be read
 	aside     int
-	stranded  []purchase.Stranded
 	underWay  []purchase.OrderInFlight
 	unlisted  error // error of OrdersInFlight; nil = the orders are known
-	replay    func(ctx context.Context) (purchase.Replayed, error)
+	replay    func(ctx context.Context) (map[string]int, error)
 
 	mu        sync.Mutex
 	probed    []string
-	probe     func(name string) (purchase.Status, error)
+	probe     func(name string) error
 	callbacks []purchase.Callback
 	reports   []passedReport
 }
@@ -66,22 +39,16 @@ type passedReport struct {
 	accepted       bool
 }
 
-func (f *fakeBuyer) Providers(ctx context.Context, at time.Time) []purchase.Status {
-	return f.providers(ctx, at)
-}
+func (f *fakeBuyer) Providers(ctx context.Context) []purchase.Status { return f.providers(ctx) }
 
-func (f *fakeBuyer) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
+func (f *fakeBuyer) Stranded() []purchase.Stranded { return nil }
 
-func (f *fakeBuyer) BookedForGuests(context.Context) (hour, day int, err error) { return f.guests() }
-
-func (f *fakeBuyer) Probe(_ context.Context, name string) (purchase.Status, error) {
+func (f *fakeBuyer) Probe(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.probed = append(f.probed, name)
 	return f.probe(name)
 }
-
-func (f *fakeBuyer) Stranded() []purchase.Stranded { return f.stranded }
 
 func (f *fakeBuyer) OrdersInFlight(context.Context) ([]purchase.OrderInFlight, error) {
 	return slices.Clone(f.underWay), f.unlisted
@@ -100,19 +67,70 @@ func (f *fakeBuyer) Report(provider, task string, t captcha.Type, age time.Durat
 	f.reports = append(f.reports, passedReport{provider, task, t, age, accepted})
 }
 
-func (f *fakeBuyer) DeadLetters() ([]purchase.DeadLetter, error) { return f.letters, f.unread }
+func (f *fakeBuyer) DeadLetters() ([]spool.Summary, error) { return f.letters, f.unread }
 
-func (f *fakeBuyer) DeadLetterCount() int     { return len(f.letters) }
-func (f *fakeBuyer) DeadLettersSetAside() int { return f.aside }
+func (f *fakeBuyer) DeadLetterCount() (letters, aside int) { return len(f.letters), f.aside }
 
-func (f *fakeBuyer) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
+func (f *fakeBuyer) Replay(ctx context.Context) (map[string]int, error) { return f.replay(ctx) }
 
-type fakeGuests struct {
-	stock pool.GuestStock
-	err   error
+// fakeOrders buys nothing: the callers of a guest get an answer, or none.
+type fakeOrders struct {
+	pool   *watchedStock
+	answer *pool.FailedError // nil = callers wait
+	begun  func(solve.Spec)  // called first for the order of a picture; nil = no-op
+
+	mu    sync.Mutex
+	specs []solve.Spec
+	tells sync.WaitGroup
 }
 
-func (f *fakeGuests) Survey(context.Context) (pool.GuestStock, error) { return f.stock, f.err }
+func (f *fakeOrders) add(s solve.Spec) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.specs = append(f.specs, s)
+}
+
+func (f *fakeOrders) last() solve.Spec {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.specs[len(f.specs)-1]
+}
+
+func (f *fakeOrders) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.specs)
+}
+
+// Guest implements solve.Refiller.
+func (f *fakeOrders) Guest(s solve.Spec) (release func()) {
+	f.add(s)
+	f.tells.Go(func() { f.tell(s) })
+	return func() {}
+}
+
+// tell answers the callers of a guest as soon as one waits.
+func (f *fakeOrders) tell(s solve.Spec) {
+	for range 1000 {
+		if f.answer == nil {
+			return
+		}
+		if n, _ := f.pool.Refuse(context.Background(), s.ID, f.answer); n > 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Buy implements solve.Orderer.
+func (f *fakeOrders) Buy(_ context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
+	f.add(s)
+	if f.begun != nil {
+		f.begun(s)
+	}
+	f.tell(s)
+	placed("", nil)
+}
 
 type fakeSavings struct {
 	days []dedup.SavingsDay
@@ -120,3 +138,5 @@ type fakeSavings struct {
 }
 
 func (f *fakeSavings) Days(context.Context) ([]dedup.SavingsDay, error) { return f.days, f.err }
+
+func (f *fakeSavings) Count(context.Context, map[dedup.SavingsSource]int) error { return nil }

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
+	"poold/internal/spool"
 	"poold/internal/testkit"
 )
 
@@ -153,7 +154,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
 		t.Errorf("none: %d %s", a.status, a.body)
 	}
-	d.buyer.letters = []purchase.DeadLetter{{Order: "o-1", Provider: "solver", Kind: "token"}, {Order: "o-2", Provider: "solver", Kind: "error"}}
+	d.buyer.letters = []spool.Summary{{Order: "o-1", Provider: "solver", Kind: "token"}, {Order: "o-2", Provider: "solver", Kind: "error"}}
 	a := d.ask(t, "GET", "/dead-letters", bearer(keyAll))
 	if want := asJSON(t, map[string]any{"letters": d.buyer.letters}); strings.TrimSpace(a.body) != want || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("two: %d %s", a.status, a.body)
@@ -166,21 +167,25 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
 	count := func() int { return d.status.Snapshot(t.Context()).Document.DeadLetters }
 	equal(t, "the status tells", count(), 2)
-	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
+	d.buyer.replay = func(context.Context) (map[string]int, error) {
 		d.buyer.letters = nil
-		return purchase.Replayed{Replayed: 3, Dropped: 1, Left: 2}, nil
+		return map[string]int{purchase.DeadLetterReplayed: 3, purchase.DeadLetterDropped: 1}, nil
 	}
-	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":2}` {
+	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":0}` {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
 	equal(t, "the status does not tell at once", count(), 0)
-	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		d.buyer.letters = make([]purchase.DeadLetter, 1) // the failed replay stored one of two letters
-		return purchase.Replayed{Left: 1}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
+	outcomes := map[string]int{purchase.DeadLetterExpired: 1}
+	d.buyer.replay = func(context.Context) (map[string]int, error) {
+		d.buyer.letters = make([]spool.Summary, 1) // the failed replay removed one of two letters
+		return outcomes, fmt.Errorf("replaying: %w", pool.ErrDown)
 	}
-	d.buyer.letters = make([]purchase.DeadLetter, 2)
+	d.buyer.letters = make([]spool.Summary, 2)
 	d.status.Changed()
 	equal(t, "the status before a replay that fails", count(), 2)
 	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 	equal(t, "the status right after it", count(), 1)
+	outcomes = map[string]int{purchase.DeadLetterReplayed: 2}
+	equal(t, "redis goes away meanwhile", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)).body,
+		`{"replayed":2,"dropped":0,"expired":0,"left":1,"reason":"redis does not take the others now"}`+"\n")
 }

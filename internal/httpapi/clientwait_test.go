@@ -17,7 +17,7 @@ import (
 
 // tokenComes polls a task for 20 s while its order is in flight. After the 20 s the order lands,
 // and the next poll returns the token.
-func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
+func (d *daemon) tokenComes(t *testing.T, what, id string, ref *pool.Order) {
 	t.Helper()
 	poll := func() string { return d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body }
 	for range 10 {
@@ -26,7 +26,7 @@ func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 	}
 	d.stock.landToken(t, ref, 0)
 	synctest.Wait()
-	equal(t, what+", after the landing", poll(), "OK|"+tokenValue+"-"+ref.Order)
+	equal(t, what+", after the landing", poll(), "OK|"+tokenValue+"-"+ref.Name)
 }
 
 // TestTaskWaitsWhileItsOrderRuns: a task does not fail while an order in flight can bring its
@@ -43,13 +43,13 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 		"the budget is used up":                  {note: budget},
 		"no provider can be asked":               {down: true},
 		"no provider can be asked, polled again": {down: true, pause: 40 * time.Second},
-		"the target is paused":                   {note: refill.Status{State: refill.Paused}},
+		"the target is paused":                   {note: refill.Status{State: refill.Paused, Reason: "paused by ops"}},
 		"the parameters are refused":             {note: refill.Status{State: refill.Refused}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 				var down atomic.Bool
-				d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
+				d.buyer.providers = func(context.Context) []purchase.Status {
 					status := d.provider
 					if down.Load() {
 						status.State = provider.State{Kind: provider.StateDown, Reason: "it is down", Until: day.Add(time.Hour)}
@@ -63,12 +63,12 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 				}
 				time.Sleep(c.pause)
 				down.Store(c.down)
-				d.refill.mu.Lock()
-				d.refill.statuses["checkout"] = c.note
-				d.refill.mu.Unlock()
+				if c.note.State != "" {
+					d.say(t, "checkout", c.note)
+				}
 				time.Sleep(2 * time.Second) // the state of the providers is cached for a second
 				d.tokenComes(t, name, id, ref)
-				if f := d.stock.readStock(t, d.target("checkout")).Figures; f.Waited != 1 || f.Misses != 0 {
+				if f := d.stock.readStock(t, d.target("checkout")).Counters; f.Waited != 1 || f.Missed != 0 {
 					t.Errorf("%+v", f)
 				}
 				equal(t, "without an order", d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body, "ERROR_NO_SLOT_AVAILABLE")

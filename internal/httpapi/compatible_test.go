@@ -6,14 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"poold/internal/compat"
-	"poold/internal/ondemand"
+	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -102,8 +102,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 			t.Errorf("%s: %d %s", kind, a.status, a.body)
 		}
 	}
-	if s := d.stock.readStock(t, d.target("checkout")); s.Figures.Requests != 1 || s.Figures.Accepted != 1 {
-		t.Errorf("%+v", s.Figures)
+	if s := d.stock.readStock(t, d.target("checkout")); s.Requests() != 1 || s.Counters.Accepted != 1 {
+		t.Errorf("%+v", s.Counters)
 	}
 }
 
@@ -210,14 +210,15 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 	balance, capped := 12.5, *sampleSet(allKeys()...)
 	capped.Budget.PerDay = 20000
 	for want, row := range map[string]struct {
-		set    *targets.Set
-		booked func() (int, int, error)
-		says   *float64
+		set   *targets.Set
+		spent int  // orders of the last day
+		down  bool // the orders cannot be read
+		says  *float64
 	}{
 		"20":                      {set: sampleSet(allKeys()...)},
 		"12.5":                    {set: sampleSet(allKeys()...), says: &balance},
-		"18766":                   {set: &capped, says: &balance, booked: func() (int, int, error) { return 1234, 20000, nil }},
-		"ERROR_NO_SLOT_AVAILABLE": {set: &capped, says: &balance, booked: func() (int, int, error) { return 0, 0, redisdb.ErrDown }},
+		"18766":                   {set: &capped, says: &balance, spent: 1234},
+		"ERROR_NO_SLOT_AVAILABLE": {set: &capped, says: &balance, down: true},
 	} {
 		d := start(t, row.set, nil, nil)
 		d.provider.State.Balance = row.says
@@ -226,10 +227,11 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 			more := *row.says + 1
 			second.State.Balance = &more
 		}
-		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider, second} }
-		if row.booked != nil {
-			d.buyer.booked = row.booked
+		d.buyer.providers = func(context.Context) []purchase.Status { return []purchase.Status{d.provider, second} }
+		for i := range row.spent {
+			must(d.stock.redis.ZAdd("{captcha}:spend:all", float64(time.Now().UnixMilli()), strconv.Itoa(i)))
 		}
+		d.stock.redis.SetDown(row.down)
 		equal(t, "the answer", d.callLegacy(t, "/res.php?action=getbalance&key="+keyAll), want)
 	}
 }
@@ -268,16 +270,14 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	if got := d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id); !ok || got != "CAPCHA_NOT_READY" {
 		t.Errorf("not yet: %s", got)
 	}
-	if s := d.stock.readStock(t, d.target("checkout")); s.Waiting != 1 || s.Figures.Requests != 1 {
+	if s := d.stock.readStock(t, d.target("checkout")); s.Waiting != 1 || s.Requests() != 1 {
 		t.Errorf("it does not wait: %+v", s)
 	}
 	d.fill(t, "checkout", 1)
 	testkit.Within(t, 20*time.Second, "the token is told", func() bool {
 		return strings.HasPrefix(d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id), "OK|")
 	})
-	d.refill.mu.Lock()
-	d.refill.statuses["checkout"] = refill.Status{State: refill.Paused}
-	d.refill.mu.Unlock()
+	d.say(t, "checkout", refill.Status{State: refill.Paused, Reason: "paused by ops"})
 	equal(t, "paused", d.callLegacy(t, legacySubmit(keyAll, "checkout")), "ERROR_NO_SLOT_AVAILABLE")
 	if got := d.callTasks(t, "/createTask", tasksSubmit(keyAll, "checkout", "")); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || got["errorId"] != 2.0 {
 		t.Errorf("paused: %v", got)
@@ -289,30 +289,28 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 // TestGuestsOfClientsAreBought: tokens for submissions without a target are bought for guests. They
 // differ from a target even if only one field differs.
 func TestGuestsOfClientsAreBought(t *testing.T) {
-	d := start(t, solvingSet(t, allKeys()...), nil, nil)
+	set := solvingSet(t, allKeys()...)
+	set.Solve.Rate = targets.Rate{}
+	d := start(t, set, nil, nil)
 	equal(t, "no target's and no guest's", d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
 	guest := func(key, more string) string {
 		return d.callLegacy(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
-	d.solver.err = &ondemand.SolveError{Reason: "it failed"}
+	d.orders.answer = &pool.FailedError{Reason: "it failed"}
 	equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
 	equal(t, "a proxy for it", guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS")
 	equal(t, "a field of another type", guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS")
 	equal(t, "a solve that fails at once", guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE")
-	d.solver.err = &ondemand.BudgetError{}
+	d.orders.answer = &pool.FailedError{Obstacle: pool.ReasonBudget}
 	equal(t, "without a budget", guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
-	asked := d.solver.last()
-	if id := asked.Guest.Spec.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" || asked.Take.ID != id.ID() ||
-		asked.Guest.Spec.Target != purchase.GuestTarget || asked.Take.Idempotency == "" || asked.Take.Wait != 300*time.Second {
+	asked := d.orders.last()
+	if id := asked.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" || asked.ID != pool.Guest(id.ID()) ||
+		asked.Target != purchase.GuestTarget {
 		t.Errorf("%+v", asked)
 	}
-	asks := d.solver.count()
-	guest(keyAll, "")
-	guest(keyAll, "")
-	equal(t, "solves for two equal submits", d.solver.count()-asks, 2)
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
 	equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
-	if spec := d.solver.last().Guest.Spec; string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
+	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("%+v", spec)
 	}
 	upload := func(files ...string) string {
@@ -323,10 +321,10 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 		return d.send(t, "POST", "/in.php", strings.NewReader(form+"--b--\r\n"), "Content-Type: multipart/form-data; boundary=b").body
 	}
 	equal(t, "an upload", upload("GIF89a-upload"), "ERROR_NO_SLOT_AVAILABLE")
-	equal(t, "its picture", string(d.solver.last().Guest.Spec.Image), "GIF89a-upload")
-	asks = d.solver.count()
+	equal(t, "its picture", string(d.orders.last().Image), "GIF89a-upload")
+	asks := d.orders.count()
 	equal(t, "an upload of two files", upload("GIF89a-one", "GIF89a-two"), "ERROR_BAD_PARAMETERS")
-	equal(t, "solves for it", d.solver.count()-asks, 0)
+	equal(t, "orders for it", d.orders.count()-asks, 0)
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)
@@ -335,14 +333,15 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 
 func TestClientsWithoutRedisHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.stock.failCalls("take", redisdb.ErrDown)
 	d.fill(t, "checkout", 1)
 	id, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
+	d.stock.redis.SetDown(true)
 	equal(t, "the answer", d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id), compat.StoreDown.Legacy())
 	if got := d.callTasks(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%s}`, keyAll, id)); got["errorId"] != 2.0 {
 		t.Errorf("%v", got)
 	}
-	d.stock.failCalls("", nil)
+	d.stock.redis.SetDown(false)
+	testkit.Within(t, 20*time.Second, "redis is back", func() bool { return d.stock.Health().Up })
 	if got := d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
 		t.Errorf("%s", got)
 	}

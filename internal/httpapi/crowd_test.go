@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,8 +37,7 @@ func (c *crowd) survey(queries []pool.Query) []pool.Stock {
 		turn := (m.number + m.surveys) / 10
 		s := c.like
 		s.Fresh, s.Outliving, s.Orders = turn%6, turn%6, 5-turn%6
-		s.Figures.Requests += int64(turn)
-		s.Figures.Hits += int64(turn)
+		s.Counters.Hits += int64(turn)
 		stocks[i] = s
 	}
 	return stocks
@@ -70,15 +68,12 @@ func startCrowdBehind(t testing.TB, n, minutes int, wrap func(net.Conn) net.Conn
 	set := manyTargets(sampleSet(), n)
 	set.Targets = set.Targets[3:]
 	d := start(t, set, wrap, nil)
-	hour := "6000 5820 0 180 6300 6000"
-	for back := range int64(minutes) {
-		hour += fmt.Sprintf("|%d 100 97 0 3 105 100", time.Now().Unix()/60-back)
+	like := pool.Stock{Counts: pool.Counts{Counters: pool.Counters{Hits: 5820, Missed: 180, Bought: 6300, Solved: 6000, Spent: 6e9}, NextExpiry: -1, At: time.Now()}}
+	for back := minutes - 1; back >= 0; back-- {
+		like.Minutes = append(like.Minutes, pool.Period{
+			At: time.Now().Truncate(time.Minute).Add(-time.Duration(back) * time.Minute), Counters: pool.Counters{Hits: 97, Missed: 3, Bought: 105, Solved: 100},
+		})
 	}
-	id := set.Targets[0].ID
-	noError(t, d.stock.redis.Set("captcha:hour:{"+string(id)+"}", hour))
-	d.stock.redis.HSet("captcha:stats:{"+string(id)+"}", strings.Fields("requests 6000 hits 5820 misses 180 bought 6300 solved 6000 spent 6000000000")...)
-	stocks, err := d.stock.Store.LookAll(t.Context(), []pool.Query{{ID: id, Hour: true}})
-	noError(t, err)
-	d.stock.crowd = &crowd{like: stocks[0], members: map[captcha.ID]*member{}}
+	d.stock.crowd = &crowd{like: like, members: map[captcha.ID]*member{}}
 	return d
 }

@@ -22,9 +22,11 @@ import (
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/listener"
+	"poold/internal/pool/tokenid"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/solve"
 	"poold/internal/status"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -57,13 +59,12 @@ type daemon struct {
 
 	config   *fakeConfig
 	stock    *watchedStock
-	refill   *fakeRefill
 	buyer    *fakeBuyer
 	provider purchase.Status // state that the buyer reports
-	guests   *fakeGuests
 	savings  *fakeSavings
 	solver   *fakeSolver
-	list     *fakeList
+	orders   *fakeOrders
+	ids      *tokenid.Secret
 	history  *memoryHistory
 	audit    *memoryAudit
 	events   *memoryEvents
@@ -126,51 +127,53 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d := &daemon{
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},
 		stock:  openStock(t),
-		refill: &fakeRefill{statuses: map[string]refill.Status{}},
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, events: &memoryEvents{},
+		savings: &fakeSavings{}, solver: &fakeSolver{}, history: &memoryHistory{}, audit: &memoryAudit{}, events: &memoryEvents{},
 		client: &http.Client{Transport: described.Transport(&http.Transport{}), Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &testkit.Log{},
 	}
 	d.config.set.Store(set)
-	for _, target := range set.Targets {
-		d.refill.statuses[target.Name] = refill.Status{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
-	}
 	d.buyer = &fakeBuyer{
-		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },
-		booked:    func() (int, int, error) { return 0, 0, nil },
-		guests:    func() (int, int, error) { return 0, 0, nil },
+		providers: func(context.Context) []purchase.Status { return []purchase.Status{d.provider} },
 		callback:  func() error { return nil },
-		probe: func(name string) (purchase.Status, error) {
-			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateOK}}, nil
-		},
-		replay: func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
+		probe:     func(string) error { return nil },
+		replay:    func(context.Context) (map[string]int, error) { return nil, nil },
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	tasks := compat.New(compat.NewRecords(d.stock.DB), d.stock, d.solver, log)
+	d.orders = &fakeOrders{pool: d.stock}
+	d.ids = tokenid.New(d.stock.db, "{captcha}:secret")
+	d.solver.Service = solve.New(solve.Config{
+		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Savings: d.savings, Log: log,
+	})
+	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
 	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- tasks.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { _ = tasks.Run(ctx) })
+	running.Go(func() { _ = d.solver.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		noError(t, <-ran)
+		running.Wait()
+		d.orders.tells.Wait()
 	})
 	metrics := NewMetrics("1.2.3", "abcdef0", func() listener.Counts {
 		return listener.Counts{Open: 3, Refused: 4}
 	})
 	collector := status.NewCollector(status.Sources{
-		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,
-		Guests: d.guests, Savings: d.savings, CallsPerToken: metrics.CallsPerToken, Log: log,
+		File: d.config, Stock: d.stock, Health: d.stock.Health, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,
+		Savings: d.savings, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
 	d.Server = New(Deps{
-		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit,
+		Config: d.config, Pool: d.stock, Health: d.stock.Health, IDs: d.ids, Metrics: metrics, Buyer: d.buyer, Log: log,
+		Solver: d.solver, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit,
 		Status: collector, Events: d.events, Outcomes: someOutcomes{},
 	})
+	for _, target := range set.Targets {
+		d.say(t, target.Name, refill.Status{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second})
+	}
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup
 	fed.Go(func() { _ = collector.Run(feeding) })

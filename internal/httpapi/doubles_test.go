@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,9 +18,9 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/outcomes"
 	"poold/internal/pool"
-	"poold/internal/pool/pooltest"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/refill"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -64,26 +65,25 @@ func (f *fakeConfig) Status() targets.Status {
 
 func (f *fakeConfig) Reload(ctx context.Context, _ string) error { return f.reload(ctx) }
 
-// watchedStock is the real store on an embedded server. watchedStock records the calls. A test can
+// watchedStock is the real pool on an embedded server. watchedStock records the calls. A test can
 // make a call fail or delay it.
 type watchedStock struct {
-	*pooltest.Store
+	*pool.Pool
 	redis *redistest.Bubble
-	// before is called with the name of each call, before the call goes to the store. If
+	db    *redisdb.DB
+	// before is called with the name of each call, before the call goes to the pool. If
 	// before returns an error, the call fails with this error. nil = no-op.
 	before func(ctx context.Context, call string) error
-	// taken is called after the store has removed a token and before the take returns.
+	// taken is called after the pool has removed a token and before the take returns.
 	// nil = no-op.
-	taken func(ctx context.Context)
-	short bool                           // surveys omit one target
-	away  error                          // the error of the first target in surveys; nil = none
-	ill   atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
-	crowd *crowd                         // the result of surveys; nil = the real one
+	taken  func(ctx context.Context)
+	looked *pool.Counts                   // the result of Look; nil = the real one
+	ill    atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
+	crowd  *crowd                         // the result of surveys; nil = the real one
 
 	mu       sync.Mutex
 	calls    []string // names of the calls
-	requests []pool.Request
-	queries  []pool.Query // queries of the last survey
+	requests []pool.Call
 	orders   atomic.Int64 // number of orders so far
 }
 
@@ -97,102 +97,89 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 	return w.before(ctx, call)
 }
 
-// guard makes a call, unless the test wants the call to fail.
-func (w *watchedStock) guard(ctx context.Context, call string, do func() error) error {
+// guarded makes a call, unless the test wants the call to fail.
+func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
 	if err := w.called(ctx, call); err != nil {
-		return err
+		return got, err
 	}
 	return do()
 }
 
-func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
-	err = w.guard(ctx, call, func() (err error) { got, err = do(); return err })
-	return got, err
-}
-
-func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
+func (w *watchedStock) Take(ctx context.Context, c *pool.Call) (pool.Token, error) {
 	w.mu.Lock()
-	w.requests = append(w.requests, r)
+	w.requests = append(w.requests, *c)
 	w.mu.Unlock()
 	if err := w.called(ctx, "take"); err != nil {
 		return pool.Token{}, err
 	}
-	token, err := w.Store.Take(ctx, r)
+	token, err := w.Pool.Take(ctx, c)
 	if err == nil && w.taken != nil {
 		w.taken(ctx)
 	}
 	return token, err
 }
 
-func (w *watchedStock) Return(t pool.Token) error {
-	return w.guard(context.Background(), "return", func() error { return w.Store.Return(t) })
+func (w *watchedStock) Cancel(c *pool.Call) {
+	_ = w.called(context.Background(), "return")
+	w.Pool.Cancel(c)
+}
+
+func (w *watchedStock) Look(ctx context.Context, q pool.Query) (pool.Counts, error) {
+	if w.looked != nil {
+		return *w.looked, nil
+	}
+	return w.Pool.Look(ctx, q)
 }
 
 func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
-	w.mu.Lock()
-	w.queries = queries
-	w.mu.Unlock()
 	if err := w.called(ctx, "survey"); err != nil {
 		return nil, err
 	}
 	if w.crowd != nil {
 		return w.crowd.survey(queries), nil
 	}
-	stocks, err := w.Store.LookAll(ctx, queries)
-	if w.short && err == nil {
-		stocks = stocks[1:]
-	}
-	if w.away != nil && err == nil {
-		stocks[0] = pool.Stock{Err: w.away}
-	}
-	return stocks, err
+	return w.Pool.LookAll(ctx, queries)
 }
 
-func (w *watchedStock) LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]pool.Period, error) {
-	return guarded(ctx, w, "last day", func() ([]pool.Period, error) { return w.Store.LastDay(ctx, id, now) })
+func (w *watchedStock) Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error) {
+	return guarded(ctx, w, "hours", func() ([]pool.Period, error) { return w.Pool.Hours(ctx, id) })
 }
 
 func (w *watchedStock) Health() redisdb.Health {
 	if said := w.ill.Load(); said != nil {
 		return *said
 	}
-	return w.DB.Health()
+	return w.db.Health()
 }
 
-func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {
-	return w.guard(ctx, "pause", func() error { return w.Store.Pause(ctx, id, p) })
+func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error {
+	if err := w.called(ctx, "pause"); err != nil {
+		return err
+	}
+	return w.Pool.Pause(ctx, id, reason, length)
 }
 
-func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) error {
-	return w.guard(ctx, "resume", func() error { return w.Store.Resume(ctx, id) })
+func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) (bool, error) {
+	return guarded(ctx, w, "resume", func() (bool, error) { return w.Pool.Resume(ctx, id) })
 }
 
-func (w *watchedStock) Retry(ctx context.Context, id captcha.ID) (bool, error) {
-	return guarded(ctx, w, "retry", func() (bool, error) { return w.Store.Retry(ctx, id) })
+func (w *watchedStock) Flush(ctx context.Context, id captcha.ID) (int, error) {
+	return guarded(ctx, w, "flush", func() (int, error) { return w.Pool.Flush(ctx, id) })
 }
 
-func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (int, error) {
-	return guarded(ctx, w, "flush", func() (int, error) { return w.Store.Flush(ctx, id, margin) })
-}
-
-func (w *watchedStock) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	return w.guard(ctx, "bind", func() error { return w.Store.Bind(ctx, idempotency, id, life) })
-}
-
-func (w *watchedStock) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
-	return w.guard(ctx, "sold", func() error { return w.Store.Sold(ctx, id, token, caller) })
-}
-
-func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
-	return guarded(ctx, w, "report", func() (pool.Sale, error) { return w.Store.Report(ctx, id, token, caller, accepted) })
+func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (pool.Outcome, pool.Sale, error) {
+	if err := w.called(ctx, "report"); err != nil {
+		return 0, pool.Sale{}, err
+	}
+	return w.Pool.Report(ctx, order, hash, accepted, nonce)
 }
 
 // countTakes returns the number of takes, and the last take.
-func (w *watchedStock) countTakes() (int, pool.Request) {
+func (w *watchedStock) countTakes() (int, pool.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.requests) == 0 {
-		return 0, pool.Request{}
+		return 0, pool.Call{}
 	}
 	return len(w.requests), w.requests[len(w.requests)-1]
 }
@@ -221,87 +208,149 @@ func (w *watchedStock) failCalls(name string, err error) {
 	}
 }
 
-// openStock opens a store on an embedded server that runs until the test ends.
+// openStock opens a pool on an embedded server that runs until the test ends.
 func openStock(t testing.TB) *watchedStock {
 	t.Helper()
 	redis := redistest.Embedded(t)
-	return &watchedStock{redis: redis, Store: runStore(t, pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial})}
+	w := &watchedStock{redis: redis}
+	w.open(t, redisdb.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial})
+	return w
 }
 
-// runStore opens a store that works until the test ends.
-func runStore(t testing.TB, o pool.Options) *pooltest.Store {
+// open opens a pool that works until the test ends.
+func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
-	store, err := pooltest.Open(o)
+	db, err := redisdb.Open(o)
 	noError(t, err)
+	p := pool.New(pool.Config{
+		DB: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
+		Away: db.Away,
+	})
+	w.db, w.Pool = db, p
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = store.Run(ctx) })
+	beaten := make(chan struct{}, 1)
+	running.Go(func() { _ = db.Run(ctx) })
+	running.Go(func() {
+		_ = p.Run(ctx, func(int, []string) {
+			select {
+			case beaten <- struct{}{}:
+			default:
+			}
+		})
+	})
+	<-beaten // a ticket of a replica without a beat counts as one of a dead replica
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		noError(t, store.Close())
+		noError(t, db.Close())
 	})
-	return store
 }
 
 // repeated makes a call again while the call fails with ErrDown, because on a busy machine a call
 // may exceed its limit of a second.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
-		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {
+		if got, err = call(); !errors.Is(err, pool.ErrDown) {
 			break
 		}
 	}
 	return got, err
 }
 
-func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
+// order places an order of a target, and submits it.
+func (w *watchedStock) order(t testing.TB, target *targets.Target) *pool.Order {
 	t.Helper()
-	ref := pool.Ref{Identity: target.ID, Order: fmt.Sprintf("o%d", w.orders.Add(1))}
-	placed, err := repeated(func() (pool.Placing, error) {
-		return w.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 5 * time.Minute})
-	})
-	if err != nil || !placed.Placed {
-		t.Fatalf("placing %s: %+v, %v", ref, placed, err)
+	o := &pool.Order{
+		Name: fmt.Sprintf("o%d", w.orders.Add(1)), ID: target.ID, Account: "solver", Key: "solver-key", Life: 5 * time.Minute,
+		Concurrency: 1 << 20, Depth: 1 << 20, Price: -1,
 	}
-	return ref
+	_, err := repeated(func() (time.Time, error) { at, _, err := w.Place(t.Context(), o); return at, err })
+	noError(t, err)
+	_, err = repeated(func() (bool, error) { return w.Begin(t.Context(), o.Name, "n") })
+	noError(t, err)
+	return o
+}
+
+// bought is order with a task.
+func (w *watchedStock) bought(t testing.TB, target *targets.Target) *pool.Order {
+	t.Helper()
+	o := w.order(t, target)
+	_, err := repeated(func() (string, error) { return w.Bought(t.Context(), o, "t-"+o.Name, "") })
+	noError(t, err)
+	return o
 }
 
 // landToken lands the token of an order. The remaining life of the token is 120 s minus the given
-// age. The text of the token contains the order's id, because the stock detects repeated texts.
-func (w *watchedStock) landToken(t testing.TB, ref pool.Ref, age time.Duration) {
+// age. The text of the token contains the order's id, because the pool detects repeated texts.
+func (w *watchedStock) landToken(t testing.TB, o *pool.Order, age time.Duration) {
 	t.Helper()
-	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
+	w.landText(t, o, tokenValue+"-"+o.Name, age)
 }
 
-func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age time.Duration) {
+func (w *watchedStock) landText(t testing.TB, o *pool.Order, value string, age time.Duration) {
 	t.Helper()
-	how, err := repeated(func() (pool.EndResult, error) {
-		return w.Settle(t.Context(), pool.Landing{
-			Ref: ref, Provider: "solver", Task: "t-" + ref.Order, Value: value, SincePlaced: -age, Lifetime: 120 * time.Second, Lead: 18 * time.Second,
-		})
+	w.end(t, o, pool.End{
+		How: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, Born: -age, Lifetime: 120 * time.Second, Margin: 40 * time.Second,
+		Lead: 18 * time.Second,
 	})
-	if err != nil || how == pool.NotOwner || how == pool.Repeated { // pool.Gone means that an earlier attempt has landed the token
-		t.Fatalf("landing %s: %v, %v", ref, how, err)
+}
+
+func (w *watchedStock) end(t testing.TB, o *pool.Order, e pool.End) {
+	t.Helper()
+	how, err := repeated(func() (string, error) { how, _, err := w.End(t.Context(), o, &e); return how, err })
+	if err != nil || how == pool.Other || how == pool.Repeated { // pool.Gone means that an earlier attempt has ended the order
+		t.Fatalf("ending %s: %v, %v", o.Name, how, err)
 	}
 }
 
-func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Stock {
+func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Counts {
 	t.Helper()
-	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
+	counts, err := repeated(func() (pool.Counts, error) {
+		return w.Pool.Look(t.Context(), pool.Query{ID: target.ID, Margin: target.Margin})
+	})
 	noError(t, err)
-	return stock
+	return counts
 }
 
 // putBack waits until n tokens are back in the stock, and then returns the state of the stock.
-func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
+func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (counts pool.Counts) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "tokens without a receiver are back", func() bool {
-		stock = w.readStock(t, target)
-		return stock.Figures.Returned >= int64(n)
+		counts = w.readStock(t, target)
+		return counts.Counters.Returned >= int64(n)
 	})
-	return stock
+	return counts
+}
+
+// say makes a target have a status, as if the last decision about it had found it.
+func (d *daemon) say(t testing.TB, name string, note refill.Status) {
+	t.Helper()
+	target := d.target(name)
+	text, err := json.Marshal(note)
+	noError(t, err)
+	d.stock.redis.HSet(key("stats", target), "status", string(text))
+	d.stock.redis.Del(key("brake", target))
+	now := time.Now().UnixMilli()
+	switch note.State {
+	case refill.Paused:
+		d.stock.redis.HSet(key("brake", target), "paused", note.Reason, "resumes", "0")
+	case refill.Refused:
+		next := time.Now().Add(time.Minute)
+		if !note.Until.IsZero() {
+			next = note.Until
+		}
+		d.stock.redis.HSet(key("brake", target), "kind", string(pool.Hopeless), "reason", note.Reason, "since", fmt.Sprint(now), "count", "1",
+			"every", "3600000", "next", fmt.Sprint(next.UnixMilli()))
+	}
+	d.gate.access().Targets[name].Changed()
+	d.status.Changed()
+}
+
+// key returns a Redis key of a target; the package comment of pool lists the keys.
+func key(what string, target *targets.Target) string {
+	return "{captcha}:" + what + ":" + string(target.ID)
 }
 
 // someOutcomes compares two providers, and drops the reports that it receives.

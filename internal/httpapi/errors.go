@@ -6,16 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/solve"
 	"poold/internal/status"
 	"poold/internal/targets"
 )
@@ -33,10 +35,11 @@ var plainProblems = []struct {
 	detail string
 }{
 	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
-	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
-	{pool.ErrReported, kernel.CodeReported, "this token was reported already; the first report counts"},
+	{delivery.ErrUnknownToken, kernel.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
+	{delivery.ErrReported, kernel.CodeReported, "this token was reported already; the first report counts"},
 	{purchase.ErrNotKept, kernel.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
+	{solve.ErrStopping, kernel.CodeShuttingDown, "the daemon is stopping"},
 }
 
 // explain returns the problem for an error. The cause of an unexpected error goes only to the log.
@@ -46,9 +49,9 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
-		solve   *ondemand.SolveError
-		outage  *ondemand.OutageError
-		budget  *ondemand.BudgetError
+		failed  *solve.SolveError
+		outage  *solve.OutageError
+		budget  *solve.BudgetError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -57,10 +60,10 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 		return s.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
 		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
-	case errors.As(err, &solve) && solve.Refused:
-		return kernel.NewProblem(kernel.CodeSolveRefused, solve.Reason)
-	case errors.As(err, &solve):
-		return kernel.NewProblem(kernel.CodeSolveFailed, solve.Reason)
+	case errors.As(err, &failed) && failed.Refused:
+		return kernel.NewProblem(kernel.CodeSolveRefused, failed.Reason)
+	case errors.As(err, &failed):
+		return kernel.NewProblem(kernel.CodeSolveFailed, failed.Reason)
 	case errors.As(err, &outage):
 		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), kernel.Jitter(kernel.ShortRetry)))
 	case errors.As(err, &budget):
@@ -105,11 +108,12 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(kernel.Jitter(unknownLead))
 	}
-	note, known := s.refill.Current(ctx, c.Target.Name)
-	if !known {
-		note = status.Starting
+	counts, err := c.Target.Counts(ctx, s.pool)
+	if err != nil {
+		return s.explain(ctx, c, err)
 	}
-	retry := e.RetryAfter
+	note := refill.StatusOf(c.Target.Target, &counts)
+	retry := timeToLanding(&counts)
 	if retry <= 0 {
 		retry = kernel.Jitter(cmp.Or(note.Lead, unknownLead))
 	}
@@ -117,7 +121,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
 	}
 	out, until, _ := s.status.Outage(ctx)
-	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
+	cause := status.CauseOf(c.Target.Target, note, &counts, out)
 	switch {
 	case cause.State == refill.Paused:
 		return kernel.NewProblem(kernel.CodePaused, cause.Reason).RetryAfter(retry)
@@ -133,9 +137,23 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
-		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())
+		counts.Orders, counts.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
 	return kernel.NewProblem(kernel.CodePoolEmpty, detail).RetryAfter(retry)
+}
+
+// timeToLanding estimates when an order lands for a caller that comes after all that wait; 0 = unknown.
+func timeToLanding(c *pool.Counts) time.Duration {
+	if len(c.Leads) == 0 || len(c.Ages) == 0 {
+		return 0
+	}
+	median := slices.Sorted(slices.Values(c.Leads))[len(c.Leads)/2]
+	if c.Waiting >= len(c.Ages) {
+		return median
+	}
+	oldestFirst := slices.Sorted(slices.Values(c.Ages))
+	slices.Reverse(oldestFirst)
+	return max(time.Millisecond, median-oldestFirst[c.Waiting])
 }

@@ -15,7 +15,6 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/status"
 )
@@ -25,27 +24,37 @@ import (
 func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
+	until := func(left time.Duration) pool.Counts { // an order lands after that
+		return pool.Counts{Leads: []time.Duration{18 * time.Second}, Ages: []time.Duration{18*time.Second - left}, Status: `{"lead":18000000000}`, Orders: 1}
+	}
+	paused, unknown := until(2*time.Second), pool.Counts{Status: `{"lead":18000000000}`}
+	paused.Brake.Paused = "paused by ops"
+	empty := &pool.EmptyError{}
 	for _, c := range []struct {
 		name     string
 		err      error
+		counts   pool.Counts
 		status   int
 		code     kernel.Code
 		from, to int // Retry-After in seconds; 0 = no Retry-After
 	}{
-		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, kernel.CodePoolEmpty, 8, 8},
-		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, kernel.CodePoolEmpty, 1, 1},
-		{"empty, unknown: a lead time of 18s, spread", &pool.EmptyError{}, 503, kernel.CodePoolEmpty, 14, 23},
-		{"full", &pool.EmptyError{RetryAfter: 3 * time.Second, Full: true}, 503, kernel.CodePoolEmpty, 3, 3},
-		{"paused", &pool.EmptyError{RetryAfter: 2 * time.Second, Paused: true}, 503, kernel.CodePaused, 2, 2},
-		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, kernel.CodeRateLimited, 2, 2},
-		{"target rate, now", &pool.RateError{}, 429, kernel.CodeRateLimited, 1, 1},
-		{"conflict", pool.ErrConflict, 409, kernel.CodeConflict, 0, 0},
-		{"down", fmt.Errorf("taking: %w", redisdb.ErrDown), 503, kernel.CodeStoreDown, 1, 3},
-		{"too slow", context.DeadlineExceeded, 503, kernel.CodeStoreDown, 1, 3},
-		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, kernel.CodeShuttingDown, 1, 3},
-		{"anything else", errors.New("canary-cause"), 500, kernel.CodeInternal, 0, 0},
+		{"empty", empty, until(7001 * time.Millisecond), 503, kernel.CodePoolEmpty, 8, 8},
+		{"empty, a moment", empty, until(-time.Second), 503, kernel.CodePoolEmpty, 1, 1},
+		{"empty, more callers than orders", empty, pool.Counts{Leads: paused.Leads, Ages: paused.Ages, Waiting: 1}, 503, kernel.CodePoolEmpty, 18, 18},
+		{"empty, unknown: a lead time of 18s, spread", empty, unknown, 503, kernel.CodePoolEmpty, 14, 23},
+		{"full", &pool.EmptyError{Full: true}, until(3 * time.Second), 503, kernel.CodePoolEmpty, 3, 3},
+		{"paused", empty, paused, 503, kernel.CodePaused, 2, 2},
+		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, unknown, 429, kernel.CodeRateLimited, 2, 2},
+		{"target rate, now", &pool.RateError{}, unknown, 429, kernel.CodeRateLimited, 1, 1},
+		{"conflict", pool.ErrConflict, unknown, 409, kernel.CodeConflict, 0, 0},
+		{"down", fmt.Errorf("taking: %w", pool.ErrDown), unknown, 503, kernel.CodeStoreDown, 1, 3},
+		{"too slow", context.DeadlineExceeded, unknown, 503, kernel.CodeStoreDown, 1, 3},
+		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), unknown, 503, kernel.CodeShuttingDown, 1, 3},
+		{"anything else", errors.New("canary-cause"), unknown, 500, kernel.CodeInternal, 0, 0},
 	} {
 		d.stock.failCalls("take", c.err)
+		d.stock.looked = &c.counts
+		d.gate.access().Targets["staging-login"].Changed()
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
 		checkProblem(t, c.name, a, c.status, c.code, "staging-login")
 		retry, _ := strconv.Atoi(a.header.Get("Retry-After"))
@@ -56,9 +65,11 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 			t.Errorf("%s shows its cause: %s", c.name, a.body)
 		}
 	}
-	d.stock.failCalls("take", &pool.EmptyError{Orders: 2, Waiting: 1})
-	const empty = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"
-	d.ask(t, "GET", "/pool/staging-login/token").check(t, "empty", 0, empty)
+	d.stock.failCalls("take", empty)
+	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
+	d.gate.access().Targets["staging-login"].Changed()
+	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "empty", 0, text)
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
 	}
@@ -102,7 +113,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		name      string
 		refilling refill.Status
 		inFile    bool
-		paused    *pool.Pause
+		paused    string
 		providers []purchase.Status
 		code      kernel.Code
 		detail    string
@@ -118,7 +129,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: kernel.CodePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: kernel.CodePoolEmpty, retry: 1},
 		{name: "no provider at all", code: kernel.CodeProviderDown, retry: 1},
-		{name: "paused by an operator", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: kernel.CodePaused, detail: "paused by nightly until 20", retry: 1},
+		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: kernel.CodePaused, detail: "paused by nightly until noon", retry: 1},
 		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
 		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {
@@ -126,10 +137,10 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
 		c.refilling.State = cmp.Or(c.refilling.State, refill.OK)
-		d.refill.statuses["staging-login"] = c.refilling
-		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
-		if c.paused != nil {
-			noError(t, d.stock.Store.Pause(t.Context(), set.Targets[1].ID, *c.paused))
+		d.say(t, "staging-login", c.refilling)
+		d.buyer.providers = func(context.Context) []purchase.Status { return c.providers }
+		if c.paused != "" {
+			noError(t, d.stock.Pool.Pause(t.Context(), set.Targets[1].ID, c.paused, time.Hour))
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, kernel.NewProblem(c.code, "").Status, c.code, "staging-login")
@@ -155,8 +166,13 @@ func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	}{
 		{90 * time.Minute, 0, 5399, 5400}, {90 * time.Minute, 3 * time.Second, 5399, 5400}, {1500 * time.Millisecond, 0, 1, 2}, {-time.Second, 7 * time.Second, 7, 7},
 	} {
-		d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
-		d.stock.failCalls("take", &pool.EmptyError{RetryAfter: c.known})
+		d.say(t, "staging-login", refill.Status{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)})
+		d.stock.looked = nil
+		counts := d.stock.readStock(t, d.target("staging-login"))
+		if c.known > 0 {
+			counts.Leads, counts.Ages = []time.Duration{time.Minute}, []time.Duration{time.Minute - c.known}
+		}
+		d.stock.looked = &counts
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, "budget", a, 503, kernel.CodeBudget, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.from || retry > c.to {

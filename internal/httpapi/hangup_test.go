@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/testkit"
 )
 
@@ -96,7 +96,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
-	if n := d.stock.countCalls("return"); n != back || got.Figures.Returned != int64(back) || got.Fresh != had-1+back {
+	if n := d.stock.countCalls("return"); n != back || got.Counters.Returned != int64(back) || got.Fresh != had-1+back {
 		t.Errorf("given back %d times, want %d; the stock says %+v", n, back, got)
 	}
 }
@@ -213,11 +213,12 @@ func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
 func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const callers = 60
+	d.idOf(t, "", "") // reads the secret, so that each request takes
 	d.fill(t, "staging-login", callers)
 	d.stock.taken = func(context.Context) { time.Sleep(rand.N(60 * time.Millisecond)) }
 	var (
 		clients  sync.WaitGroup
-		received sync.Map // ids of tokens
+		received sync.Map // orders
 	)
 	for i := range callers {
 		clients.Go(func() {
@@ -234,7 +235,8 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 			defer func() { _ = response.Body.Close() }()
 			var token struct{ ID string }
 			if json.NewDecoder(response.Body).Decode(&token) == nil {
-				received.Store(token.ID, true)
+				order, _, _ := strings.Cut(token.ID, ".")
+				received.Store(order, true)
 			}
 		})
 	}
@@ -248,13 +250,15 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	left := 0
 	for { // a received token must not be in the stock; a partly sent token is in neither set
 		token, err := repeated(func() (pool.Token, error) {
-			return d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: kernel.Anyone.StableName})
+			call := pool.Call{ID: d.target("staging-login").ID, Margin: 40 * time.Second}
+			solve.Identify(&call, "", "")
+			return d.stock.Pool.Take(t.Context(), &call)
 		})
 		if err != nil {
 			break
 		}
-		if _, again := received.LoadOrStore(token.ID, true); again {
-			t.Errorf("token %s was received and is there again", token.ID)
+		if _, again := received.LoadOrStore(token.Order, true); again {
+			t.Errorf("token %s was received and is there again", token.Order)
 		}
 		left++
 	}

@@ -8,13 +8,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Health returns the last known state of Redis without a call to Redis; see redisdb.DB.Health.
-type Health interface {
-	Health() redisdb.Health
-}
-
 type probes struct {
-	stock    Health
+	health   func() redisdb.Health
 	stopping *atomic.Bool // the flag Server.stopping
 }
 
@@ -27,7 +22,7 @@ func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) e
 // ready is GET /readyz: 200 if this replica can hand out tokens of at least some targets, else 503.
 // The response lists the reasons.
 func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
-	health := p.stock.Health()
+	health := p.health()
 	var reasons []*kernel.Problem
 	if p.stopping.Load() {
 		reasons = append(reasons, kernel.NewProblem(kernel.CodeShuttingDown, "the daemon is stopping"))

@@ -25,16 +25,24 @@ func cursorOf(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%s", p.Ended.UnixMilli(), p.ID))
 }
 
-// ofOrder returns the id of the n-th order of a test.
-func ofOrder(n int) pool.Ref {
-	return pool.Ref{Order: fmt.Sprintf("ORDER%03d", n), Identity: "0123456789abcdef0123456789abcdef"}
+const identityOfOrders = "0123456789abcdef0123456789abcdef"
+
+// orderID returns the id of the n-th order of a test.
+func orderID(n int) string { return fmt.Sprintf("ORDER%03d.%s", n, identityOfOrders) }
+
+// underWay returns the n-th order of a test as an order in flight.
+func underWay(n int, target, sitekey string, state pool.State, placed time.Time) purchase.OrderInFlight {
+	return purchase.OrderInFlight{State: state, Purchase: purchase.Purchase{
+		Order: fmt.Sprintf("ORDER%03d", n), ID: identityOfOrders, Target: target, Placed: placed,
+		Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: sitekey},
+	}}
 }
 
 // solvedRecord returns the record of an order that ended at the given time after the constant day.
 func solvedRecord(n int, target string, later time.Duration) history.Record {
 	ended := day.Add(later)
 	return history.Record{
-		ID: ofOrder(n).String(), Identity: ofOrder(n).Identity, Target: target, Owner: "qa@example.com", Type: captcha.RecaptchaV2,
+		ID: orderID(n), Identity: identityOfOrders, Target: target, Owner: "qa@example.com", Type: captcha.RecaptchaV2,
 		Sitekey: "6Le", Pageurl: "https://" + target + ".example.com/", Provider: "solver", Task: fmt.Sprint("t-", n), How: history.Solved,
 		Placed: ended.Add(-20 * time.Second), Submitted: ended.Add(-18250 * time.Millisecond), Ended: ended, Solved: ended.Add(-5 * time.Second),
 		Polls: 3, Price: 2_990_000, Choice: "cheapest",
@@ -78,11 +86,11 @@ func TestSolveShowsEachEnd(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	solved := solvedRecord(1, "checkout", 0)
 	called, refused, lost, failed := solved, solved, solved, solved
-	called.ID, called.Callback, called.Polls = ofOrder(2).String(), true, 0
-	refused.ID, refused.How, refused.Code, refused.Task, refused.Polls = ofOrder(3).String(), history.Refused, "ERROR_WRONG_SITEKEY", "", 0
-	lost.ID, lost.How, lost.Task, lost.Polls, lost.Submitted, lost.Solved = ofOrder(4).String(), history.Lost, "", 0, time.Time{}, time.Time{}
+	called.ID, called.Callback, called.Polls = orderID(2), true, 0
+	refused.ID, refused.How, refused.Code, refused.Task, refused.Polls = orderID(3), history.Refused, "ERROR_WRONG_SITEKEY", "", 0
+	lost.ID, lost.How, lost.Task, lost.Polls, lost.Submitted, lost.Solved = orderID(4), history.Lost, "", 0, time.Time{}, time.Time{}
 	lost.Choice = "" // an older version placed the order
-	failed.ID, failed.How, failed.Code, failed.Solved = ofOrder(5).String(), history.Failed, "ERROR_CAPTCHA_UNSOLVABLE", time.Time{}
+	failed.ID, failed.How, failed.Code, failed.Solved = orderID(5), history.Failed, "ERROR_CAPTCHA_UNSOLVABLE", time.Time{}
 	d.writeRecords(t, solved, called, refused, lost, failed)
 
 	const about = `"target":"checkout","owner":"qa@example.com","type":"recaptcha_v2","sitekey":"6Le","pageurl":"https://checkout.example.com/","provider":"solver",`
@@ -96,15 +104,15 @@ func TestSolveShowsEachEnd(t *testing.T) {
 		about + `"task":"t-1","status":"error","how":"failed","code":"ERROR_CAPTCHA_UNSOLVABLE",` +
 			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0,"choice":"cheapest"}`,
 	} {
-		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n+1).String())
-		if got := `{"id":"` + ofOrder(n+1).String() + `",` + want + "\n"; a.status != 200 || a.body != got {
+		a := d.ask(t, "GET", "/history/solve/"+orderID(n+1))
+		if got := `{"id":"` + orderID(n+1) + `",` + want + "\n"; a.status != 200 || a.body != got {
 			t.Errorf("%d\n%s\nwant\n%s", a.status, a.body, got)
 		}
 	}
-	for _, id := range []string{ofOrder(9).String(), "a%2Fb", "ORDER001", "%00"} {
+	for _, id := range []string{orderID(9), "a%2Fb", "ORDER001", "%00"} {
 		checkProblem(t, id, d.ask(t, "GET", "/history/solve/"+id), 404, kernel.CodeUnknownSolve, "")
 	}
-	if n := len(d.history.ids); n != 6 || d.history.ids[5] != ofOrder(9).String() {
+	if n := len(d.history.ids); n != 6 || d.history.ids[5] != orderID(9) {
 		t.Errorf("the store was asked for %q", d.history.ids)
 	}
 }
@@ -124,7 +132,7 @@ func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 			path = "%2E%2E"
 		}
 		list := decodeAnswer[historyapi.List](t, d.ask(t, "GET", "/history/site/"+path))
-		if len(list.Records) != 1 || list.Records[0].Sitekey != key || list.Records[0].ID != ofOrder(i).String() || list.Next != "" {
+		if len(list.Records) != 1 || list.Records[0].Sitekey != key || list.Records[0].ID != orderID(i) || list.Next != "" {
 			t.Errorf("%q: %+v", key, list)
 		}
 	}
@@ -169,9 +177,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		d.writeRecords(t, r)
 		d.addEntries(e)
 		want, entries = append(want, r.ID), append(entries, e.ID)
-		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
-			Order: ofOrder(n), Identity: captcha.Identity{Type: captcha.Turnstile}, Target: "checkout", State: pool.Bought, Placed: r.Ended,
-		})
+		d.buyer.underWay = append(d.buyer.underWay, underWay(n, "checkout", "", pool.Bought, r.Ended))
 	}
 	slices.Reverse(want)
 	checkPages := func(want []string, paths map[string]int) {
@@ -201,7 +207,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		"from=2026-01-02&to=2026-01-03":                                    130,
 		"from=2026-01-03":                                                  0,
 		"to=2026-01-02":                                                    0,
-		"from=1970-01-01&to=9999-12-31T23:59:59Z&cursor=" + cursorOf(history.Position{Ended: second, ID: ofOrder(45).String()}): 45,
+		"from=1970-01-01&to=9999-12-31T23:59:59Z&cursor=" + cursorOf(history.Position{Ended: second, ID: orderID(45)}): 45,
 	} {
 		for _, path := range []string{"/history/site/6Le?limit=30&", "/history/tasks?status=solved&limit=1000&", "/history/active?limit=1000&"} {
 			if ids, _ := d.readPages(t, path+query); !isContiguous(want, ids) || len(ids) != n {
@@ -270,11 +276,11 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	for n, name := range names {
 		r := solvedRecord(n, name, time.Duration(n)*time.Second)
 		failed := r
-		failed.ID, failed.How = ofOrder(100+n).String(), history.Failed
+		failed.ID, failed.How = orderID(100+n), history.Failed
 		d.writeRecords(t, r, failed)
-		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
-			Order: ofOrder(n), Identity: captcha.Identity{Type: captcha.Turnstile}, Target: name, State: pool.Unknown, Placed: r.Placed, Submitted: r.Submitted, Age: 1234567 * time.Microsecond,
-		})
+		u := underWay(n, name, "", pool.Unknown, r.Placed)
+		u.Submitted, u.Age = r.Submitted, 1234567*time.Microsecond
+		d.buyer.underWay = append(d.buyer.underWay, u)
 	}
 	for path, ids := range map[string][]int{
 		"/history/site/6Le": {104, 4, 100, 0}, "/history/tasks?status=error": {104, 100}, "/history/tasks?status=solved": {4, 0},
@@ -286,7 +292,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 			got = append(got, r.ID)
 		}
 		for _, n := range ids {
-			want = append(want, ofOrder(n).String())
+			want = append(want, orderID(n))
 		}
 		if !slices.Equal(got, want) || strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve") {
 			t.Errorf("%s: %s", path, a.body)
@@ -312,14 +318,14 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 			for _, r := range decodeAnswer[historyapi.List](t, a).Records {
 				got = append(got, r.ID)
 			}
-			if a.status != 200 || len(got) != len(c.ids) || len(got) > 0 && got[0] != ofOrder(c.ids[0]).String() {
+			if a.status != 200 || len(got) != len(c.ids) || len(got) > 0 && got[0] != orderID(c.ids[0]) {
 				t.Errorf("%s %s of %s: %s", c.key, status, c.target, a.body)
 			}
 		}
 	}
 	d.ask(t, "GET", "/history/tasks?status=solved&target=", bearer(keyAll)).check(t, "no name", 400, "target must be the name of a target, or /solve")
 	for n, name := range names {
-		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n).String(), bearer(keyStaging))
+		a := d.ask(t, "GET", "/history/solve/"+orderID(n), bearer(keyStaging))
 		if n == 0 || n == 4 {
 			equal(t, name, decodeAnswer[historyapi.Record](t, a).Target, name)
 			continue
@@ -352,7 +358,7 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"
 	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
 	d.writeRecords(t, r, formula)
-	d.buyer.underWay = []purchase.OrderInFlight{{Order: ofOrder(7), Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "-k"}, State: pool.Bought, Placed: day}}
+	d.buyer.underWay = []purchase.OrderInFlight{underWay(7, "", "-k", pool.Bought, day)}
 	_, rows := d.csvRows(t, "/history/solve/"+r.ID)
 	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
 		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299", "cheapest"}; len(rows) != 2 ||
@@ -368,7 +374,7 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 		t.Errorf("%v %q", a.header, rows)
 	}
 	_, rows = d.csvRows(t, "/history/active")
-	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.ActiveRecord{})) || rows[1][0] != ofOrder(7).String() || rows[1][4] != "'-k" || rows[1][9] != "bought" {
+	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.ActiveRecord{})) || rows[1][0] != orderID(7) || rows[1][4] != "'-k" || rows[1][9] != "bought" {
 		t.Errorf("%q", rows)
 	}
 	_, rows = d.csvRows(t, "/history/day/2026-01-02")

@@ -18,7 +18,7 @@ import (
 func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "an unknown parameter; known: from, to, limit, cursor"
-	good := cursorOf(history.Position{Ended: day, ID: ofOrder(1).String()})
+	good := cursorOf(history.Position{Ended: day, ID: orderID(1)})
 	refused := func(path, detail string) {
 		t.Helper()
 		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, "", detail)
@@ -41,7 +41,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 		"tasks": "solved, error or polling", "tasks?status=": "solved, error or polling", "tasks?status=failed": "solved, error or polling",
 		"tasks?status=error&status=solved": "status is given more than once", "site/6Le?status=error": known, "active?status=polling": known, "key/ci?by=key": known,
 		"day/2026-1-2": "/history/day/2026-01-02", "day/today": "/history/day/2026-01-02", "day/1969-12-31": "/history/day/2026-01-02",
-		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no query parameters", "solve/" + ofOrder(1).String() + "?x": "no query parameters",
+		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no query parameters", "solve/" + orderID(1) + "?x": "no query parameters",
 		"usage": "owner, target or key", "usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by is given more than once",
 		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "known: by, per, from, to",
 		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
@@ -83,7 +83,7 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 	} {
 		d.history.down, d.audit.down = c.err, c.err
 		for _, path := range []string{
-			"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + ofOrder(1).String(),
+			"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + orderID(1),
 			"/history/usage?by=owner", "/history/key/ci", "/history/usage?by=key",
 		} {
 			a := d.ask(t, "GET", path)
@@ -106,7 +106,7 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 	const noHistory, noAudit, bad = "no history is kept: the configuration file has `history: {backend: none}`", "no audit is kept: the configuration file has `history: {audit: 0s}`", ""
 	for path, says := range map[string]string{
 		"site/6Le": noHistory, "tasks?status=error": noHistory, "tasks?status=solved": noHistory, "day/2026-01-02": noHistory,
-		"solve/" + ofOrder(1).String(): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
+		"solve/" + orderID(1): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
 		"key/ci": noAudit, "key/-": noAudit, "usage?by=key": noAudit, "usage?by=key&from=1970-01-01": noAudit,
 		"usage": bad, "tasks?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "tasks?status=polling": `{"records":[]}`,
 	} {
@@ -125,7 +125,7 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 			case says != noHistory:
 				status, code = 200, ""
 			}
-			s := quietServer(func(deps *Deps) { deps.History = kept })
+			s := quietServer(t, func(deps *Deps) { deps.History = kept })
 			r := httptest.NewRequest("GET", "/history/"+path, nil)
 			r.Header.Set("Authorization", "Bearer "+keyAll)
 			w := httptest.NewRecorder()

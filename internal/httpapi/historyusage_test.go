@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/httpapi/historyapi"
-	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
 // addOrder writes the record of an order that ended the given number of days before the constant day.
@@ -103,7 +103,7 @@ func TestCostsAddUp(t *testing.T) {
 		how  history.How
 		code string
 	}{
-		{history.Solved, ""}, {history.Discarded, ""}, {history.Lost, ""}, {history.Failed, pool.CodeTimeout},
+		{history.Solved, ""}, {history.Discarded, ""}, {history.Lost, ""}, {history.Failed, purchase.CodeTimeout},
 		{history.Failed, "ERROR_CAPTCHA_UNSOLVABLE"}, {history.Failed, ""}, {history.Refused, "ERROR_SITEKEY"},
 	} {
 		r := solvedRecord(i+1, "checkout", 0) // older versions of poold stored a price with every order
@@ -111,7 +111,7 @@ func TestCostsAddUp(t *testing.T) {
 		records = append(records, r)
 	}
 	free, unknown, picture := solvedRecord(20, "checkout", 0), solvedRecord(21, "checkout", 0), solvedRecord(22, "/solve", 0)
-	free.Price, unknown.Price, picture.Price, picture.Type = 0, pool.PriceUnknown, pool.PriceUnknown, captcha.Image
+	free.Price, unknown.Price, picture.Price, picture.Type = 0, history.PriceUnknown, history.PriceUnknown, captcha.Image
 	d.writeRecords(t, append(records, free, unknown, picture)...)
 
 	column := func(path, name string) (cells []string) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/testkit"
+	"poold/internal/solve"
 )
 
 // TestMetricsAccountForEveryToken: the equation in docs/metrics.md holds for the metrics, so the
@@ -15,25 +15,22 @@ import (
 func TestMetricsAccountForEveryToken(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	target := d.target("staging-login")
-	take := func(n int, wait time.Duration) (taken []pool.Token) {
+	take := func(n int, wait time.Duration) (calls []*pool.Call) {
 		t.Helper()
 		for range n {
-			token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: target.ID, Margin: target.Margin, Wait: wait, MaxWaiting: 1})
+			call := &pool.Call{ID: target.ID, Margin: target.Margin, Wait: wait, MostTickets: 1}
+			solve.Identify(call, "", "")
+			_, err := d.stock.Pool.Take(t.Context(), call)
 			noError(t, err)
-			taken = append(taken, token)
+			calls = append(calls, call)
 		}
-		return taken
+		return calls
 	}
-	order := func() pool.Ref {
+	order := func() *pool.Order { return d.stock.bought(t, target) }
+	flush := func() {
 		t.Helper()
-		ref := d.stock.order(t, target)
-		if _, err := d.stock.MarkSubmitting(t.Context(), ref); err != nil {
-			t.Fatal(err)
-		}
-		if ok, err := d.stock.Submitted(t.Context(), ref, "t-"+ref.Order); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		return ref
+		_, err := d.stock.Pool.Flush(t.Context(), target.ID)
+		noError(t, err)
 	}
 	land := func(n int, age time.Duration) {
 		t.Helper()
@@ -44,17 +41,13 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	// The terms of the equation have different values here, so that the test fails if two terms are
 	// swapped.
 	land(19, 0)
-	for _, token := range take(19, 0)[:7] { // counted as hits and as returned
-		noError(t, d.stock.Store.Return(token))
+	for _, call := range take(19, 0)[:7] { // counted as hits and as returned
+		d.stock.Pool.Cancel(call)
 	}
 	d.stock.putBack(t, target, 7)
-	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil { // discarded: the 7 returned tokens, and one more
-		t.Fatal(err)
-	}
+	flush() // discarded: the 7 returned tokens, and one more
 	land(1, 0)
-	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil {
-		t.Fatal(err)
-	}
+	flush()
 	for range 3 { // counted as waited
 		ref := order()
 		landed := make(chan struct{})
@@ -70,21 +63,9 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	}
 	land(4, 85*time.Second) // expired: in their margin when they land
 	for range 5 {           // counted as failed
-		if how, err := d.stock.Fail(t.Context(), pool.Failure{Ref: order(), Bought: true}); err != nil || how != pool.Ended {
-			t.Fatal(how, err)
-		}
+		d.stock.end(t, order(), pool.End{How: pool.Failed, Reason: "unsolvable"})
 	}
-	ref := pool.Ref{Identity: target.ID, Order: "lost"} // lost: its record expires before its end
-	if placed, err := d.stock.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 50 * time.Millisecond}); err != nil || !placed.Placed {
-		t.Fatal(placed, err)
-	}
-	if _, err := d.stock.MarkSubmitting(t.Context(), ref); err != nil {
-		t.Fatal(err)
-	}
-	if ok, err := d.stock.Submitted(t.Context(), ref, "t-lost"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	testkit.Within(t, 20*time.Second, "one is lost", func() bool { return d.stock.readStock(t, target).Figures.Lost == 1 })
+	d.stock.end(t, order(), pool.End{How: pool.Lost, Reason: "unknown"})
 	land(2, 0)
 	for range 6 {
 		order()

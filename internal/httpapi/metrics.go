@@ -192,31 +192,42 @@ func dropSeries[V any](names map[string]V, wanted map[string]bool, label string,
 	}
 }
 
-// The methods Ended, Callback, DeadLetter and Report implement purchase.Observer.
+// solved is the outcome of an order that brought a token.
+const solved = "solved"
 
-// Ended counts an order that ended.
-func (m *Metrics) Ended(e purchase.Event) {
+// outcomesOf are the outcomes of orders in the metrics, by their ends.
+var outcomesOf = map[pool.How]string{
+	pool.Solved: solved, pool.Expired: solved, pool.Lost: "lost",
+	pool.Failed: "failed", pool.Refused: "failed", pool.Repeated: "failed",
+	pool.Hopeless: "refused", pool.Busy: "busy", pool.Fault: "busy",
+}
+
+// Ended counts an order that ended. It implements purchase.Observer, as does Count.
+func (m *Metrics) Ended(p purchase.Purchase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.providerLocked(e.Provider)
-	m.solves.WithLabelValues(e.Provider, string(e.Outcome)).Inc()
-	if e.Outcome == purchase.Solved {
+	t, outcome := m.providerLocked(p.Provider), outcomesOf[p.Outcome]
+	if p.Outcome == pool.Hopeless && p.Task != "" { // the service had accepted the submit
+		outcome = "failed"
+	}
+	m.solves.WithLabelValues(p.Provider, outcome).Inc()
+	if outcome == solved {
 		t.tokens++
-		m.solveDuration.WithLabelValues(e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
+		m.solveDuration.WithLabelValues(p.Provider).Observe(p.Solved.Sub(p.Submitted).Seconds())
 	}
 }
 
-// Callback counts a callback by its outcome.
-func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
-
-// DeadLetter counts a dead letter that was replayed, dropped or expired.
-func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
-
-// Report counts a report to a provider by its outcome, for example whether the provider accepted
-// the report.
-func (m *Metrics) Report(provider, outcome string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.providerLocked(provider)
-	m.passedOn.WithLabelValues(provider, outcome).Inc()
+// Count counts a callback, a dead letter or a report to a provider by its outcome.
+func (m *Metrics) Count(event, provider, outcome string) {
+	switch event {
+	case "callback":
+		m.callbacks.WithLabelValues(outcome).Inc()
+	case "dead_letter":
+		m.letters.WithLabelValues(outcome).Inc()
+	case "report":
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.providerLocked(provider)
+		m.passedOn.WithLabelValues(provider, outcome).Inc()
+	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"poold/internal/listener"
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 	"poold/internal/testkit"
 )
 
@@ -21,10 +22,10 @@ func fillMetrics(t *testing.T, d *daemon) {
 	t.Helper()
 	for _, target := range []string{"checkout", "staging-login"} {
 		d.stock.landToken(t, d.stock.order(t, d.target(target)), 42*time.Second)
-		e := purchase.Event{Target: target, Provider: "solver", Outcome: purchase.Solved, Submitted: time.Now()}
+		e := purchase.Purchase{Target: target, Provider: "solver", Outcome: pool.Solved, Submitted: time.Now()}
 		e.Solved = e.Submitted.Add(18 * time.Second)
 		d.metrics.Ended(e)
-		e.Outcome, e.Solved = purchase.Failed, e.Submitted.Add(time.Hour)
+		e.Outcome, e.Solved = pool.Refused, e.Submitted.Add(time.Hour)
 		d.metrics.Ended(e)
 		d.ask(t, "GET", "/pool/"+target+"/token").check(t, "the answer", 200)
 	}
@@ -38,9 +39,9 @@ func fillMetrics(t *testing.T, d *daemon) {
 	if n := d.metrics.CallsPerToken("solver"); n != 1.5 {
 		t.Errorf("%v calls for a token, of 3 for 2", n)
 	}
-	d.metrics.Callback(purchase.CallbackSettled)
-	d.metrics.DeadLetter(purchase.DeadLetterDropped)
-	d.metrics.Report("solver", purchase.ReportLate)
+	d.metrics.Count("callback", "solver", purchase.CallbackSettled)
+	d.metrics.Count("dead_letter", "solver", purchase.DeadLetterDropped)
+	d.metrics.Count("report", "solver", purchase.ReportLate)
 	d.metrics.Reported(false, 31*time.Second)
 	// A request is counted after its response was sent.
 	testkit.Within(t, 20*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
@@ -164,7 +165,7 @@ func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 	d.provider.State.Kind = provider.StateDown
 	d.config.refused = true
 	d.stock.redis.SetDown(true)
-	d.guests.err, d.savings.err = redisdb.ErrDown, redisdb.ErrDown
+	d.savings.err = pool.ErrDown
 	body := d.ask(t, "GET", "/metrics").body
 	for _, name := range []string{
 		"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight", "poold_bought_in_flight", "poold_orders_unknown",
@@ -176,9 +177,25 @@ func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 			t.Errorf("%s is shown although it is unknown", name)
 		}
 	}
-	for _, line := range []string{"poold_redis_up 0", "poold_dead_letters 2", "poold_config_last_reload_successful 0", `poold_provider_up{provider="solver"} 0`, `poold_pool_want{target="staging-login"} 4`, `poold_token_age_seconds_count 2`} {
+	for _, line := range []string{"poold_redis_up 0", "poold_dead_letters 2", "poold_config_last_reload_successful 0", `poold_provider_up{provider="solver"} 0`, `poold_token_age_seconds_count 2`} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %s", line)
 		}
 	}
+}
+
+// TestOutcomesOfOrders: the ends of orders that mean the same have one outcome in the metrics.
+func TestOutcomesOfOrders(t *testing.T) {
+	m := NewMetrics("", "", func() (none listener.Counts) { return none })
+	for _, p := range []purchase.Purchase{
+		{Outcome: pool.Solved}, {Outcome: pool.Expired}, {Outcome: pool.Failed}, {Outcome: pool.Refused}, {Outcome: pool.Repeated}, {Outcome: pool.Lost},
+		{Outcome: pool.Hopeless}, {Outcome: pool.Hopeless, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
+	} {
+		p.Provider = "solver"
+		m.Ended(p)
+	}
+	for outcome, n := range map[string]float64{"solved": 2, "failed": 4, "lost": 1, "refused": 1, "busy": 2} {
+		equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)
+	}
+	equal(t, "outcomes", testutil.CollectAndCount(m.solves), 5)
 }

@@ -61,8 +61,8 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 			if strings.Contains(a.body, tokenValue) {
 				t.Error("the answer holds the token")
 			}
-			if got := d.stock.putBack(t, login, test.back); got.Fresh != test.back || got.Figures.Returned != int64(test.back) {
-				t.Errorf("%d are back, want %d: %+v", got.Fresh, test.back, got.Figures)
+			if got := d.stock.putBack(t, login, test.back); got.Fresh != test.back || got.Counters.Returned != int64(test.back) {
+				t.Errorf("%d are back, want %d: %+v", got.Fresh, test.back, got.Counters)
 			}
 			if test.back == 1 {
 				d.takeOne(t, bearer(keyAll))

@@ -281,9 +281,9 @@ func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 				const late = 20 * time.Second
 				d.solver.waits, d.solver.err = true, &pool.EmptyError{}
 				d.config.reload = func(context.Context) error { time.Sleep(late); return nil }
-				d.buyer.replay = func(context.Context) (purchase.Replayed, error) { time.Sleep(late); return purchase.Replayed{}, nil }
+				d.buyer.replay = func(context.Context) (map[string]int, error) { time.Sleep(late); return nil, nil }
 				if c.method == "GET" && !strings.Contains(c.path, "token") {
-					d.buyer.providers = func(context.Context, time.Time) []purchase.Status { time.Sleep(late); return nil }
+					d.buyer.providers = func(context.Context) []purchase.Status { time.Sleep(late); return nil }
 				}
 				began := time.Now()
 				w := &timedWriter{httptest.NewRecorder(), began.Add(kernel.WriteLimit)}

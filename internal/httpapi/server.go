@@ -11,6 +11,7 @@ import (
 	"poold/internal/httpapi/historyapi"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/httpapi/page"
+	"poold/internal/redisdb"
 	"poold/internal/status"
 )
 
@@ -20,21 +21,13 @@ type Config interface {
 	Reloader
 }
 
-// Stock is the stock of tokens in Redis: pool.Tokens, pool.Controls and the health of Redis.
-type Stock interface {
+// Pool is what replicas share in Redis; *pool.Pool implements it.
+type Pool interface {
 	Taker
-	delivery.Looker
-	delivery.Returner
+	kernel.Looker
+	delivery.Canceller
 	delivery.ReportCounter
-	Binder
 	Controls
-	Health
-}
-
-// Refill decides when to buy; *refill.Manager implements it.
-type Refill interface {
-	delivery.Notes
-	Waker
 }
 
 // Buyer buys tokens from the providers; *purchase.Buyer implements it.
@@ -48,12 +41,12 @@ type Buyer interface {
 // Deps are the dependencies of a Server. The fields History, Audit and Auditor are optional.
 type Deps struct {
 	Config    Config
-	Stock     Stock
-	Refill    Refill
+	Pool      Pool
+	Health    func() redisdb.Health // of Redis; it does not block
+	IDs       delivery.IDs
 	Buyer     Buyer
 	Outcomes  delivery.Outcomes
 	Solver    Solver
-	Guests    delivery.GuestList
 	Tasks     compatapi.ClientTasks
 	History   historyapi.Store // nil = no history is kept
 	Audit     historyapi.Audit // nil = no audit is kept
@@ -69,7 +62,7 @@ type Deps struct {
 // writes the error responses. A Server is safe for concurrent use.
 type Server struct {
 	gate      *gate
-	refill    delivery.Notes
+	pool      kernel.Looker
 	status    *status.Collector
 	metrics   *Metrics
 	log       *slog.Logger
@@ -81,27 +74,27 @@ type Server struct {
 // New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, refill: d.Refill,
+		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, pool: d.Pool,
 		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool),
 	}
-	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
-	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}
-	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
+	out := delivery.Sender{Pool: d.Pool, IDs: d.IDs, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
+	bought := delivery.Supply{Pool: d.Pool, Outage: d.Status.Outage}
+	reported := &delivery.Reports{Pool: d.Pool, IDs: d.IDs, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: out.Audit, Metrics: d.Metrics}
 	pictures := kernel.NewPictures()
 	s.handler = s.routes(&areas{
-		tokens:  tokens{Sender: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, pictures: pictures, gate: s.gate, stopping: s.stopping},
+		tokens:  tokens{Sender: out, supply: bought, pool: d.Pool, solver: d.Solver, gate: s.gate, stopping: s.stopping},
+		solves:  solves{Sender: out, supply: bought, solver: d.Solver, pictures: pictures, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatapi.Routes{
 			Sender: out, Tasks: d.Tasks, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Pictures: pictures, Log: d.Log,
 		},
-		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
+		admin:     admin{pool: d.Pool, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
 		pages:     page.New(d.Status),
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Status: d.Status},
 		events:    eventRoutes{list: d.Events},
-		probes:    probes{stock: d.Stock, stopping: s.stopping},
+		probes:    probes{health: d.Health, stopping: s.stopping},
 	})
 	return s
 }
@@ -135,7 +128,7 @@ func (s *Server) HTTPServer() *http.Server {
 
 // Stopping refuses new requests for a token. From now on /readyz answers 503,
 // so that balancers choose another replica while requests in flight finish. Stopping cannot be
-// undone. The waits of pending callers do not end; see pool.Store.EndWaits.
+// undone. The waits of pending callers do not end; see pool.Pool.EndWaits.
 func (s *Server) Stopping() {
 	s.stopping.Store(true)
 	s.status.Stopping()

@@ -5,35 +5,30 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/refill"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
 // maxSolveBody limits the body of POST /solve: a picture of 1 MiB in base64, and the other fields.
 const maxSolveBody = 2 << 20
 
-// Binder binds Idempotency-Keys to identities; *pool.Tokens implements it.
-type Binder interface {
-	Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error
-}
-
-// Solver solves on demand; *ondemand.Service implements it.
+// Solver solves on demand; *solve.Service implements it.
 type Solver interface {
-	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
+	Solve(ctx context.Context, r solve.Request) (pool.Token, error)
+	// Take does not count the request: it is for targets.
+	Take(ctx context.Context, r solve.Request) (pool.Token, error)
 }
 
 type solves struct {
 	delivery.Sender
 
 	supply   delivery.Supply
-	binder   Binder
 	solver   Solver
 	pictures *kernel.Pictures
 	gate     *gate
@@ -42,7 +37,7 @@ type solves struct {
 
 func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if s.stopping.Load() {
-		return pool.ErrClosed
+		return solve.ErrStopping
 	}
 	asked, release, err := s.readSolve(r, c)
 	defer release()
@@ -53,39 +48,28 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if err != nil {
 		return err
 	}
-	if err := s.bind(r.Context(), &request, asked.Identity.Type, c.Access.Set); err != nil {
+	signer, err := s.IDs.Signer(r.Context())
+	if err != nil {
 		return err
 	}
-	kernel.AnswerWithin(w, request.Take.Wait+kernel.WriteLimit)
+	kernel.AnswerWithin(w, request.Call.Wait+kernel.WriteLimit)
 	token, err := s.solver.Solve(r.Context(), request)
 	if err != nil {
 		return s.explain(r.Context(), c, err)
 	}
+	id := delivery.SolveID{Identity: asked.Identity.ID(), Type: asked.Identity.Type}
+	id.Token = signer.ID(token.Order, c.Caller.StableName)
 	out := delivery.Handout{
-		Token: &token, ID: delivery.SolveID{Token: token.ID, Identity: request.Take.ID, Type: asked.Identity.Type}.String(), Kind: asked.Identity.Type, Image: delivery.ImageOf(&asked),
-		Repeatable: request.Take.Idempotency != "", Shared: request.Share != nil,
+		Token: &token, Call: request.Call, ID: id.String(), Kind: id.Type, Image: delivery.ImageOf(&asked),
+		Shared: request.Share != nil,
 	}
 	// A reload may have removed the key or some of its rights.
 	if err := s.readmit(r, c, asked); err != nil {
-		s.ReturnToken(r.Context(), c, &out)
+		s.ReturnToken(c, &out)
 		return err
 	}
 	out.Solution = captcha.Named(out.Kind, token.Value)
 	return s.Deliver(w, r, c, &out)
-}
-
-// bind binds the request's Idempotency-Key, if there is one, to the identity for as long as the key
-// can repeat a token.
-func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Type, set *targets.Set) error {
-	if r.Take.Idempotency == "" {
-		return nil
-	}
-	lifetime, _ := set.Life(kind)
-	err := s.binder.Bind(ctx, r.Take.Idempotency, r.Take.ID, r.Take.Wait+lifetime)
-	if errors.Is(err, pool.ErrConflict) {
-		return kernel.NewProblem(kernel.CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
-	}
-	return err
 }
 
 // readSolve reads the body. The caller must call release when it no longer needs the picture, even
@@ -109,37 +93,37 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	return asked, release, err
 }
 
-func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {
-	var err error
+func (s *solves) request(
+	r *http.Request, c *kernel.Call, asked targets.SolveRequest,
+) (request solve.Request, err error) {
 	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {
-		return ondemand.Request{}, err
-	}
-	id := asked.Identity
-	request := ondemand.Request{}
-	var take pool.Request
-	if t := c.Target; t != nil {
-		take = t.Take(c.Caller)
-		take.MaxWaiting = max(take.MaxWaiting, ondemand.MostWaiting)
-	} else {
-		request.Guest = delivery.GuestOf(c.Access.Set, asked, id.ID())
-		take = pool.Request{ID: id.ID(), Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting, Margin: request.Guest.Spec.Margin}
-	}
-	take.Wait = asked.Timeout
-	if c.Target != nil {
-		s.supply.Attend(r.Context(), c.Target, &take)
-	}
-	key, given, err := idempotencyKey(r.Header)
-	switch {
-	case err != nil:
 		return request, err
-	case asked.Dedup == targets.DedupIdentity && given:
-		return request, kernel.NewProblem(kernel.CodeBadRequest, "dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
-	case asked.Dedup == targets.DedupIdentity && take.Wait > 0:
-		request.Share = &ondemand.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
-	case given:
-		take.Idempotency = c.Caller.StableName + key
 	}
-	request.Take = take
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return request, err
+	}
+	var call pool.Call
+	if t := c.Target; t != nil {
+		call = t.Call()
+		call.MostTickets, call.Wait = max(call.MostTickets, solve.MostWaiting), asked.Timeout
+		request.Out = s.supply.Out(t)
+		if s.supply.Held(r.Context(), t) {
+			call.Wait = 0
+		}
+	} else {
+		call, request.Guest, request.Rate = delivery.GuestOf(c.Access.Set, asked)
+	}
+	if id := asked.Identity; asked.Dedup == targets.DedupIdentity {
+		if key != "" {
+			return request, kernel.NewProblem(kernel.CodeBadRequest, "dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
+		}
+		if call.Wait > 0 {
+			request.Share = &solve.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
+		}
+	}
+	solve.Identify(&call, c.Caller.StableName, key)
+	request.Call = &call
 	return request, nil
 }
 
@@ -179,29 +163,20 @@ func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveReq
 // explain returns the error for the response to a solve without a token.
 func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 	empty := (*pool.EmptyError)(nil)
-	if !errors.As(err, &empty) || empty.Full {
+	switch {
+	case errors.Is(err, pool.ErrConflict):
+		return kernel.NewProblem(kernel.CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
+	case !errors.As(err, &empty) || empty.Full:
 		return err
-	}
-	if c.Target == nil {
+	case c.Target == nil:
 		return solveTimeout()
 	}
-	note, _ := s.supply.Refill.Current(ctx, c.Target.Name)
-	switch note.State {
-	case refill.Refused:
-		return kernel.NewProblem(kernel.CodeSolveRefused, note.Reason)
-	case refill.Paused:
-		if empty.Paused {
-			return err
-		}
-		// If Look fails, the response does not name the author of the pause.
-		stock, _ := s.supply.Stock.Look(ctx, c.Target.ID, c.Target.Margin, 0)
-		return &pool.EmptyError{Paused: true, Pause: stock.Pause, RetryAfter: empty.RetryAfter}
-	case refill.Budget, refill.Starved:
-		return err // err already contains the cause
-	case refill.OK:
+	counts, unread := c.Target.Counts(ctx, s.supply.Pool)
+	if unread != nil {
+		return unread
 	}
-	if s.supply.IsBarred(ctx, c.Target) || s.supply.IsOut(ctx) {
-		return err
+	if _, _, out := s.supply.Outage(ctx); out || refill.StatusOf(c.Target.Target, &counts).State != refill.OK {
+		return err // Server.explain tells the cause
 	}
 	return solveTimeout()
 }

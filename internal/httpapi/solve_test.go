@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,28 +14,30 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
-// fakeSolver is a Solver whose results are its fields. A token without a value or a source gets one.
-// fakeSolver also records the requests.
+// fakeSolver is a Solver whose Solve has results from its fields, unless `real` is true. A token without a value or a
+// source gets one. fakeSolver also records the requests.
 type fakeSolver struct {
+	*solve.Service
+
 	mu     sync.Mutex
-	asked  []ondemand.Request
+	asked  []solve.Request
 	token  pool.Token
 	err    error
-	begun  func(ondemand.Request) // called first, concurrently for all requests; nil = no-op
-	during func()                 // called before Solve returns; nil = no-op
-	waits  bool                   // Solve waits until the request's wait is over
+	begun  func(solve.Request) // called first, concurrently for all requests; nil = no-op
+	during func()              // called before Solve returns; nil = no-op
+	real   bool                // Solve takes from the pool
+	waits  bool                // Solve waits until the request's wait is over
 }
 
-func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
+func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, error) {
 	if f.begun != nil {
 		f.begun(r)
 	}
@@ -44,44 +47,23 @@ func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token,
 	if f.during != nil {
 		f.during()
 	}
+	if f.real {
+		return f.Service.Solve(ctx, r)
+	}
 	if f.waits {
-		waiting, cancel := context.WithTimeout(ctx, r.Take.Wait)
+		waiting, cancel := context.WithTimeout(ctx, r.Call.Wait)
 		defer cancel()
-		select {
-		case <-r.Take.Over:
-		case <-waiting.Done():
-		}
+		<-waiting.Done()
 	}
 	token := f.token
-	token.Value, token.Source = cmp.Or(token.Value, "canary-token"), cmp.Or(token.Source, ondemand.FromSolve)
+	token.Value, token.Source = cmp.Or(token.Value, "canary-token"), cmp.Or(token.Source, solve.FromSolve)
 	return token, f.err
 }
 
-func (f *fakeSolver) last() ondemand.Request {
+func (f *fakeSolver) last() solve.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked[len(f.asked)-1]
-}
-
-func (f *fakeSolver) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.asked)
-}
-
-type fakeList struct {
-	mu   sync.Mutex
-	used []captcha.ID
-	err  error
-}
-
-func (f *fakeList) Use(_ context.Context, id captcha.ID, _ pool.GuestUse) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil {
-		f.used = append(f.used, id)
-	}
-	return f.err
 }
 
 func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
@@ -111,33 +93,43 @@ const (
 // identity of a target.
 func TestSolveRequestsReachOndemand(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
-	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: ondemand.FromSolve}
+	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: solve.FromSolve}
 	a := d.solve(t, fmt.Sprintf(guestBody, `,"timeout":"9s"`), bearer(keyAll), "Idempotency-Key: again")
 	if a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	r := d.solver.last()
 	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a"}
-	if r.Take.ID != id.ID() || r.Take.Wait != 9*time.Second || r.Take.MaxWaiting != ondemand.MostWaiting || r.Take.Margin != 50*time.Second ||
-		!strings.HasSuffix(r.Take.Idempotency, "again") || r.Take.Idempotency == "again" || r.Share != nil {
-		t.Errorf("take %+v", r.Take)
+	c := r.Call
+	if c.ID != pool.Guest(id.ID()) || c.Wait != 9*time.Second || c.MostTickets != solve.MostWaiting || c.Margin != 50*time.Second ||
+		c.Name == "" || c.Fingerprint == "" || r.Share != nil || r.Out != nil || r.Rate != (pool.Rate{Count: 3, Per: time.Second}) {
+		t.Errorf("call %+v, rate %v", c, r.Rate)
 	}
-	if g := r.Guest; g == nil || g.Spec.Identity != id || g.Spec.ID != id.ID() || g.Spec.Depth != 0 || g.Spec.Target != "/solve" || g.Spec.Owner != "ops@example.com" ||
-		g.Spec.Lifetime != 300*time.Second || g.Spec.Guests != (pool.Caps{PerHour: 7, PerDay: 50}) || g.Use.Rate != 3 || g.Use.RatePer != time.Second {
-		t.Errorf("guest %+v", r.Guest)
+	if g := r.Guest; g == nil || g.Identity != id || g.ID != c.ID || g.Depth != 0 || g.Target != "/solve" || g.Owner != "ops@example.com" || !g.Guest ||
+		g.Lifetime != 300*time.Second || g.Margin != c.Margin || g.Horizon != c.Margin || g.Afford != c.Wait ||
+		!slices.Equal(g.Budgets, []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 7, PerDay: 50}}) {
+		t.Errorf("guest %+v", g)
 	}
 	got := parseAnswer[map[string]any](t, a)
 	want := map[string]any{
-		"id": "tok1.sig." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
+		"id": d.idOf(t, "tok1", "key\x00all\x00") + "." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
 		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
 	}
 	equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
-	if r := d.solver.last(); r.Guest != nil || r.Take.ID != d.target("staging-login").ID || r.Take.Wait != 2*time.Minute || r.Take.Margin != 40*time.Second ||
-		r.Take.MaxWaiting != ondemand.MostWaiting { // more than in a take of this target
+	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute || r.Call.Margin != 40*time.Second ||
+		r.Call.MostTickets != solve.MostWaiting || r.Call.Fingerprint != "" || r.Out == nil { // more than in a take of this target
 		t.Errorf("of a target: %+v", r)
 	}
 	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
+}
+
+// idOf returns the id of an order's token for a caller.
+func (d *daemon) idOf(t *testing.T, order, caller string) string {
+	t.Helper()
+	signer, err := d.ids.Signer(t.Context())
+	noError(t, err)
+	return signer.ID(order, caller)
 }
 
 func TestForbiddenSolveBuysNothing(t *testing.T) {
@@ -179,15 +171,15 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		code   kernel.Code
 		retry  string
 	}{
-		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, kernel.CodeSolveFailed, ""},
-		"refused":  {&ondemand.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, kernel.CodeSolveRefused, ""},
+		"failed":   {&solve.SolveError{Reason: "unsolvable"}, 502, kernel.CodeSolveFailed, ""},
+		"refused":  {&solve.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, kernel.CodeSolveRefused, ""},
 		"late":     {&pool.EmptyError{}, 504, kernel.CodeSolveTimeout, ""},
 		"crowded":  {&pool.EmptyError{Full: true}, 503, kernel.CodePoolEmpty, "any"},
 		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, kernel.CodeRateLimited, "3"},
-		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, kernel.CodeBudget, "40"},
-		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, kernel.CodeProviderDown, "any"},
-		"away":     {redisdb.ErrDown, 503, kernel.CodeStoreDown, "any"},
-		"stopping": {pool.ErrClosed, 503, kernel.CodeShuttingDown, "any"},
+		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, kernel.CodeBudget, "40"},
+		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, kernel.CodeProviderDown, "any"},
+		"away":     {pool.ErrDown, 503, kernel.CodeStoreDown, "any"},
+		"stopping": {solve.ErrStopping, 503, kernel.CodeShuttingDown, "any"},
 		"conflict": {pool.ErrConflict, 409, kernel.CodeConflict, ""},
 		"other":    {errors.New("unheard of"), 500, kernel.CodeInternal, ""},
 	} {
@@ -245,7 +237,7 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
 		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
 		"down":         {note: refill.Status{State: refill.OK}, down: true, code: kernel.CodeProviderDown, solve: kernel.CodeProviderDown, status: 503},
-		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
+		"paused":       {note: refill.Status{State: refill.Paused, Reason: "paused by ops"}, held: true, code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
 		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
 		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
 	} {
@@ -253,17 +245,10 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 			t.Parallel()
 			d := start(t, set, nil, nil)
 			if c.down {
-				d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return []purchase.Status{down} }
+				d.buyer.providers = func(context.Context) []purchase.Status { return []purchase.Status{down} }
 			}
-			if c.note.State == refill.Paused {
-				noError(t, d.stock.Pause(t.Context(), d.target("staging-login").ID, pool.Pause{}))
-			}
-			d.solver.err, d.solver.waits = &pool.EmptyError{}, true
-			say := func(note refill.Status) {
-				d.refill.mu.Lock()
-				defer d.refill.mu.Unlock()
-				d.refill.statuses["staging-login"] = note
-			}
+			d.solver.real = true
+			say := func(note refill.Status) { d.say(t, "staging-login", note) }
 			asked := func(what string, status int, want kernel.Code, ask func() answer) {
 				t.Helper()
 				say(refill.Status{State: refill.OK})
@@ -281,7 +266,7 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 			asked("a take", kernel.NewProblem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
-				equal(t, "a target that is held is not waited for", d.solver.last().Take.Wait == 0, !c.later)
+				equal(t, "a target that is held is not waited for", d.solver.last().Call.Wait == 0, !c.later)
 				return
 			}
 			// From here on, an order is in flight.
@@ -298,51 +283,27 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 }
 
 // TestSolveKeyServesOneCaptcha: an Idempotency-Key of POST /solve is valid for one captcha. For
-// another captcha the key is refused before anything is bought. Keys of different callers are
-// independent.
+// another captcha the key is refused. Keys of different callers are independent, as are those of the route of a
+// target.
 func TestSolveKeyServesOneCaptcha(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
+	d.solver.real = true
+	d.fill(t, "staging-login", 4)
+	d.fill(t, "checkout", 1)
 	const again = "Idempotency-Key: again"
-	body := fmt.Sprintf(guestBody, "")
-	other := strings.Replace(body, "/a", "/b", 1)
-	for range 2 {
-		d.solve(t, body, bearer(keyAll), again).check(t, "the answer", 200)
-	}
-	asked := len(d.solver.asked)
-	checkProblem(t, "another page", d.solve(t, other, bearer(keyAll), again), 409, kernel.CodeConflict, "")
-	checkProblem(t, "a target's", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, kernel.CodeConflict, "checkout")
-	if len(d.solver.asked) != asked {
-		t.Errorf("%d solves were asked for", len(d.solver.asked)-asked)
-	}
+	body := fmt.Sprintf(targetBody, "staging-login")
+	id := idIn(t, d.solve(t, body, bearer(keyAll), again))
+	equal(t, "the same again", idIn(t, d.solve(t, body, bearer(keyAll), again)), id)
+	checkProblem(t, "another captcha", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, kernel.CodeConflict, "checkout", "for another captcha")
+	checkProblem(t, "a guest's", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again), 409, kernel.CodeConflict, "", "for another captcha")
 	for name, a := range map[string]answer{
-		"without a key": d.solve(t, other, bearer(keyAll)),
-		"another key":   d.solve(t, other, bearer(keyAll), again+"2"),
-		"another one's": d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging), again),
+		"without a key": d.solve(t, body, bearer(keyAll)),
+		"another key":   d.solve(t, body, bearer(keyAll), again+"2"),
+		"another one's": d.solve(t, body, bearer(keyStaging), again),
+		"a target's":    d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll), again),
 	} {
-		equal(t, name, a.status, 200)
-	}
-	d.stock.failCalls("bind", errors.New("broken"))
-	if a := d.solve(t, body, bearer(keyAll), again); a.status != 500 || len(d.solver.asked) != asked+3 {
-		t.Errorf("with a stock that fails: %d %s", a.status, a.body)
-	}
-}
-
-// TestSolveKeyIsBoundWhileItsTokenLives: an Idempotency-Key is refused for another captcha until
-// the first token has certainly expired. The key is bound for the sum of the wait and the lifetime.
-func TestSolveKeyIsBoundWhileItsTokenLives(t *testing.T) {
-	set := solvingSet(t, allKeys()...)
-	inBubble(t, set, func(t *testing.T, d *daemon) {
-		lifetime, _ := set.Life(captcha.Turnstile)
-		d.solver.waits = true
-		d.solver.token = pool.Token{ID: "tok1.sig", Order: "tok1", Value: tokenValue, Born: day, Dies: day.Add(lifetime)}
-		solve := func(path, timeout string) answer {
-			body := fmt.Sprintf(`{"type":"turnstile","sitekey":"k","pageurl":"https://guests.example.com/%s","timeout":%q}`, path, timeout)
-			return d.handle(t, "POST", "/solve", body, bearer(keyAll), isJSON, "Idempotency-Key: k")
+		if a.status != 200 || strings.Contains(a.body, id) {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
-		solve("a", "60s").check(t, "the first, after a minute", 200)
-		time.Sleep(lifetime - time.Second)
-		checkProblem(t, "another captcha", solve("b", "1s"), 409, kernel.CodeConflict, "")
-		time.Sleep(2 * time.Second)
-		solve("b", "1s").check(t, "another captcha later", 200)
-	})
+	}
 }

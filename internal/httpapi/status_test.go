@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
@@ -26,6 +26,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
+	"poold/internal/spool"
 	"poold/internal/status"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -40,69 +41,64 @@ func busyDay(t *testing.T, d *daemon) {
 	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
 	balance := 12.5
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
-	d.refill.statuses["staging-login"] = refill.Status{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
-		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051}
-	d.refill.statuses["checkout"] = refill.Status{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7}
-	d.refill.statuses["staging-signup"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
-	d.buyer.booked = func() (int, int, error) { return 1234, 20000, nil }
-	d.buyer.guests = func() (int, int, error) { return 9, 33, nil }
+	d.say(t, "staging-login", refill.Status{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
+		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051})
+	d.say(t, "checkout", refill.Status{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7})
+	d.say(t, "staging-signup", refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Until: day})
 	set := *d.config.Current()
+	set.Budget.PerDay = 20000
 	set.Solve = &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerHour: 30, PerDay: 300}}
 	d.config.set.Store(&set)
-	d.guests.stock = pool.GuestStock{
-		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
-		Figures: pool.Figures{Requests: 90, Hits: 20, Waited: 60, Misses: 6, Bought: 96, Solved: 84, Expired: 3, Failed: 7, Spent: 250_000_000},
-	}
 	d.savings.days = []dedup.SavingsDay{
 		{Date: "2026-01-02", BySource: map[dedup.SavingsSource]int64{dedup.SavedSolve: 40, dedup.SavedWaiting: 19, dedup.SavedAfter: 1}},
 		{Date: "2026-01-01", BySource: map[dedup.SavingsSource]int64{}},
 	}
-	d.buyer.letters = make([]purchase.DeadLetter, 2)
+	d.buyer.letters = make([]spool.Summary, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
-	noError(t, d.stock.Store.Pause(t.Context(), checkout.ID, pool.Pause{}))
+	noError(t, d.stock.Pool.Pause(t.Context(), checkout.ID, "paused by ops", 0))
 	for _, left := range []time.Duration{71500 * time.Millisecond, 90 * time.Second, 100 * time.Second} {
 		d.stock.landToken(t, d.stock.order(t, login), 120*time.Second-left)
 	}
-	for _, settle := range []func(pool.Ref) (bool, error){
-		func(ref pool.Ref) (bool, error) { return d.stock.Submitted(t.Context(), ref, "t-"+ref.Order) },
-		func(ref pool.Ref) (bool, error) { return d.stock.Unknown(t.Context(), ref, time.Minute) },
-		func(pool.Ref) (bool, error) { return true, nil },
-		func(pool.Ref) (bool, error) { return true, nil },
-	} {
-		ref := d.stock.order(t, login)
-		marked, err := d.stock.MarkSubmitting(t.Context(), ref)
-		if err != nil || !marked {
-			t.Fatal(marked, err)
-		}
-		if ok, err := settle(ref); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+	for _, task := range []string{"t", ""} {
+		_, err := d.stock.Bought(t.Context(), d.stock.order(t, login), task, "")
+		noError(t, err)
 	}
+	d.stock.order(t, login)
+	d.stock.order(t, login)
 	for _, n := range []string{"1", "2"} { // two callers that require more lifetime than any token has
-		must(d.stock.redis.ZAdd(key("tickets", login), 1, "600000:other:"+n))
-		must(d.stock.redis.ZAdd(key("seen", login), float64(time.Now().Add(9*time.Second).UnixMilli()), "600000:other:"+n))
+		must(d.stock.redis.ZAdd(key("tickets", login), 1, "600000|r1|"+n))
 	}
-	d.stock.setFigures(login, pool.Figures{
-		Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-		Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
+	d.stock.redis.Del(key("brake", login))
+	d.stock.setCounters(login.ID, map[string]int{
+		"hits": 97, "waited": 2, "missed": 1, "replays": 4, "bought": 115, "solved": 110, "expired": 5, "failed": 2, "lost": 1,
+		"returned": 3, "discarded": 6, "accepted": 9, "rejected": 7, "spent": 105_123_499,
 	})
-	d.stock.redis.Del(key("leads", login))
-	for i := range 10 { // 10s … 28s
-		must(d.stock.redis.Lpush(key("leads", login), strconv.Itoa(10_000+2000*i)))
+	d.stock.redis.HSet(key("stats", login), "leads", "28000,26000,24000,22000,20000,18000,16000,14000,12000,10000", "verdicts", "0,0,1,1,0")
+	guest := targets.Target{ID: pool.Guest(login.ID), Margin: time.Second}
+	for range 2 {
+		d.stock.landToken(t, d.stock.order(t, &guest), 0)
 	}
-	for _, verdict := range []string{"0", "1", "1", "0", "0"} {
-		must(d.stock.redis.Lpush(key("verdicts", login), verdict))
+	for range 4 {
+		d.stock.bought(t, &guest)
 	}
-	spend := func(target *targets.Target, n int, ago time.Duration) {
+	d.stock.order(t, &guest)
+	for _, n := range []string{"1", "2", "3"} {
+		must(d.stock.redis.ZAdd(key("tickets", &guest), 1, "600000|r1|"+n))
+	}
+	d.stock.setCounters(pool.Guests, map[string]int{
+		"hits": 20, "waited": 60, "missed": 6, "declined": 1, "replays": 11, "bought": 96, "solved": 84, "expired": 3, "failed": 7, "spent": 250_000_000,
+	})
+	spend := func(scope string, n int, ago time.Duration) {
 		for i := range n {
-			must(d.stock.redis.ZAdd(key("spend", target), float64(time.Now().Add(-ago).UnixMilli()), fmt.Sprintf("%s%d", ago, i)))
+			must(d.stock.redis.ZAdd("{captcha}:spend:"+scope, float64(time.Now().Add(-ago).UnixMilli()), fmt.Sprintf("%s%d", ago, i)))
 		}
 	}
-	spend(login, 8, 10*time.Minute)
-	spend(login, 69, 2*time.Hour)
-	spend(signup, 20, 2*time.Hour)
-	d.stock.redis.Del(key("stats", checkout))
-	d.stock.redis.Del(key("leads", checkout))
+	spend(string(login.ID), 8, 10*time.Minute)
+	spend(string(login.ID), 69, 2*time.Hour)
+	spend(string(signup.ID), 20, 2*time.Hour)
+	spend(pool.ScopeAll, 1234, 2*time.Hour)
+	spend(pool.ScopeSolve, 9, 10*time.Minute)
+	spend(pool.ScopeSolve, 24, 2*time.Hour)
 }
 
 func must(_ any, err error) {
@@ -111,15 +107,19 @@ func must(_ any, err error) {
 	}
 }
 
-// key returns a Redis key of a target; the package comment of pool lists the keys.
-func key(what string, target *targets.Target) string {
-	return "captcha:" + what + ":{" + string(target.ID) + "}"
-}
-
-func (w *watchedStock) setFigures(target *targets.Target, f pool.Figures) {
-	v := reflect.ValueOf(f)
-	for i := range v.NumField() {
-		w.redis.HSet(key("stats", target), strings.ToLower(v.Type().Field(i).Name), strconv.FormatInt(v.Field(i).Int(), 10))
+// setCounters writes the counters of an identity, as if all was counted today and more than an hour ago.
+func (w *watchedStock) setCounters(id captcha.ID, counters map[string]int) {
+	stats := "{captcha}:stats:" + string(id)
+	for name, n := range counters {
+		w.redis.HSet(stats, name, strconv.Itoa(n))
+	}
+	w.redis.Del("{captcha}:hours:" + string(id))
+	w.redis.Del("{captcha}:days:" + string(id))
+	must(w.redis.Lpush("{captcha}:days:"+string(id), fmt.Sprint(time.Now().Unix()/86400*24)+strings.Repeat("|0", 10)))
+	for _, key := range w.redis.Keys() {
+		if strings.HasPrefix(key, "{captcha}:minutes:"+string(id)) {
+			w.redis.Del(key)
+		}
 	}
 }
 
@@ -188,13 +188,12 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 		"hangs": func(d *daemon) {
 			d.stock.before = func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
 		},
-		"short": func(d *daemon) { d.stock.short = true },
 	} {
 		d := start(t, sampleSet(), nil, nil)
 		busyDay(t, d)
 		fault(d)
 		if name == "hangs" { // a provider's status contains counts from Redis, so it hangs too
-			d.buyer.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
+			d.buyer.providers = func(ctx context.Context) []purchase.Status {
 				<-ctx.Done()
 				return []purchase.Status{d.provider}
 			}
@@ -219,12 +218,11 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 // take contain the reason.
 func TestUnwritableRedisIsNamed(t *testing.T) {
 	addr := redistest.Server(t)
-	store := runStore(t, pool.Options{Addresses: "redis://" + addr, Prefix: "test"})
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
 	t.Cleanup(func() { _ = admin.Close() })
 
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.Store = store
+	d.stock.open(t, redisdb.Options{Addresses: "redis://" + addr, Prefix: "test"})
 	became := func(status int) answer {
 		t.Helper()
 		for range 1000 {

@@ -9,8 +9,8 @@ import (
 
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
@@ -21,16 +21,17 @@ const (
 	defaultWait = 20 * time.Second
 )
 
-// Taker hands out tokens.
+// Taker hands out tokens; *pool.Pool implements it.
 type Taker interface {
-	Take(ctx context.Context, r pool.Request) (pool.Token, error)
+	Take(ctx context.Context, c *pool.Call) (pool.Token, error)
 }
 
 type tokens struct {
 	delivery.Sender
 
 	supply   delivery.Supply
-	stock    Taker
+	pool     Taker
+	solver   Solver
 	gate     *gate
 	stopping *atomic.Bool // the flag Server.stopping
 }
@@ -38,63 +39,70 @@ type tokens struct {
 // take is GET and POST /pool/{target}/token.
 func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if t.stopping.Load() {
-		return pool.ErrClosed
+		return solve.ErrStopping
 	}
-	request, buys, err := readRequest(r, c)
+	call, buys, err := readCall(r, c)
 	if err != nil {
 		return err
 	}
+	signer, err := t.IDs.Signer(r.Context())
+	if err != nil {
+		return err
+	}
+	if buys && t.supply.Held(r.Context(), c.Target) {
+		call.Wait = 0
+	}
+	if call.Wait > 0 {
+		kernel.AnswerWithin(w, call.Wait+kernel.WriteLimit)
+	}
+	var token pool.Token
 	if buys {
-		t.supply.Attend(r.Context(), c.Target, &request)
+		token, err = t.solver.Take(r.Context(), solve.Request{Call: &call, Out: t.supply.Out(c.Target)})
+	} else {
+		token, err = t.pool.Take(r.Context(), &call)
 	}
-	if request.Wait > 0 {
-		kernel.AnswerWithin(w, request.Wait+kernel.WriteLimit)
-	}
-	token, err := t.stock.Take(r.Context(), request)
 	if err != nil {
 		return err
 	}
-	if buys && token.Source == pool.FromWait {
-		token.Source = ondemand.FromSolve
-	}
-	out := delivery.Handout{Token: &token, ID: token.ID, Kind: c.Target.Identity.Type, Repeatable: request.Idempotency != ""}
+	id := signer.ID(token.Order, c.Caller.StableName)
+	out := delivery.Handout{Token: &token, Call: &call, ID: id, Kind: c.Target.Identity.Type}
 	// During the wait, a reload may have removed the key or the target, or changed the identity of the
 	// target.
 	if err := t.gate.readmit(c, r); err != nil {
-		t.ReturnToken(r.Context(), c, &out)
+		t.ReturnToken(c, &out)
 		return err
 	}
 	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest converts query and headers to a request to the stock. The second result is true if
-// `on_empty: solve` applies: if the stock is empty, a token is bought for the waiting caller. The
-// caller's ticket makes the worker order one more token, because place.lua subtracts the pending
-// callers from the stock.
-func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
+// readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies: the ticket of
+// a caller that waits is demand for one more token.
+func readCall(r *http.Request, c *kernel.Call) (call pool.Call, buys bool, err error) {
 	t := c.Target
-	request = t.Take(c.Caller)
-	waits, err := readQuery(r.URL.RawQuery, &request, t.Lifetime)
+	call = t.Call()
+	waits, err := readQuery(r.URL.RawQuery, &call, t.Lifetime)
 	if err != nil {
-		return request, false, err
+		return call, false, err
 	}
 	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve)
 	switch {
 	case buys:
-		request.Wait = maxWait
+		call.Wait = maxWait
 	case !waits && t.OnEmpty == targets.OnEmptyWait:
-		request.Wait = defaultWait
+		call.Wait = defaultWait
 	}
-	key, given, err := idempotencyKey(r.Header)
-	if given {
-		request.Idempotency = c.Caller.StableName + key
+	key, err := idempotencyKey(r.Header)
+	owner := c.Caller.StableName
+	if key != "" {
+		owner += string(t.ID) // at another target the key is another one
 	}
-	return request, buys, err
+	solve.Identify(&call, owner, key)
+	return call, buys, err
 }
 
 // readQuery reads the query parameters of a take. The result is true if the query has the parameter
 // wait.
-func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
+func readQuery(raw string, call *pool.Call, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
 		return false, nil
 	}
@@ -103,10 +111,10 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 		return false, err
 	}
 	if query.Has("wait") {
-		request.Wait, err = readDuration("wait", query.Get("wait"), maxWait)
+		call.Wait, err = readDuration("wait", query.Get("wait"), maxWait)
 	}
 	if err == nil && query.Has("min_ttl") {
-		request.MinTTL, err = readDuration("min_ttl", query.Get("min_ttl"), lifetime)
+		call.MinTTL, err = readDuration("min_ttl", query.Get("min_ttl"), lifetime)
 	}
 	return query.Has("wait"), err
 }
@@ -127,11 +135,11 @@ func readDuration(name, text string, maximum time.Duration) (time.Duration, erro
 	return d, nil
 }
 
-// idempotencyKey returns the request's Idempotency-Key, and whether the request has one.
-func idempotencyKey(h http.Header) (key string, given bool, err error) {
+// idempotencyKey returns the request's Idempotency-Key; "" = it has none.
+func idempotencyKey(h http.Header) (key string, err error) {
 	values := h["Idempotency-Key"]
 	if len(values) == 0 {
-		return "", false, nil
+		return "", nil
 	}
 	key = values[0]
 	ok := len(values) == 1 && len(key) >= 1 && len(key) <= 255
@@ -139,7 +147,7 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 		ok = key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", false, kernel.NewProblem(kernel.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
+		return "", kernel.NewProblem(kernel.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 	}
-	return key, true, nil
+	return key, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
@@ -48,10 +49,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // until a caller waits for the token
 			time.Sleep(time.Millisecond)
 		}
-		_, err := d.stock.Settle(t.Context(), pool.Landing{Ref: ref, Provider: "solver", Value: tokenValue + "-" + ref.Order, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
-		if err != nil {
-			t.Error(err)
-		}
+		d.stock.end(t, ref, pool.End{How: pool.Solved, Provider: "solver", Value: tokenValue + "-" + ref.Name, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
 	}()
 	fields := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
 	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
@@ -72,25 +70,26 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	d.fill(t, "staging-login", 2)
 	d.fill(t, "checkout", 2)
 
-	sent := func(path string, headers ...string) pool.Request {
+	sent := func(path string, headers ...string) pool.Call {
 		t.Helper()
 		before, _ := d.stock.countTakes()
 		if a := d.ask(t, "GET", path, headers...); a.status != 200 && a.status != 429 { // the rate is used up
 			t.Fatalf("%s: %d %s", path, a.status, a.body)
 		}
-		after, request := d.stock.countTakes()
-		if after != before+1 {
-			t.Fatalf("%s: %d takes", path, after-before)
+		after, call := d.stock.countTakes()
+		if after != before+1 || call.Name == "" || call.Nonce == "" {
+			t.Fatalf("%s: %d takes, %+v", path, after-before, call)
 		}
-		return request
+		call.Name, call.Nonce = "", ""
+		return call
 	}
-	want := pool.Request{
-		ID: set.Targets[1].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 20, Rate: 20, RatePer: time.Minute,
-	}
+	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute}
 	if got := sent("/pool/staging-login/token"); !reflect.DeepEqual(got, want) {
 		t.Errorf("plain: %+v\nwant %+v", got, want)
 	}
-	want.Wait, want.MinTTL, want.Idempotency = 60*time.Second, 90500*time.Millisecond, "anyone\x00order 7"
+	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
+	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
+	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
 	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); !reflect.DeepEqual(got, want) {
 		t.Errorf("everything: %+v\nwant %+v", got, want)
 	}
@@ -105,9 +104,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		}
 		d.stock.before = nil
 	}
-	want = pool.Request{
-		ID: set.Targets[0].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second,
-	}
+	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second}
 	if got := sent("/pool/checkout/token"); !reflect.DeepEqual(got, want) {
 		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)
 	}

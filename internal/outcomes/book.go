@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/panics"
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill/policy/worth"
@@ -72,14 +73,20 @@ const avoidFor = 10 * time.Minute
 // Ended adds the end of an order, unless the provider could not take the order. A refusal says more
 // about the identity than about the provider, so it does not count for the provider: only the orders of
 // the identity avoid the provider for a while.
-func (b *Book) Ended(e purchase.Event) {
-	switch e.Outcome {
-	case purchase.Refused:
-		b.avoid(refusal{string(e.Order.Identity), e.Provider})
-	case purchase.Solved:
-		b.add(entry{pair: pair{e.Provider, e.Identity.Type}, good: true, lead: e.Solved.Sub(e.Submitted)})
-	case purchase.Failed, purchase.Lost:
-		b.add(entry{pair: pair{e.Provider, e.Identity.Type}})
+func (b *Book) Ended(p purchase.Purchase) {
+	if p.Choice == Best || p.Choice == Explore {
+		b.mu.Lock()
+		b.marketLocked(p.Identity.Type).explorer.Ordered(p.Target == purchase.GuestTarget)
+		b.mu.Unlock()
+	}
+	of := pair{p.Provider, p.Identity.Type}
+	switch p.Outcome {
+	case pool.Hopeless:
+		b.avoid(refusal{string(p.ID), p.Provider})
+	case pool.Solved, pool.Expired:
+		b.add(entry{pair: of, good: true, lead: p.Solved.Sub(p.Submitted)})
+	case pool.Failed, pool.Refused, pool.Lost, pool.Repeated:
+		b.add(entry{pair: of})
 	}
 }
 

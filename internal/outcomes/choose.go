@@ -3,7 +3,6 @@ package outcomes
 import (
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/purchase"
 	"poold/internal/refill/policy/worth"
 )
@@ -12,34 +11,41 @@ import (
 // explores.
 const slowQuantile = 0.9
 
+// How a provider was chosen, besides the words of package purchase.
+const (
+	Cheapest = "cheapest" // the lowest price
+	Best     = "best"     // the lowest expected cost per accepted token
+	Explore  = "explore"  // another provider than the best one, to learn about it
+)
+
 // Choose implements purchase.Chooser.
-func (b *Book) Choose(bid purchase.Bid, offers []purchase.Offer) (index int, how purchase.Choice) {
+func (b *Book) Choose(s *purchase.Spec, offers []purchase.Offer) (index int, how string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// The offers that did not refuse the identity, and their indexes. If all refused it, all are left.
 	rest, indexes := offers[:0:0], []int(nil)
 	for i, o := range offers {
-		if time.Since(b.refused[refusal{bid.For, o.Provider}]) > avoidFor {
+		if time.Since(b.refused[refusal{string(s.ID), o.Provider}]) > avoidFor {
 			rest, indexes = append(rest, o), append(indexes, i)
 		}
 	}
 	if len(rest) == 0 {
-		return b.chooseLocked(bid, offers)
+		return b.chooseLocked(s, offers)
 	}
-	index, how = b.chooseLocked(bid, rest)
+	index, how = b.chooseLocked(s, rest)
 	return indexes[index], how
 }
 
 // chooseLocked chooses among the given offers.
-func (b *Book) chooseLocked(bid purchase.Bid, offers []purchase.Offer) (index int, how purchase.Choice) {
-	m := b.marketLocked(bid.Type)
+func (b *Book) chooseLocked(s *purchase.Spec, offers []purchase.Offer) (index int, how string) {
+	m := b.marketLocked(s.Identity.Type)
 	estimates, prices, names := make([]*worth.Estimate, len(offers)), make([]float64, len(offers)), make([]string, len(offers))
 	for i, o := range offers {
 		estimates[i], prices[i], names[i] = m.estimate(o.Provider), o.Price, o.Provider
 	}
 	list := worth.Compare(estimates, prices)
-	if bid.Policy == worth.Cheapest {
-		return worth.Choose(worth.Cheapest, list, worth.Need{}), purchase.Cheapest
+	if s.Policy == Cheapest {
+		return worth.Choose(worth.Cheapest, list, worth.Need{}), Cheapest
 	}
 	for i, o := range offers {
 		if o.Full {
@@ -47,25 +53,15 @@ func (b *Book) chooseLocked(bid purchase.Bid, offers []purchase.Offer) (index in
 			list[i].Slot = time.Duration(list[i].Leads.Mean() / float64(max(1, o.Slots)) * float64(time.Second))
 		}
 	}
-	need := worth.Need{MaxWaste: bid.MaxWaste}
-	if !bid.Callers {
-		need.Afford = bid.Afford
-	}
+	need := worth.Need{MaxWaste: s.MissCost, Afford: s.Afford}
 	best := worth.Choose(worth.Best, list, need)
-	if !m.explorer.May(bid.Callers, bid.Patience > 0) {
-		return best, purchase.Best
+	if !m.explorer.May(s.Guest, s.Afford > 0) {
+		return best, Best
 	}
 	next, loss := m.explorer.Next(names, list, best, need)
-	if next < 0 || offers[next].Full || bid.Callers && bid.Patience < estimates[next].Leads.Quantile(slowQuantile) {
-		return best, purchase.Best
+	if next < 0 || offers[next].Full || s.Guest && s.Afford < estimates[next].Leads.Quantile(slowQuantile) {
+		return best, Best
 	}
 	m.explorer.Explored(names[next], loss)
-	return next, purchase.Explore
-}
-
-// Placed implements purchase.Chooser.
-func (b *Book) Placed(t captcha.Type, callers bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.marketLocked(t).explorer.Ordered(callers)
+	return next, Explore
 }

@@ -13,7 +13,6 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
-	"poold/internal/refill/policy/worth"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -65,9 +64,9 @@ func provider(name string, price float64) Provider {
 }
 
 // end adds the end of an order after a lead time of 10 s.
-func (r *replica) end(provider string, outcome purchase.Outcome) {
+func (r *replica) end(provider string, outcome pool.How) {
 	at := time.Now()
-	r.Ended(purchase.Event{
+	r.Ended(purchase.Purchase{
 		Identity: captcha.Identity{Type: captcha.HCaptcha}, Provider: provider, Outcome: outcome,
 		Submitted: at.Add(-10 * time.Second), Solved: at,
 	})
@@ -76,8 +75,8 @@ func (r *replica) end(provider string, outcome purchase.Outcome) {
 // chooses returns the provider of an order for the stock with the policy best.
 func (r *replica) chooses() string {
 	names := []string{"a", "b"}
-	bid := purchase.Bid{Type: captcha.HCaptcha, Policy: worth.Best, Afford: time.Minute, MaxWaste: 3}
-	i, _ := r.Choose(bid, []purchase.Offer{{Provider: "a", Price: 0.001, Slots: 9}, {Provider: "b", Price: 0.0012, Slots: 9}})
+	spec := &purchase.Spec{Identity: captcha.Identity{Type: captcha.HCaptcha}, Policy: Best, Afford: time.Minute, MissCost: 3}
+	i, _ := r.Choose(spec, []purchase.Offer{{Provider: "a", Price: 0.001, Slots: 9}, {Provider: "b", Price: 0.0012, Slots: 9}})
 	return names[i]
 }
 
@@ -85,8 +84,8 @@ func (r *replica) chooses() string {
 func TestReplicasShareTheirOutcomes(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, redis *redistest.Bubble, rs []*replica) {
 		for i := range 60 {
-			rs[i%2].end("a", purchase.Solved)
-			rs[i%2].end("b", purchase.Solved)
+			rs[i%2].end("a", pool.Solved)
+			rs[i%2].end("b", pool.Solved)
 			time.Sleep(time.Second)
 		}
 		for _, r := range rs {
@@ -95,11 +94,11 @@ func TestReplicasShareTheirOutcomes(t *testing.T) {
 			}
 		}
 		for range 20 {
-			rs[0].end("a", purchase.Failed)
+			rs[0].end("a", pool.Failed)
 			time.Sleep(time.Second)
 		}
 		for range 20 {
-			rs[1].end("b", purchase.Solved)
+			rs[1].end("b", pool.Solved)
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * newsFor)
@@ -129,12 +128,12 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *redistest.Bubble, rs []*replica) {
 		r := rs[0]
 		chooses := func(identity string) int {
-			bid := purchase.Bid{Type: captcha.HCaptcha, Policy: worth.Cheapest, For: identity}
-			i, _ := r.Choose(bid, []purchase.Offer{{Provider: "a", Price: 1}, {Provider: "b", Price: 2}})
+			spec := &purchase.Spec{Identity: captcha.Identity{Type: captcha.HCaptcha}, Policy: Cheapest, ID: captcha.ID(identity)}
+			i, _ := r.Choose(spec, []purchase.Offer{{Provider: "a", Price: 1}, {Provider: "b", Price: 2}})
 			return i
 		}
 		refuse := func(provider string) {
-			r.Ended(purchase.Event{Order: pool.Ref{Identity: "wrong"}, Identity: captcha.Identity{Type: captcha.HCaptcha}, Provider: provider, Outcome: purchase.Refused})
+			r.Ended(purchase.Purchase{ID: "wrong", Identity: captcha.Identity{Type: captcha.HCaptcha}, Provider: provider, Outcome: pool.Hopeless})
 		}
 		refuse("a")
 		if chooses("wrong") != 1 || chooses("right") != 0 {
@@ -160,11 +159,11 @@ func TestRows(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *redistest.Bubble, rs []*replica) {
 		r := rs[0]
 		for i := range 40 {
-			r.end("a", purchase.Solved)
+			r.end("a", pool.Solved)
 			r.Reported("a", captcha.HCaptcha, "tests", i%2 == 0)
 			if i%4 == 0 {
-				r.end("b", purchase.Solved)
-				r.end("b", purchase.Busy) // not an outcome of the provider's work
+				r.end("b", pool.Solved)
+				r.end("b", pool.Busy) // not an outcome of the provider's work
 			}
 		}
 		time.Sleep(2 * time.Second)
@@ -190,9 +189,9 @@ func TestOneProviderWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		one, two := start(t, redis, provider("a", 1)), start(t, redis, provider("a", 1), provider("b", 1))
-		one.end("a", purchase.Solved)
+		one.end("a", pool.Solved)
 		one.Reported("a", captcha.HCaptcha, "tests", true)
-		two.end("removed", purchase.Solved)
+		two.end("removed", pool.Solved)
 		time.Sleep(3 * time.Second)
 		if keys := redis.Keys(); len(keys) > 0 {
 			t.Errorf("keys %v", keys)
@@ -207,14 +206,14 @@ func TestOneProviderWritesNothing(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, redis *redistest.Bubble, rs []*replica) {
 		r := rs[0]
-		r.end("a", purchase.Solved)
+		r.end("a", pool.Solved)
 		time.Sleep(2 * time.Second)
 		redis.SetDown(true)
-		r.end("a", purchase.Failed)
+		r.end("a", pool.Failed)
 		time.Sleep(20 * time.Second)
 		redis.SetDown(false)
 		time.Sleep(10 * time.Second)
-		r.end("b", purchase.Solved)
+		r.end("b", pool.Solved)
 		time.Sleep(5 * time.Second)
 		if rows := r.Rows(time.Now()); len(rows) != 2 || rows[0].Solved <= 0.9 || rows[1].Ended != 1 {
 			t.Errorf("%+v", rows)
@@ -234,9 +233,9 @@ func TestForeignValues(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.end("a", purchase.Solved)
+		r.end("a", pool.Solved)
 		time.Sleep(3 * time.Second)
-		r.end("b", purchase.Solved)
+		r.end("b", pool.Solved)
 		time.Sleep(3 * time.Second)
 		if rows := r.Rows(time.Now()); len(rows) != 1 || rows[0].Provider != "b" || rows[0].Ended != 1 {
 			t.Errorf("%+v", rows)

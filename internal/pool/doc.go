@@ -1,59 +1,62 @@
-// Package pool keeps the stock of each identity in Redis: the tokens, the orders in flight and the
-// queue of callers that wait for a token.
+// Package pool keeps everything that replicas share in Redis: the tokens of each identity, the
+// tickets of callers that wait, the journal of orders, permits, budgets, brakes and counters.
 //
-// Package purchase places orders and stores their tokens here; package httpapi takes the tokens.
-// Package pool has no code for targets, providers or HTTP. A Store consists of the following parts,
-// which share one Redis:
+// All keys have one hash tag, so that one script sees them all. Each step that must happen as a
+// whole is one script, which stands beside its method. The tables in the tests show what a script
+// changes.
 //
-//	Tokens     hand-outs (tokens.go, take*.go, repeat.go), returns (returns.go), the state of the
-//	           stock (look.go), reports on tokens (report.go)
-//	Orders     orders in flight (orders.go), their facts (facts.go), leases (leases.go) and
-//	           budgets (budget.go)
-//	Controls   pauses (controls.go) and the learned state of an identity
-//	Guests     identities without a target (guests.go, retire.go)
-//	Replicas   the live replicas and their status (replicas.go)
-//	Endings    the ends of orders until the history has stored them (endings.go)
+// # Keys
 //
-// Each atomic step is a script in lua/. lua/README.md describes the keys and their formats.
+// The tag is {captcha} by default (redis.prefix).
 //
-// # Invariants
+//	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
+//	token:ORDER          string  born ms|provider|user agent|text; until its expiry
+//	sale:ORDER           string  identity|provider|task|born ms, then |reported; for reports
+//	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica
+//	                             belongs to a compatible task
+//	reply:CALL           string  the answer of a call: KIND|FINGERPRINT|...; see take
+//	order:ORDER          hash    the journal: a field for each fact; after its end `state` e for 60 s
+//	deadlines            zset    order -> ms of its deadline
+//	owned:REPLICA        set     the orders that a replica runs
+//	replicas             zset    replica -> ms of its last beat
+//	permits:ACCOUNT      zset    order -> deadline; the orders in flight at an account
+//	inflight:ID          zset    order -> deadline; the orders in flight of an identity
+//	wants:OBSTACLE       zset    identity -> its turn; the identities that a permit, a brake or a
+//	                             shared budget refused. Callers come first, then the oldest
+//	obstacles            zset    obstacle -> ms at which its first identity may try again
+//	turn:ID              string  the place in wants that an identity had; 10 s
+//	spend:SCOPE          zset    order -> ms; only of scopes that have a limit
+//	brake:SCOPE          hash    what keeps an identity or an account from buying; see Brake
+//	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
+//	                             without a target have the counters of the ID guests
+//	minutes:ID:HOUR      hash    counters of an hour by minute
+//	hours:ID, days:ID    lists   HOUR|COUNTER..., the noted counters before the first event of a UTC hour, newest first;
+//	                             of the last 25 hours and the last 8 days that had an event
+//	due                  zset    identity -> ms of its next decision
+//	learned:ID           string  the learned state of the demand
+//	rate:ID              list    times of the last hand-outs, newest first; only with a rate
+//	rate:guests          zset    nonces of the last requests for guests; only with a rate
+//	record:CALL          hash    a compatible task: caller, identity, and its order once it has been read
+//	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
+//	value:ID:HASH        string  the order that brought the text with this hash
+//	task:ACCOUNT:TASK    string  the order of a task
+//	first:NAME           string  who asked first; see First
+//	outbox:ends, outbox:handouts  streams  rows for the sink
+//	outbox:dropped       hash    rows that found no room, by stream
+//	sender:STREAM        string  the replica that is sending rows of a stream; 20 s
+//	secret               string  signs the ids of tokens; see package tokenid
+//	wake:REPLICA         channel the call whose turn it is
 //
-//   - Scripts compare times on Redis' clock only. Go passes durations, or times that it read from
-//     Redis.
-//   - The list of tokens stores the birth and the death of each token. It does not store the
-//     margin, which each call passes.
-//   - A replica may send the same take twice. take.lua stores its last reply for each identity and
-//     replica, and repeats this reply for a retry. It refuses older calls. So no token is lost or
-//     handed out twice.
-//   - A script checks the type of each key before its first write. A script that hands out, returns
-//     or discards a paid token begins with a write that needs no memory. Redis without free memory
-//     refuses a script only if the script's first write needs memory.
-//   - An identity never has two unexpired tokens with the same text (except with Landing.Repeats).
-//   - An order ends once: the script that removes the order also adds its token or counts its
-//     failure.
-//   - A replica can mark an order as submitting, settle it or remove it only while the replica owns
-//     the lease. A replica that stores the task id becomes the owner. A callback ends an order
-//     without a lease.
-//   - The equation in the comment of Figures holds in each reply of look.lua. A script that moves a
-//     token or an order counts the move in the same step.
-//   - The common row of all guests includes the figures of a former guest once. If a target takes
-//     over a guest's identity, the target counts the guest's tokens and bought orders as bought,
-//     and the row counts them as discarded.
-//   - The figures of a removed target expire after two days. If the identity becomes a guest
-//     earlier, the figures become the guest's figures.
-//   - A budget counts the orders of a sliding window. Only an order that was not bought leaves the
-//     budget early.
-//   - Callers with tickets are served in the order of their arrival, over all replicas. One step
-//     ends a guest's failed order and removes the ticket of the caller whose wait the failure ends.
-//   - A process drops the queue of an identity after one or two minutes without calls. No goroutine
-//     holds a mutex during an exchange with Redis.
+// # Rules
 //
-// # Limits
-//
-// No script scans the list of tokens, except a take with a min_ttl. Writes that Redis loses
-// (failover, restart without AOF) are lost, because no other copy exists.
-//
-// If Redis' clock goes back by more than the margin, the stock is discarded, because the birth of
-// its newest token is then in the future. If the clock goes back by more than 10 s, the stored
-// tickets, leases and heartbeats become invalid; live replicas renew their own.
+//   - Redis' clock decides.
+//   - Every script may be repeated with the same arguments: a call's answer is stored with the
+//     hand-out, and every id that a script creates leaves a mark that lives longer than a message
+//     can be late (reply:CALL, state e of order:ORDER). A repeated miss, decline or flush may count or
+//     report otherwise.
+//   - A script forbids what somebody may do next (begin, stopped), never what somebody knows
+//     (bought with a task, end).
+//   - The first write of cancel, end, and a take that finds a token needs no memory, so they work while
+//     Redis is full.
+//   - No caller is served before an older ticket that could have the token.
 package pool

@@ -3,190 +3,471 @@ package pool
 import (
 	"context"
 	"errors"
-	"sort"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
 )
 
-// Take hands out one token. Take returns at the latest when the wait ends.
+// take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
-// Errors: *EmptyError, *RateError, *FailedError, ErrConflict, redisdb.ErrDown, ErrClosed, and the
-// context's error if the caller hung up. If the caller hung up after Redis handed out its token, the
-// token goes back into the stock. A token with an Idempotency-Key is kept for the caller's next try
-// instead. After redisdb.ErrDown, tokens that Redis handed out go back into the stock when Redis
-// responds again. While a cluster moves keys, or replaces or lacks a master, a caller with a wait waits.
-func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
-	for began, left := time.Now(), r.Wait; ; left = r.Wait - time.Since(began) {
-		attempt := r
-		attempt.Wait = left
-		token, err := s.take(ctx, attempt)
-		if err == nil || left <= passingEvery || !s.db.Passing(err) {
-			return token, err
+// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES is a token, f|||REFUSED|REASON the failure of the
+// call's order (or f|||budget|UNTIL_MS|REASON, f|||brake|UNTIL_MS|REASON: nothing was ordered),
+// w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
+var take = newScript("take", `
+-- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
+-- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 reply_ms (0 = until the token dies)
+--      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
+--      14 first (1: the first take of a request with a key)
+-- Reply {stored answer, token, now}, {parked, new}, {none}, {full}, {conflict} or {limited, ms}
+local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
+local done, kind, fingerprint, nonce, order = redis.call('GET', KEYS[3])
+if ARGV[14] == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
+  redis.call('DEL', KEYS[3])
+  done = nil
+end
+if done then
+  kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)|?[^|]*|?([^|]*)')
+  if fingerprint ~= ARGV[12] and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
+  if kind ~= 'w' then
+    redis.call('ZREM', KEYS[2], ticket)
+    if kind == 't' and nonce ~= ARGV[13] then count(id, 'replays', 1) end
+    return {done, kind == 't' and redis.call('GET', '@token:' .. order) or '', now}
+  end
+end
+local waiting, element, token = redis.call('ZCARD', KEYS[2])
+repeat
+  element = expire(id, now + ARGV[5])
+  local first = element
+  if first and (waiting > 0 or leading(first) < now + need) then element = assign(id, ticket, need) end
+  if element and rate > 0 then
+    local oldest = tonumber(redis.call('LINDEX', KEYS[5], rate - 1) or 0)
+    if oldest > now - per and oldest <= now then return {'limited', oldest + per - now} end
+  end
+  if element then
+    if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
+    token = stored(string.match(element, '|(.*)$'))
+    if not token then count(id, 'expired', 1) end
+  end
+until token or not element
+if not element then
+  local ended = redis.call('GET', KEYS[3])
+  if ended and ended ~= done then return {ended, '', now} end -- expire has ended this task
+  soon(id)
+  if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
+  if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
+    local other = ARGV[4] .. '|' .. nonce .. '|' .. ARGV[2]
+    if not live(other) then
+      redis.call('ZREM', KEYS[2], other)
+    elseif redis.call('ZSCORE', KEYS[2], other) then
+      return {'parked', 0}
+    end
+  end
+  waiting = redis.call('ZCARD', KEYS[2])
+  if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
+    count(id, 'missed', 1)
+    if ARGV[9] ~= '' then tell('handouts', 'kind', 'missed', 'row', ARGV[9]) end
+    return {ARGV[6] == '0' and 'none' or 'full'}
+  end
+  redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
+  redis.call('PEXPIRE', KEYS[2], 3600000)
+  if ARGV[12] ~= '' then redis.call('SET', KEYS[3], 'w|' .. ARGV[12] .. '|' .. ARGV[3], 'PX', 900000) end
+  return {'parked', 1}
+end
+local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
+done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, tonumber(ARGV[7]), ARGV[9])
+count(id, source, 1)
+if rate > 0 then
+  redis.call('LPUSH', KEYS[5], now)
+  redis.call('LTRIM', KEYS[5], 0, rate - 1)
+  redis.call('PEXPIRE', KEYS[5], per)
+end
+soon(id)
+return {done, token, now}
+`)
+
+// cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. The ticket
+// goes, a token returns to the stock, and a take of this call that is still on its way gets nothing. A
+// call with a key keeps its token: its caller, or another one, may repeat it.
+var cancel = newScript("cancel", `
+-- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
+-- ARGV 1 id 2 ticket 3 margin_ms 4 reply_ms 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
+-- Reply {1 a token returned, else 0}
+local id, done = ARGV[1], redis.call('GET', KEYS[3])
+if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
+  count(id, ARGV[6], 1)
+  if ARGV[7] ~= '' then tell('handouts', 'kind', ARGV[6], 'row', ARGV[7]) end
+  wake(id)
+end
+if ARGV[5] == '1' then
+  -- The mark of a request with the key that waits at another replica stays.
+  if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ARGV[2], '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
+  return {0}
+end
+redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
+local order, dies = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)$')
+if not order then return {0} end
+count(id, 'returned', 1)
+if ARGV[7] ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
+if tonumber(dies) < now + ARGV[3] or redis.call('PEXPIRE', '@token:' .. order, dies - now + 60000) == 0 then
+  count(id, 'expired', 1)
+else
+  insert(id, dies .. '|' .. order)
+  wake(id)
+end
+soon(id)
+return {1}
+`)
+
+const (
+	// replyLife is how long the answer of a random call is kept. It exceeds every retry of a take.
+	replyLife = 10 * time.Second
+	// cancelFor limits a try to end a call whose caller is gone. At most mostCancels calls are tried again, every
+	// cancelEvery.
+	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
+	// repeatEvery is how often a waiting call asks again, in case its wake-up was lost.
+	repeatEvery = 500 * time.Millisecond
+)
+
+// Errors of Take.
+var (
+	// ErrConflict means that the Idempotency-Key was used for another request.
+	ErrConflict = errors.New("pool: idempotency key used for another request")
+	// ErrClosed means that this replica stops and ends all waits.
+	ErrClosed = errors.New("pool: closing")
+	// errEnded means that the call was cancelled before.
+	errEnded = errors.New("pool: the call has ended")
+)
+
+// EmptyError means that there is no token for the call.
+type EmptyError struct{ Full bool } // Full: too many callers wait
+
+func (e *EmptyError) Error() string {
+	if e.Full {
+		return "pool: too many callers wait"
+	}
+	return "pool: empty"
+}
+
+// RateError means that the rate of the identity is reached.
+type RateError struct{ RetryAfter time.Duration }
+
+func (e *RateError) Error() string { return "pool: rate limited" }
+
+// FailedError means that the order of a solve without a target failed, or that none can be placed.
+type FailedError struct {
+	Refused  bool      // the provider rejects the parameters
+	Obstacle string    // ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed
+	Until    time.Time // of an obstacle, on the clock of the replica that refused; zero = unknown
+	Reason   string
+}
+
+func (e *FailedError) Error() string {
+	if e.Obstacle != "" {
+		return "pool: no order: " + e.Reason
+	}
+	return "pool: the order failed: " + e.Reason
+}
+
+// stored returns the text that scripts store.
+func (e *FailedError) stored() string {
+	if e.Obstacle == "" {
+		return bit(e.Refused) + "|" + cut(e.Reason)
+	}
+	var until int64
+	if !e.Until.IsZero() {
+		until = e.Until.UnixMilli()
+	}
+	return fmt.Sprintf("%s|%d|%s", e.Obstacle, until, cut(e.Reason))
+}
+
+// readFailure reads what stored wrote.
+func readFailure(text string) *FailedError {
+	what, reason, _ := strings.Cut(text, "|")
+	e := &FailedError{Refused: what == "1", Reason: reason}
+	if what != "0" && what != "1" {
+		e.Obstacle = what
+		until, reason, _ := strings.Cut(reason, "|")
+		if e.Reason = reason; until != "0" {
+			e.Until = millis(until)
 		}
-		select {
-		case <-time.After(passingEvery):
-		case <-ctx.Done():
-			return Token{}, ctx.Err()
-		case <-r.Over:
-			return Token{}, err
-		}
 	}
+	return e
 }
 
-// passingEvery is the pause between two tries of a take while DB.Passing reports true.
-const passingEvery = 50 * time.Millisecond
+// Source says how a caller got its token.
+type Source string
 
-// take tries once to hand out a token.
-func (s *Tokens) take(ctx context.Context, r Request) (Token, error) {
-	if r.Wait > 0 && s.draining.Load() {
-		return Token{}, ErrClosed
-	}
-	if err := s.db.Away(ctx, string(r.ID)); err != nil {
-		return Token{}, err
-	}
-	signer, err := s.secret.Signer(ctx)
-	if err != nil {
-		return Token{}, err
-	}
-	mine := make(listener, 1)
-	q, w, err := s.join(r, mine)
-	if err != nil {
-		return Token{}, err
-	}
-	got, err := q.await(ctx, w, mine, r)
-	if err != nil {
-		return Token{}, err
-	}
-	if errors.Is(got.err, errNothing) || errors.Is(got.err, errFull) {
-		return Token{}, q.empty(ctx, r, errors.Is(got.err, errFull))
-	}
-	if got.err == nil {
-		got.token.ID = signer.ID(got.token.Order, r.Caller)
-	}
-	return got.token, got.err
+// The sources of a token.
+const (
+	FromPool   Source = "pool"   // the token was in stock
+	FromWait   Source = "wait"   // the token landed while the caller waited
+	FromReplay Source = "replay" // the call had been answered before
+)
+
+// Token is a token that was handed out. Times are on Redis' clock.
+type Token struct {
+	Order, Value, Provider, UserAgent string
+	Born, Dies                        time.Time     // the earliest possible time of the solve; the end of the life, without the margin
+	TTL                               time.Duration // from the answer to Dies
+	Source                            Source
 }
 
-// await returns the answer of a waiter. Without a wait, the answer needs one exchange with Redis,
-// whose duration is limited. So await checks only after the exchange whether the caller hung up.
-func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Request) (answer, error) {
-	if r.Wait <= 0 {
-		got := <-mine
-		if err := ctx.Err(); err != nil {
-			if got.err == nil {
-				q.tokens.returnToken(got.token)
-			}
-			return answer{}, err
-		}
-		return got, nil
-	}
-	timer := time.NewTimer(r.Wait)
-	defer timer.Stop()
-	select {
-	case got := <-mine:
-		return got, nil
-	case <-ctx.Done():
-		_ = q.abandon(w, mine, outcomeOf(ctx, r))
-		return answer{}, ctx.Err()
-	case <-timer.C:
-	case <-r.Over:
-	}
-	return answer{err: q.abandon(w, mine, outcomeMissed)}, nil
+// Call is one request for a token. A retry of the request is the same Call.
+type Call struct {
+	// Name identifies the call: random, or derived from the caller and its Idempotency-Key, or the id of
+	// a task. It contains no |.
+	Name string
+	// Fingerprint is "" for a random name. For a derived name it is a hash of what the caller wants: the
+	// same name with another fingerprint is a conflict. The answer lives as long as the token.
+	Fingerprint string
+	Nonce       string // random for each HTTP request: another nonce with the same Name is a replay
+	ID          captcha.ID
+	Margin      time.Duration
+	MinTTL      time.Duration // least remaining life of the token; no effect below Margin
+	Wait        time.Duration // how long the caller waits; 0 = no wait
+	Task        bool          // a compatible task: its ticket names no replica, and stays until its answer is read
+	MostTickets int           // of the identity
+	Row         string        // JSON of the hand-out for the sink; "" = no sink
+	Rate        int           // most tokens of the identity within RatePer; 0 = no limit
+	RatePer     time.Duration
 }
 
-// outcomeOf returns the outcome of a request whose context ended. A request for a target is not
-// counted. A request for a guest counts as a miss if its caller hung up or its time was over, else as
-// refused.
-func outcomeOf(ctx context.Context, r Request) int {
-	switch cause := context.Cause(ctx); {
-	case !r.EndOnFailure:
-		return outcomeNone
-	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
-		return outcomeMissed
-	}
-	return outcomeRefused
-}
-
-// join puts a caller into the queue of its identity.
-func (s *Tokens) join(r Request, mine listener) (*takeQueue, *waiter, error) {
-	for {
-		q := s.queue(r.ID)
-		w, err := q.join(q.newWaiter(r, mine))
-		if !errors.Is(err, errForgotten) {
-			return q, w, err
-		}
-		s.drop(q) // the queue was forgotten between s.queue and q.join
-	}
-}
-
-// lookShared is how long callers without a token share the result of one look.
-const lookShared = 250 * time.Millisecond
-
-// sharedLook is a call of Look. The callers without a token share its result.
-type sharedLook struct {
-	done  chan struct{} // closed when the other fields are set
-	stock Stock
-	err   error
-	at    time.Time
-}
-
-// isStale reports whether the result is too old to be shared.
-func (l *sharedLook) isStale() bool {
-	select {
-	case <-l.done:
-		return time.Since(l.at) > lookShared
-	default:
-		return false
-	}
-}
-
-// empty returns the *EmptyError for a caller without a token. RetryAfter is the
-// estimated time until an order lands for this caller.
-func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
-	l := q.shareLook(ctx, r.Margin)
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if l.err != nil {
-		return l.err
-	}
-	return &EmptyError{RetryAfter: timeToLanding(l.stock), Paused: l.stock.Paused, Pause: l.stock.Pause, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
-}
-
-// shareLook returns the last look, or begins a new look if the last one is too old. The look
-// continues even if the caller that began it hangs up.
-func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *sharedLook {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.look != nil && !q.look.isStale() {
-		return q.look
-	}
-	ctx = context.WithoutCancel(ctx)
-	l := &sharedLook{done: make(chan struct{})}
-	q.look = l
-	begun := q.tokens.spawn(func() {
-		l.stock, l.err = q.tokens.Look(ctx, q.id, margin, 0)
-		l.at = time.Now()
-		close(l.done)
-	})
-	if !begun {
-		l.err, l.at = ErrClosed, time.Now()
-		close(l.done)
-	}
-	return l
-}
-
-// timeToLanding estimates the time until an order lands for a caller that comes after all pending
-// callers; 0 = unknown.
-func timeToLanding(s Stock) time.Duration {
-	if len(s.Leads) == 0 || len(s.OrderAges) == 0 {
+// need returns how long the token must live. The ticket of a task has no need: its name must not change when a reload
+// changes the margin, which holds for each token anyway.
+func (c *Call) need() time.Duration {
+	if c.Task {
 		return 0
 	}
-	leads := append([]time.Duration(nil), s.Leads...)
-	sort.Slice(leads, func(i, j int) bool { return leads[i] < leads[j] })
-	median := leads[len(leads)/2]
-	if s.Waiting >= len(s.OrderAges) {
-		return median
+	return max(c.MinTTL, c.Margin)
+}
+
+// ticket returns the name of the call's ticket at this replica.
+func (p *Pool) ticket(c *Call) string {
+	return strconv.FormatInt(c.need().Milliseconds(), 10) + "|" + p.ticketReplica(c) + "|" + c.Name
+}
+
+func (p *Pool) ticketReplica(c *Call) string {
+	if c.Task {
+		return ""
 	}
-	return max(time.Millisecond, median-s.OrderAges[s.Waiting])
+	return p.Replica
+}
+
+// Take returns a token, and waits for one for c.Wait. Without a wait, or after it, the error is an
+// *EmptyError. If Take fails for another reason, or the answer does not reach the caller, the token
+// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
+// task stays, because its client polls again.
+func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
+	if err := p.away(); err != nil {
+		return Token{}, err // nothing was sent, so nothing is to be ended
+	}
+	if token, err := p.fast(c); !errors.Is(err, errSlow) { //nolint:contextcheck // several calls share the script
+		if errors.Is(err, ErrDown) {
+			p.abandon(c) //nolint:contextcheck // as below
+		}
+		return token, err
+	}
+	over := time.Now().Add(c.Wait)
+	park := c.Wait > 0 || c.Task
+	woken, stop := p.waiters.add(c.Name, park && !c.Task)
+	defer stop()
+	for first := true; ; first = false {
+		token, pause, err := p.takeOnce(ctx, c, park, first)
+		if err != nil || pause == 0 {
+			if !c.Task && errors.Is(err, ErrDown) {
+				p.abandon(c) //nolint:contextcheck // the script may have run, and the caller is gone
+			}
+			return token, err
+		}
+		left := time.Until(over)
+		if left <= 0 {
+			if err := p.endCall(ctx, c, "missed"); err != nil {
+				p.abandon(c) //nolint:contextcheck // the caller is gone
+				return Token{}, err
+			}
+			return Token{}, &EmptyError{}
+		}
+		select {
+		case <-ctx.Done():
+			p.abandon(c) //nolint:contextcheck // the caller is gone
+			return Token{}, ctx.Err()
+		case <-p.closing:
+			p.abandon(c) //nolint:contextcheck // the caller learns it at once
+			return Token{}, ErrClosed
+		case <-woken:
+		case <-time.After(min(left, pause)):
+		}
+	}
+}
+
+// ErrWaiting means that the token of a compatible task is not there yet.
+var ErrWaiting = errors.New("pool: the call waits")
+
+// takeOnce runs the script once. A positive pause means that the call waits.
+func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
+	life, per := replyLife, max(c.RatePer, time.Millisecond)
+	if c.Fingerprint != "" || c.Task {
+		life = 0
+	}
+	reply, err := p.call(ctx, take,
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
+			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
+		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park), life.Milliseconds(),
+		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, bit(first && c.Fingerprint != ""))
+	if err != nil {
+		return Token{}, 0, err
+	}
+	switch answer := text(reply[0]); answer {
+	case "parked":
+		if number(reply[1]) == 1 {
+			p.changed(c.ID)
+		}
+		if c.Task {
+			return Token{}, 0, ErrWaiting
+		}
+		return Token{}, repeatEvery, nil
+	case "none", "full":
+		p.changed(c.ID)
+		return Token{}, 0, &EmptyError{Full: answer == "full"}
+	case "conflict":
+		return Token{}, 0, ErrConflict
+	case "limited":
+		if wait := span(reply[1]); wait < c.Wait {
+			return Token{}, wait, nil
+		}
+		return Token{}, 0, &RateError{RetryAfter: span(reply[1])}
+	default:
+		token, err := p.answer(c, answer, text(reply[1]), time.UnixMilli(number(reply[2])))
+		return token, 0, err
+	}
+}
+
+// answer reads a stored answer and the text of its token. Now is on Redis' clock.
+func (p *Pool) answer(c *Call, stored, value string, now time.Time) (Token, error) {
+	f := strings.SplitN(stored, "|", 6)
+	switch {
+	case f[0] == "f" && len(f) >= 5:
+		return Token{}, readFailure(strings.Join(f[3:], "|"))
+	case f[0] == "l":
+		return Token{}, errEnded
+	case f[0] != "t" || len(f) != 6:
+		return Token{}, errors.New("pool: the stored answer of the call is malformed")
+	}
+	v := strings.SplitN(value, "|", 4)
+	if len(v) != 4 {
+		return Token{}, &EmptyError{} // a repetition after the token's death
+	}
+	p.changed(c.ID)
+	token := Token{Order: f[4], Born: millis(v[0]), Provider: v[1], UserAgent: v[2], Value: v[3], Dies: millis(f[5]), Source: FromPool}
+	token.TTL = token.Dies.Sub(now)
+	switch {
+	case f[2] != c.Nonce:
+		token.Source = FromReplay
+	case f[3] == "waited":
+		token.Source = FromWait
+	}
+	return token, nil
+}
+
+// Again returns the stored answer of a call, and takes nothing. Without one it is an *EmptyError.
+func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
+	var stored, value string
+	var now time.Time
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		stored, err = p.db.Get(ctx, p.key("reply", c.Name)).Result()
+		if order := strings.Split(stored, "|"); err == nil && order[0] == "t" && len(order) == 6 {
+			pipe := p.db.Pipeline()
+			token, clock := pipe.Get(ctx, p.key("token", order[4])), pipe.Time(ctx)
+			_, err = pipe.Exec(ctx)
+			value, now = token.Val(), clock.Val()
+		}
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Token{}, err
+	case stored == "":
+		return Token{}, &EmptyError{}
+	}
+	return p.answer(c, stored, value, now)
+}
+
+// Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key
+// stays with the key.
+func (p *Pool) Cancel(c *Call) {
+	p.endLater(c, slog.LevelWarn, "token lost: no caller received it, and it could not be returned")
+}
+
+// abandon ends a call whose caller is gone.
+func (p *Pool) abandon(c *Call) {
+	p.endLater(c, slog.LevelDebug, "a call was not ended; its token, if any, counts as handed out")
+}
+
+// endLater ends the call in the background: nobody waits for Redis. It goes on until Redis is back, because a ticket
+// that stayed would be demand for as long as this replica lives.
+func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
+	try := func() error {
+		ctx, stop := context.WithTimeout(context.Background(), cancelFor)
+		defer stop()
+		return p.endCall(ctx, c, "left")
+	}
+	p.inBackground(func() {
+		err := try()
+		if err == nil {
+			return
+		}
+		p.log.Log(context.Background(), level, failed, "identity", c.ID, "err", err)
+		select {
+		case p.cancels <- struct{}{}:
+		default:
+			return
+		}
+		defer func() { <-p.cancels }()
+		for err != nil {
+			select {
+			case <-p.ended: // the tickets of a stopped replica go with it
+				return
+			case <-time.After(cancelEvery/2 + rand.N(cancelEvery)): //nolint:gosec // G404: no secret depends on the pause
+			}
+			if p.waiters.has(c.Name) {
+				return // the ticket belongs to another request with the same key
+			}
+			err = try()
+		}
+	})
+}
+
+// endCall runs cancel. The outcome is the counter for a ticket: missed or left.
+func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
+	_, err := p.call(ctx, cancel,
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
+		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row)
+	if err == nil {
+		p.changed(c.ID)
+	}
+	return err
+}
+
+func bit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// millis reads Unix ms.
+func millis(s string) time.Time {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return time.UnixMilli(n).UTC()
 }

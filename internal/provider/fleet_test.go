@@ -9,15 +9,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/pool/pooltest"
 	"poold/internal/provider"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/purchase"
@@ -50,21 +52,16 @@ type call struct {
 
 // replica is one daemon without its HTTP server.
 type replica struct {
-	store   *pooltest.Store
-	client  *provider.Client
+	pool    *pool.Pool
 	buyer   *purchase.Buyer
 	manager *refill.Manager
-	stop    context.CancelFunc
-	done    chan struct{}
+	stop    func() // as SIGTERM does
 }
 
 type nobody struct{}
 
-func (nobody) Ended(purchase.Event)             {}
-func (nobody) Callback(string)                  {}
-func (nobody) BudgetUsedUp(pool.Budget, string) {}
-func (nobody) DeadLetter(string)                {}
-func (nobody) Report(string, string)            {}
+func (nobody) Ended(purchase.Purchase) {}
+func (nobody) Count(_, _, _ string)    {}
 
 // newFleet starts n replicas with the given targets.
 func newFleet(t *testing.T, n int, api, profile string, options simulatedtest.Options, list ...targets.Target) *fleet {
@@ -92,50 +89,30 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	r := &replica{client: client.Over(f), done: make(chan struct{})}
-	r.store, err = pooltest.Open(pool.Options{
-		Addresses: "redis://bubble", Prefix: "test", Log: quiet, Dial: f.redis.Dial,
-		OnChange: func(id captcha.ID) {
-			if r.manager != nil {
-				r.manager.Wake(id)
-			}
-		},
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	r.buyer = purchase.NewBuyer(r.store, "no letters", nobody{}, quiet)
-	r.buyer.SetProviders([]purchase.Entry{{Provider: r.client, Concurrency: 50, Price: func(captcha.Type) float64 { return 0.001 }}})
-	r.manager = refill.NewManager(r.store, r.store, r.buyer, func(captcha.ID, purchase.Result) {}, quiet)
-	r.manager.Apply(f.t.Context(), &targets.Set{Targets: list})
-	ctx, stop := context.WithCancel(f.t.Context())
-	r.stop = stop
-	lasting, end := context.WithCancel(f.t.Context())
-	var group sync.WaitGroup
-	group.Go(func() { _ = r.store.Run(lasting) })
-	group.Go(func() { _ = r.buyer.Run(lasting) })
-	go func() {
-		defer close(r.done)
-		_ = r.manager.Run(ctx)
-		end()
-		group.Wait()
-	}()
+	db, _ := f.redis.Client(redis.Options{})
+	r := &replica{}
+	r.pool = pool.New(pool.Config{DB: db, Prefix: "test", Log: quiet, Changed: func(id captcha.ID) { r.manager.Changed(id) }})
+	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "no letters", Observer: nobody{}, Log: quiet})
+	price := func(captcha.Type) float64 { return 0.001 }
+	r.buyer.SetProviders([]purchase.Entry{{Provider: client.Over(f), Account: "k", Concurrency: 50, Price: price}})
+	r.manager = refill.New(r.pool, r.buyer, quiet)
+	r.buyer.Turn = r.manager.Changed
+	r.manager.Apply(&targets.Set{Targets: list})
+	buying, stopBuying := context.WithCancel(f.t.Context())
+	support, stop := context.WithCancel(f.t.Context())
+	var orders, parts sync.WaitGroup
+	parts.Go(func() { _ = r.buyer.Run(support) })
+	orders.Go(func() { _ = r.manager.Run(buying) })
+	r.stop = func() { stopBuying(); orders.Wait(); stop(); parts.Wait(); _ = db.Close() }
 	f.all = append(f.all, r)
 	synctest.Wait()
 	return r
 }
 
-// stop stops a replica as SIGTERM does.
+// stop stops a replica.
 func (f *fleet) stop(r *replica) {
 	r.stop()
-	<-r.done
-	_ = r.store.Close()
-	for i := range f.all {
-		if f.all[i] == r {
-			f.all = append(f.all[:i], f.all[i+1:]...)
-			break
-		}
-	}
+	f.all = slices.DeleteFunc(f.all, func(other *replica) bool { return other == r })
 }
 
 func (f *fleet) close() {
@@ -205,32 +182,26 @@ func (f *fleet) count(action simulatedtest.Action, since time.Time) (n int) {
 	return n
 }
 
-func (f *fleet) stock(t targets.Target) pool.Stock {
+// counts returns what a replica reads of a target.
+func (f *fleet) counts(r *replica, t targets.Target) pool.Counts {
 	f.t.Helper()
-	s, err := f.all[0].store.Look(f.t.Context(), t.ID, t.Margin, 0)
+	c, err := r.pool.Look(f.t.Context(), pool.Query{ID: t.ID, Margin: t.Margin})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return s
+	return c
 }
 
+func (f *fleet) fresh(t targets.Target) int { return f.counts(f.all[0], t).Fresh }
+
 // status returns the status of a target at a replica.
-func (f *fleet) status(r *replica, name string) refill.Status {
-	f.t.Helper()
-	if err := r.manager.Refresh(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
-	s, known := r.manager.Status(name)
-	if !known {
-		f.t.Fatalf("no status of %s", name)
-	}
-	return s
+func (f *fleet) status(r *replica, t targets.Target) refill.Status {
+	c := f.counts(r, t)
+	return refill.StatusOf(&t, &c)
 }
 
 // provider returns the state of the provider at a replica.
-func (f *fleet) provider(r *replica) provider.State {
-	return r.buyer.Providers(f.t.Context(), time.Now())[0].State
-}
+func (f *fleet) provider(r *replica) purchase.Status { return r.buyer.Providers(f.t.Context())[0] }
 
 // siteTarget returns a target with the given depth. The site key equals the name.
 func siteTarget(name string, depth int) targets.Target {

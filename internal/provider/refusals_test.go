@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/permits"
 	"poold/internal/provider"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/targets"
@@ -67,7 +66,7 @@ func checkBound(t *testing.T, api, profile, name string, fault simulatedtest.Fau
 					f.empty = on
 				}
 				for _, r := range f.all {
-					r.manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
+					r.manager.Apply(&targets.Set{Targets: []targets.Target{login}})
 				}
 				f.advance(80 * time.Second)
 				if fault.Code == busyCode && on == simulatedtest.Submit {
@@ -107,7 +106,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		defer f.close()
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
-			if s := f.status(r, "site-a"); s.State != "refused" || !strings.Contains(s.Reason, "ERROR_WRONG_GOOGLEKEY") || s.Until.IsZero() {
+			if s := f.status(r, login); s.State != "refused" || !strings.Contains(s.Reason, "ERROR_WRONG_GOOGLEKEY") || s.Until.IsZero() {
 				t.Errorf("replica %d says %+v", n, s)
 			}
 		}
@@ -123,14 +122,14 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		f.stop(f.all[0])
 		f.start(login)
 		f.advance(5 * time.Second)
-		if s := f.status(f.all[2], "site-a"); s.State != "refused" || len(f.submitTimes("site-a")) != before+3 {
+		if s := f.status(f.all[2], login); s.State != "refused" || len(f.submitTimes("site-a")) != before+3 {
 			t.Errorf("after a restart: %+v, %d submits", s, len(f.submitTimes("site-a")))
 		}
 		// An operator probes twice: the first probe is refused, and the second probe succeeds.
 		try := func() {
 			t.Helper()
-			if bounded, err := f.all[1].store.Retry(t.Context(), login.ID); !bounded || err != nil {
-				t.Fatal(bounded, err)
+			if tried, err := f.all[1].pool.Resume(t.Context(), login.ID); !tried || err != nil {
+				t.Fatal(tried, err)
 			}
 			f.advance(2 * time.Second)
 		}
@@ -141,15 +140,15 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		f.service.SetFaults()
 		try()
 		f.advance(30 * time.Second)
-		if s := f.status(f.all[1], "site-a"); s.State != "ok" || f.stock(login).Fresh != 3 {
-			t.Errorf("after the second try: %+v, %d tokens", s, f.stock(login).Fresh)
+		if s := f.status(f.all[1], login); s.State != "ok" || f.fresh(login) != 3 {
+			t.Errorf("after the second try: %+v, %d tokens", s, f.fresh(login))
 		}
 		// Without an operator, the target also recovers after a minute.
 		f.service.SetFaults(refuse)
 		f.advance(100 * time.Second)
 		f.service.SetFaults()
 		f.advance(3 * time.Minute)
-		if s := f.status(f.all[0], "site-a"); s.State != "ok" || f.stock(login).Fresh == 0 {
+		if s := f.status(f.all[0], login); s.State != "ok" || f.fresh(login) == 0 {
 			t.Errorf("it did not recover: %+v", s)
 		}
 	})
@@ -166,9 +165,9 @@ func TestReplicasShareAFault(t *testing.T) {
 		f.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_ZERO_BALANCE"})
 		f.advance(2 * time.Minute) // the tokens expire, so the target wants orders
 		began := time.Now()
-		first := f.provider(f.all[0])
+		first := f.provider(f.all[0]).State
 		for n, r := range f.all {
-			s := f.provider(r)
+			s := f.provider(r).State
 			if s.Kind != provider.StateDown || s.Code != "ERROR_ZERO_BALANCE" || !strings.Contains(s.Remedy, "top up") ||
 				s.Since.Sub(first.Since).Abs() > time.Second || s.Until.Sub(first.Until).Abs() > time.Second {
 				t.Errorf("replica %d says %+v, the first one %+v", n, s, first)
@@ -181,21 +180,21 @@ func TestReplicasShareAFault(t *testing.T) {
 		f.stop(f.all[0])
 		came := f.start(a, b)
 		f.advance(1500 * time.Millisecond)
-		if s := f.provider(came); s.Kind != provider.StateDown || s.Since.After(began) {
+		if s := f.provider(came).State; s.Kind != provider.StateDown || s.Since.After(began) {
 			t.Errorf("after a restart: %+v", s)
 		}
 		// After topping up the account, an operator probes the provider.
 		f.service.SetFaults()
-		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
+		if err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
 		}
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
-			if s := f.provider(r); s.Kind != provider.StateOK {
+			if s := f.provider(r).State; s.Kind != provider.StateOK {
 				t.Errorf("replica %d says %+v", n, s)
 			}
 		}
-		if got := f.stock(a).Fresh + f.stock(b).Fresh; got != 4 {
+		if got := f.fresh(a) + f.fresh(b); got != 4 {
 			t.Errorf("%d tokens 30 s after the probe", got)
 		}
 	})
@@ -230,9 +229,9 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				}
 				f.service.SetFaults(faults...)
 				began := time.Now()
-				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // the submit for target b meets the fault
+				f.all[0].manager.Apply(&targets.Set{Targets: []targets.Target{a, b}}) // the submit for target b meets the fault
 				f.advance(3*time.Minute + 30*time.Second)
-				sold, books := f.service.Sold(), f.stock(a).Figures
+				sold, books := f.service.Sold(), f.counts(f.all[0], a).Counters
 				collected := 0
 				for _, s := range sold[:bought] {
 					if s.Collected > 0 {
@@ -256,7 +255,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}
-				if s := f.provider(f.all[0]); s.Kind != provider.StateDown {
+				if s := f.provider(f.all[0]).State; s.Kind != provider.StateDown {
 					t.Errorf("the provider is %+v", s)
 				}
 			})
@@ -283,13 +282,12 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 				t.Errorf("%s was tried %d times", t1.Name, n)
 			}
 		}
-		standing, err := f.all[0].store.Standing(t.Context(), "main")
-		if err != nil || standing.Refusals < permits.MostRefusals || f.provider(f.all[1]).Kind != provider.StateBusy {
-			t.Errorf("%+v, %v, %+v", standing, err, f.provider(f.all[1]))
+		if s := f.provider(f.all[1]); s.Brake.Count < 20 || s.State.Kind != provider.StateBusy {
+			t.Errorf("%+v", s)
 		}
 		f.service.SetFaults()
 		f.advance(90 * time.Second)
-		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // not all 60, because some tokens are being replaced at this moment
+		if n := f.fresh(a) + f.fresh(b) + f.fresh(c); n < 50 { // not all 60, because some tokens are being replaced at this moment
 			t.Errorf("%d tokens after it was well again", n)
 		}
 	})

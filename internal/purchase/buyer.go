@@ -1,213 +1,469 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"poold/internal/captcha"
+	"poold/internal/crash"
+	"poold/internal/panics"
 	"poold/internal/pool"
-	"poold/internal/provider"
+	"poold/internal/purchase/signature"
 	"poold/internal/spool"
 )
 
-// Buyer buys for all targets of this replica. It is safe for concurrent use.
+// Errors of Buy, besides *pool.RefusedError, pool.ErrDown and panics.ErrFault.
+var (
+	// ErrNoProvider means that no provider is configured.
+	ErrNoProvider = errors.New("there is no provider to buy from")
+	// ErrSimulatedOnly means that the order may only go to a simulated provider, and that there is none.
+	ErrSimulatedOnly = errors.New("only a simulated provider may be used, and there is none")
+)
+
+const (
+	// stepTime limits a step in Redis that need not succeed.
+	stepTime = 3 * time.Second
+	// stepEvery is the pause before a step that must succeed is repeated, give or take a half.
+	stepEvery = 500 * time.Millisecond
+	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the
+	// daemon's drain limit.
+	stopGrace = 5 * time.Second
+	// mostAdopted limits the adopted orders that run at once.
+	mostAdopted = 4096
+	// currency converts prices to billionths.
+	currency = 1e9
+)
+
+// GuestTarget is the target's name of orders without a target. No target of a file can have it.
+const GuestTarget = "/solve"
+
+// Spec describes the order that a decision or a request wants.
+type Spec struct {
+	Target, Owner string
+	Identity      captcha.Identity
+	ID            captcha.ID
+	Depth         int
+	Margin        time.Duration
+	Lifetime      time.Duration
+	Horizon       time.Duration // margin and lead time; see pool.Order
+	Shortest      time.Duration // the shortest lead time that was seen; 0 = unknown
+	Budgets       []pool.Budget
+	SimulatedOnly bool
+	Guest         bool    // an identity without a target: a failed order answers a waiting caller
+	Image         []byte  // bytes of a picture; the order is unpooled
+	Policy        string  // how the provider is chosen: ordered, cheapest or best
+	MissCost      float64 // of the target; see Chooser
+	// Afford is how long the stock will last: an order may take so long before a caller waits for it. For a
+	// guest it is how long its caller waits.
+	Afford time.Duration
+}
+
+// Chooser chooses the providers of orders whose policy is not ordered. It must not block.
+type Chooser interface {
+	// Choose returns the index of an offer, and how it was chosen. There is at least one offer.
+	Choose(s *Spec, offers []Offer) (index int, choice string)
+}
+
+// Observer receives events of this replica. It must not block.
+type Observer interface {
+	// Ended receives each order that this replica ends, apart from those that were not submitted.
+	Ended(p Purchase)
+	// Count counts an outcome. The event is callback, dead_letter or report.
+	Count(event, provider, outcome string)
+}
+
+// Config configures a Buyer.
+type Config struct {
+	// CallTime limits a call to a provider; 0 = 20 s. It exceeds the client's own time-out, because a submit that
+	// is cancelled earlier has an unknown outcome.
+	CallTime time.Duration
+	Pool     *pool.Pool
+	Letters  string // folder of the dead letters
+	Sink     bool   // rows of ends are written for the history
+	Active   bool   // and rows of purchases, for a store that publishes the orders in flight
+	Chooser  Chooser
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// Buyer buys for all identities of a replica. It is safe for concurrent use.
 type Buyer struct {
-	*base
-	accounts  *accounts
-	scheduler *scheduler
-	placer    *placer
-	orders    *orders
-	recovery  *recovery
-	reports   *reports
-	callbacks *callbacks
-	replay    *replay
+	// Turn is called with the identity whose turn at an account has come, after an order has ended. It
+	// must not block, and is set before the first order; nil = nobody is told.
+	Turn func(captcha.ID)
+
+	c          Config
+	accounts   accounts
+	secrets    signature.Secrets
+	kept       *spool.Spool
+	reports    errgroup.Group
+	refreshNow chan struct{} // wakes the refresh of limits and balances
+	adopted    errgroup.Group
+	arrivals   sync.Map    // order -> time of its first callback, until that is delivered
+	diskFails  atomic.Bool // an error of the dead letters was logged
+	stranded   sync.Map    // *order -> Stranded
+
+	mu      sync.Mutex
+	running map[string]*order // by name
+	closed  bool              // Run ends: no order begins
+	idle    chan struct{}     // closed when no order runs after closed
 }
 
-// base contains the fields that all parts of a buyer share.
-type base struct {
-	stock   Orders
-	observe Observer
-	log     *slog.Logger
-}
-
-// releaseLeases ends this replica's leases on orders, so that other replicas can adopt them. If
-// Redis does not answer, the leases expire.
-func (b *base) releaseLeases(ctx context.Context, orders ...pool.Ref) {
-	_ = withTimeout(ctx, func(ctx context.Context) error { return b.stock.ReleaseLeases(ctx, orders) })
-}
-
-// NewBuyer returns a buyer without providers. The argument folder is the directory of the dead
-// letters. The argument observe must not be nil.
-func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *Buyer {
-	b := &base{stock: stock, observe: observe, log: log}
-	as, ls := newAccounts(b), newLifetimes()
-	placer := &placer{base: b, accounts: as, lifetimes: ls}
-	orders := newOrders(b, as, placer)
-	cs := &callbacks{
-		base: b, accounts: as, orders: orders, lifetimes: ls,
-		arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
+// New returns a Buyer without providers.
+func New(c Config) *Buyer {
+	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
+	b := &Buyer{
+		c: c, kept: spool.New(c.Letters), refreshNow: make(chan struct{}, 1), idle: make(chan struct{}),
+		running: map[string]*order{},
 	}
-	return &Buyer{
-		base: b, accounts: as, scheduler: newScheduler(as), placer: placer, orders: orders,
-		recovery: newRecovery(b, as, placer, orders, ls), reports: newReports(b, as), callbacks: cs, replay: newReplay(b, cs),
+	b.reports.SetLimit(mostReports)
+	b.adopted.SetLimit(mostAdopted)
+	return b
+}
+
+// add registers an order that begins to run here. False: it runs already, or the buyer stops.
+func (b *Buyer) add(o *order) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.running[o.journal.Name] != nil {
+		return false
+	}
+	b.running[o.journal.Name] = o
+	return true
+}
+
+func (b *Buyer) remove(o *order) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.running, o.journal.Name)
+	if b.closed && len(b.running) == 0 {
+		close(b.idle)
 	}
 }
 
-// SetBudget sets the overall budget: the maximum number of solves in 24 h, over all targets and
-// replicas; 0 = no limit.
-func (b *Buyer) SetBudget(perDay int) { b.placer.setBudget(perDay) }
-
-// Booked returns how many solves count in the overall daily budget, and the size of the budget.
-func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
-	perDay = b.placer.budget()
-	if perDay == 0 {
-		return 0, 0, nil
-	}
-	_, used, err = b.stock.Booked(ctx, pool.Overall)
-	return used, perDay, err
+// own returns an order that runs here, or nil.
+func (b *Buyer) own(name string) *order {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running[name]
 }
 
-// BookedForGuests returns how many solves count for guests in the last 60 min and in the last 24 h.
-func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) {
-	return b.stock.Booked(ctx, pool.OfGuests)
-}
-
-// SetChooser sets the chooser of the providers. It must be called before the first bid. Without a
-// chooser, the policy of every order is worth.Ordered.
-func (b *Buyer) SetChooser(c Chooser) { b.scheduler.chooser = c }
-
-// SetProviders replaces the providers. The policy worth.Ordered tries them in this order. An entry whose Provider value is unchanged keeps its slots and its state. This replica still
-// collects orders at a removed provider, including orders that it adopts from other replicas.
-func (b *Buyer) SetProviders(entries []Entry) {
-	for _, e := range entries {
-		b.callbacks.secrets.Remember(e.Provider.Name(), e.Callbacks.Secrets)
-	}
-	b.accounts.replace(entries)
-}
-
-// Request bids for a slot and returns immediately. When the bid wins a slot, the buyer calls onSlot
-// with the slot, exactly once and in a new goroutine. The rules of Admit apply to the bids, to the
-// errors that onSlot gets, and to freeing the slot. A pending request needs no goroutine.
-func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
-	return b.scheduler.request(bid, onSlot)
-}
-
-// Admit waits for a slot at the provider that the bid's policy chooses, even while that provider is
-// full. With the policy worth.Ordered, this is the first provider that is up. The slot goes to the pending request with the best bid. But of fairTurn slots, one goes to the oldest
-// request. If there is no provider, Admit returns ErrNoProvider; if ctx ends, it returns ctx's
-// error. A caller that waits for a long time should cancel the wait and bid again with new figures.
-// The caller must pass the slot to Buy or free it.
-func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
-	return b.scheduler.admit(ctx, bid)
-}
-
-// Buy starts a goroutine that places an order at the slot's provider and then runs the order. Buy
-// returns when the order is placed or refused. Its errors:
+// Buy carries one order from place to its end, and returns at the end. It calls placed once, as soon as it
+// is known whether the order was placed, with the identity whose turn it is next at the account. The error
+// of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, pool.ErrDown, panics.ErrFault or that
+// of ctx.
 //
-//   - ErrBusy: all replicas together have the maximum number of orders at the provider.
-//   - *BudgetError: a budget is used up.
-//   - *pool.BoundedError: the last orders of the identity failed.
-//   - ErrDepth: the stock has enough tokens and orders, or buying is paused.
-//   - ErrReal: the target buys only from a simulated provider.
-//
-// If Buy returns an error, it has freed the slot and removed the reservations. If Redis does not
-// answer, the buyer removes the reservations later. When a placed order ends, its goroutine calls
-// onEnd with the result.
-//
-// When ctx ends, the buyer removes an order that was not submitted, and leaves a submitted order in
-// the journal.
-func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, onEnd func(Result)) error {
-	return b.orders.start(ctx, slot, spec, onEnd)
+// When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
+// stored; a bought order stays in the journal.
+func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
+	var once sync.Once
+	tell := func(next captcha.ID, err error) { once.Do(func() { placed(next, err) }) }
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}
+	if ctx.Err() != nil || !b.add(o) {
+		tell("", context.Canceled)
+		return
+	}
+	defer b.remove(o)
+	defer func() {
+		// The order, if any, is resumed like one of a dead replica.
+		if cause := recover(); cause != nil {
+			panics.Log(b.c.Log, "panic while buying", cause, "target", s.Target)
+			tell("", panics.ErrFault)
+		}
+	}()
+	next, err := b.place(ctx, o, &s)
+	if tell(next, err); err == nil {
+		crash.At("placed")
+		b.run(ctx, o, pool.Placed)
+	}
 }
 
-// Adopt takes over the orders with expired leases. Each order runs in a new goroutine, which stops
-// when ctx ends. The argument limit is the longest duration of the search; 0 = no limit. Each
-// goroutine calls onEnd with its result. An error means that Redis did not answer for some orders.
-func (b *Buyer) Adopt(ctx context.Context, limit time.Duration, onEnd func(captcha.ID, Result)) error {
-	search, cancel := ctx, context.CancelFunc(func() {})
-	if limit > 0 {
-		search, cancel = context.WithTimeout(ctx, limit)
+// place chooses an account and stores the order. An account that is braked loses the order to the next
+// one. If Redis does not answer, the order may have been stored: then a later beat finds and ends it.
+func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
+	accounts, none := b.accounts.list(), ErrNoProvider
+	if s.SimulatedOnly && len(accounts) > 0 {
+		none = ErrSimulatedOnly
+		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _, _ := b.accounts.terms(a); return !e.Simulated })
 	}
+	if len(accounts) == 0 {
+		return "", none
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
-	adopted, err := b.recovery.adopt(search)
-	for _, o := range adopted {
-		if !b.orders.runAdopted(ctx, o, onEnd) {
-			b.recovery.abandon(ctx, o)
+	var refused error
+	for len(accounts) > 0 {
+		i, choice := b.choose(s, accounts)
+		a := accounts[i]
+		accounts = slices.Delete(accounts, i, i+1)
+		b.prepare(o, s, a, choice)
+		at, next, err := b.c.Pool.Place(ctx, &o.journal)
+		var r *pool.RefusedError
+		switch {
+		case err == nil:
+			o.at, o.placed = at, time.Now()
+			o.facts.Placed = at
+			o.owned.Store(true)
+			return next, nil
+		case !errors.As(err, &r) || r.Reason != pool.ReasonBrake:
+			return "", err
+		case refused == nil:
+			refused = err // of the account that comes first
 		}
 	}
-	return err
+	return "", refused
 }
 
-// Wait waits until no order is in flight at this replica. The caller must first cancel the contexts
-// of the orders.
-func (b *Buyer) Wait() error { return b.orders.group.Wait() }
-
-// Report adds a caller's report on a token to a queue. The argument age is the token's age. The
-// buyer passes the report to the token's provider in the background, but not after the provider's
-// report window has ended. Report never blocks.
-func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
-	b.reports.add(report{provider, task, t, time.Now().Add(-age), accepted})
+// prepare fills in the terms under which an account gets the order.
+func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
+	e, _, _ := b.accounts.terms(a)
+	o.account, o.identity, o.image = a, s.Identity, s.Image
+	o.facts = facts{
+		Purchase: Purchase{
+			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
+			Choice: choice, Status: "open", Price: -1,
+		},
+		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
+		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
+		Guest: s.Guest, Budgets: s.Budgets,
+	}
+	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
+	if price := e.Price(s.Identity.Type); price >= 0 {
+		o.facts.Price = int64(math.Round(price * currency))
+	}
+	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
+	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
+	o.journal = pool.Order{
+		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
+		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
+		Budgets: s.Budgets,
+	}
 }
 
-// Providers returns the states of the configured providers. While Redis does not answer,
-// InFlight counts only this replica's orders.
-func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
-	names, list := b.accounts.list(at)
-	if counts, err := b.stock.InFlight(ctx, names); err == nil && len(counts) == len(list) {
-		for i, n := range counts {
-			if n >= 0 {
-				list[i].InFlight = n
-				continue
-			}
-			// The Redis node with this provider's permits does not answer.
-			if kind := list[i].State.Kind; kind == provider.StateOK || kind == provider.StateBusy {
-				list[i].State.Kind = provider.StateDown
-				list[i].State.Reason = "the count of its orders is on a redis node that cannot be used"
-			}
+// life returns the time from the placing of an order to its deadline.
+func (b *Buyer) life(timeout time.Duration) time.Duration { return timeout + 2*b.c.CallTime }
+
+// OrderInFlight is an order of any replica that may have been submitted.
+type OrderInFlight struct {
+	Purchase
+
+	State pool.State
+	Age   time.Duration // since the submit
+}
+
+// OrdersInFlight lists the orders in flight of all replicas, in any order.
+func (b *Buyer) OrdersInFlight(ctx context.Context) (list []OrderInFlight, err error) {
+	all, err := b.c.Pool.Journal(ctx)
+	for i := range all {
+		if e := &all[i]; e.State != pool.Placed {
+			list = append(list, OrderInFlight{readOrder(e).facts.Purchase, e.State, e.Age - e.Submitted.Sub(e.Placed)})
 		}
 	}
-	return list
+	return list, err
 }
 
-// Pace returns the first wait and the poll interval of the provider that would get an order now.
-// The results are zero if no provider is configured.
-func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	likely := b.accounts.nextAccount()
-	if likely == nil {
-		return 0, 0
+// beat is what a beat found.
+type beat struct {
+	owned int
+	late  []string
+}
+
+// Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
+// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread
+// limits and balances. After the end of ctx it stops the orders of all calls of Buy, finishes their submits,
+// and leaves the bought ones to other replicas.
+func (b *Buyer) Run(ctx context.Context) error {
+	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBeats()
+	found := make(chan beat, 1)
+	var pulse, duties errgroup.Group
+	pulse.Go(func() error {
+		return b.c.Pool.Run(beats, func(owned int, late []string) {
+			select {
+			case found <- beat{owned, late}:
+			default: // the former beat's orders are being handled
+			}
+		})
+	})
+	duties.Go(func() error { b.watchBeats(ctx, found); return nil })
+	duties.Go(func() error {
+		b.repeat(ctx, replayEvery, nil, func(ctx context.Context) { _, _ = b.Replay(ctx) })
+		return nil
+	})
+	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
+	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.refreshNow, b.refresh); return nil })
+	_ = duties.Wait() // no duty fails
+
+	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
+	// order over.
+	b.mu.Lock()
+	b.closed = true
+	for _, o := range b.running {
+		o.stop()
 	}
-	return likely.Pace(t)
+	if len(b.running) == 0 {
+		close(b.idle)
+	}
+	b.mu.Unlock()
+	<-b.idle
+	_ = errors.Join(b.adopted.Wait(), b.reports.Wait()) // panics, which are logged
+	stopBeats()
+	_ = pulse.Wait() // Run of the pool does not fail
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	_ = b.c.Pool.Leave(leaving) // else the others take the orders over when this replica counts as dead
+	return nil
 }
 
-// Ended handles the message of a replica that a callback has ended an order. The argument outcome
-// is pool.Solved or the code of the failure.
-func (b *Buyer) Ended(order pool.Ref, outcome string) { b.orders.endedByCallback(order, outcome) }
+// repeat calls work at once, and then again and again until ctx ends. A panic ends only one call.
+func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan struct{}, work func(context.Context)) {
+	for {
+		_ = panics.Contain(b.c.Log, "panic at the buyer", func() { work(ctx) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-early:
+		case <-time.After(every):
+		}
+	}
+}
 
-// Stranded lists the paid tasks whose account is not configured, grouped by provider.
-func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
+// watchBeats handles what the beats find.
+func (b *Buyer) watchBeats(ctx context.Context, found <-chan beat) {
+	told := map[string]bool{} // providers with stranded tasks
+	for beats, differs := 1, 0; ; beats++ {
+		var f beat
+		select {
+		case <-ctx.Done():
+			return
+		case f = <-found:
+		}
+		_ = panics.Contain(b.c.Log, "panic while recovering orders", func() {
+			if differs++; f.owned == b.countOwned() {
+				differs = 0
+			}
+			// Once, it may be an order that is just being placed or ended. One that was lost and one that was
+			// adopted leave the number as it was.
+			if differs >= 2 || beats%10 == 0 {
+				differs = 0
+				b.compare(ctx)
+			}
+			for _, name := range f.late {
+				b.endLate(ctx, name)
+			}
+			told = b.tellStranded(told)
+		})
+	}
+}
 
-// Callback handles a provider's message that a task ended. It counts and drops an invalid message.
-// The only error is ErrNotKept: neither Redis nor the disk stored the callback, so the provider
-// should retry. The end of ctx does not interrupt Callback.
-func (b *Buyer) Callback(ctx context.Context, c Callback) error { return b.callbacks.handle(ctx, c) }
+// tellStranded logs the stranded tasks of each provider that had none before.
+func (b *Buyer) tellStranded(before map[string]bool) map[string]bool {
+	now := map[string]bool{}
+	for _, s := range b.Stranded() {
+		if now[s.Provider] = true; !before[s.Provider] {
+			b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; until they expire, they count as in flight",
+				"provider", s.Provider, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
+		}
+	}
+	return now
+}
 
-// OpenDeadLetters opens the directory of the dead letters and finds the dead letters of an earlier
-// run.
-func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
+func (b *Buyer) countOwned() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.running {
+		if o.owned.Load() {
+			n++
+		}
+	}
+	return n
+}
 
-// DeadLetters lists the dead letters without their tokens. If it also returns an error, the list
-// contains only the readable dead letters.
-func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
+// compare compares the orders that this replica owns in Redis with those that run here. It resumes those
+// that do not run: adopted ones, and those that a panic or a lost answer of Redis left behind. It stops
+// those that it does not own: a callback at another replica has ended them.
+func (b *Buyer) compare(ctx context.Context) {
+	b.mu.Lock()
+	running := maps.Clone(b.running)
+	maps.DeleteFunc(running, func(_ string, o *order) bool { return !o.waits.Load() || !o.owned.Load() })
+	b.mu.Unlock()
+	names, err := b.c.Pool.Owned(ctx)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		delete(running, name)
+		if b.own(name) == nil {
+			b.resume(ctx, name)
+		}
+	}
+	for _, o := range running {
+		o.owned.Store(false)
+		o.elsewhere.Store(true)
+		o.stop()
+		if a, _ := b.accounts.of(&o.facts); a != nil && o.facts.Called {
+			b.noteCallback(a, true)
+		}
+	}
+}
 
-// DeadLetterCount returns the number of dead letters.
-func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }
+// resume goes on with an order that this replica owns, as the table of ends says.
+func (b *Buyer) resume(ctx context.Context, name string) {
+	e, is, err := b.c.Pool.Find(ctx, name)
+	if err != nil || !is || e.Owner != b.c.Pool.Replica {
+		return
+	}
+	o := readOrder(&e)
+	ctx, o.stop = context.WithCancel(ctx)
+	o.owned.Store(true)
+	if !b.add(o) {
+		o.stop()
+		return
+	}
+	done := func() { b.remove(o); o.stop() }
+	b.c.Log.Info("an order is resumed", "target", o.facts.Target, "provider", o.facts.Provider, "task", e.Task)
+	started := b.adopted.TryGo(func() error {
+		defer done()
+		return panics.Contain(b.c.Log, "panic in an adopted order", func() {
+			if e.State == pool.Bought {
+				b.run(ctx, o, pool.Bought)
+			} else {
+				b.finish(ctx, o, e.State, news{trigger: adopted, by: "adoption"})
+			}
+		})
+	})
+	if !started { // a later beat tries again
+		done()
+	}
+}
 
-// DeadLettersSetAside returns the number of dead letters that were set aside because they could not
-// be read.
-func (b *Buyer) DeadLettersSetAside() int { return b.callbacks.kept.SetAside() }
-
-// Replay retries all dead letters. It tries the letters of each identity from the oldest to the
-// newest. A failed letter does not stop other letters; Replay returns an error only if all letters
-// failed. One replay runs at a time.
-func (b *Buyer) Replay(ctx context.Context) (Replayed, error) { return b.replay.run(ctx) }
+// endLate ends an order past its deadline, whoever owns it.
+func (b *Buyer) endLate(ctx context.Context, name string) {
+	limited, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	e, is, err := b.c.Pool.Find(limited, name)
+	switch {
+	case err != nil:
+	case is:
+		_, err = b.end(limited, readOrder(&e), e.State, news{trigger: late, by: "deadline"})
+	default:
+		err = b.c.Pool.Drop(limited, name)
+	}
+	if err != nil {
+		b.c.Log.Debug("an order past its deadline stays", "order", name, "err", err)
+	}
+}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"sync"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
@@ -16,63 +16,79 @@ import (
 	"poold/internal/spool"
 )
 
-// longestFallback is the longest default wait for a callback.
-const longestFallback = 120 * time.Second
+// ErrNotKept means that neither Redis nor the disk has stored a callback: the service should repeat it.
+var ErrNotKept = errors.New("neither redis nor the disk stored the callback")
 
 // The outcomes of a callback.
 const (
-	CallbackSettled   = "settled"   // the callback's token was added to the stock
-	CallbackFailed    = "failed"    // the callback ended its order without a token
-	CallbackUnknown   = "unknown"   // the order does not exist, because the callback is repeated or late
-	CallbackForged    = "forged"    // invalid signature, provider or order id
-	CallbackMalformed = "malformed" // unreadable, too large, or about a different task
-	CallbackKept      = "kept"      // stored on disk as a dead letter, because Redis did not answer
-	CallbackRefused   = "refused"   // neither Redis nor the disk stored the callback
+	CallbackSettled   = "settled"   // its token is in the stock
+	CallbackFailed    = "failed"    // it ended its order without a token
+	CallbackUnknown   = "unknown"   // no such order: it is repeated or late
+	CallbackForged    = "forged"    // poold did not issue the address
+	CallbackMalformed = "malformed" // unreadable, too large, or about another task
+	CallbackKept      = "kept"      // on the disk, because Redis did not answer
+	CallbackRefused   = "refused"   // neither Redis nor the disk has it
 )
 
-// Callback is the HTTP request by which a provider reports the end of a task.
+// The outcomes of a dead letter.
+const (
+	DeadLetterReplayed = "replayed"
+	DeadLetterDropped  = "dropped" // its order had ended
+	DeadLetterExpired  = "expired" // its token had expired
+
+	// longestFallback limits the default of fallback_after.
+	longestFallback = 120 * time.Second
+	// replayEvery is the time between two replays of the dead letters.
+	replayEvery = 2 * time.Second
+	// unknownLife is how long a dead letter is kept whose order did not run here.
+	unknownLife = 24 * time.Hour
+)
+
+// Callbacks configures the callbacks of a provider.
+type Callbacks struct {
+	URL     string           // public base address of this daemon; "" = no callbacks
+	Secrets []captcha.Secret // the first one signs new addresses, all are accepted
+	// Fallback is how long to wait for a callback before polling; 0 = the shortest of 120 s, half the
+	// provider's time-out and half the token's usable life.
+	Fallback time.Duration
+	Delay    time.Duration // greatest age of a token when its callback arrives
+}
+
+func (c *Callbacks) on() bool { return c.URL != "" && len(c.Secrets) > 0 }
+
+// address returns the callback address of an order. The signature is in the path, because services append a
+// query.
+func (c *Callbacks) address(provider, order string) string {
+	if !c.on() {
+		return ""
+	}
+	return c.URL + "/callback/" + provider + "/" + order + "/" + signature.Of(c.Secrets[0], provider, order)
+}
+
+func (c *Callbacks) fallback(timeout, usable time.Duration) time.Duration {
+	return cmp.Or(c.Fallback, min(longestFallback, timeout/2, usable/2))
+}
+
+// Callback is the request by which a service says that a task has ended.
 type Callback struct {
-	Provider, Order, Secret string // parts of the path
+	Provider, Order, Secret string // of the path
 	Query                   url.Values
 	ContentType             string
 	Body                    []byte
-	Oversized               bool // Body is truncated
+	Oversized               bool // Body is cut
 	At                      time.Time
 }
 
-// fallbackTime returns how long to wait for a callback before polling.
-func (c Callbacks) fallbackTime(timeout, usable time.Duration) time.Duration {
-	if c.Fallback > 0 {
-		return c.Fallback
-	}
-	return min(longestFallback, timeout/2, usable/2)
-}
-
-// The type callbacks handles the callbacks of providers. It keeps a callback on disk if Redis does
-// not store it. It is safe for concurrent use.
-type callbacks struct {
-	*base
-	accounts  *accounts
-	orders    *orders
-	lifetimes *lifetimes
-	secrets   signature.Secrets
-	arrivals  arrivals
-	kept      *spool.Spool
-}
-
-// handle implements Buyer.Callback.
-func (cs *callbacks) handle(ctx context.Context, c Callback) error {
-	outcome, err := cs.receive(ctx, c)
-	cs.observe.Callback(outcome)
-	if outcome == CallbackForged || outcome == CallbackMalformed {
-		cs.log.Debug("a callback was ignored", "outcome", outcome)
-	}
+// Callback handles a callback: its order ends, or it is kept on the disk. An invalid one is only counted. The
+// one error is ErrNotKept. The end of ctx does not interrupt it.
+func (b *Buyer) Callback(ctx context.Context, c Callback) error {
+	outcome, err := b.receive(ctx, &c)
+	b.c.Observer.Count("callback", c.Provider, outcome)
 	return err
 }
 
-func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, err error) {
-	order, ok := pool.ParseRef(c.Order)
-	if !ok || !cs.secrets.IsGenuine(c.Provider, c.Order, c.Secret) {
+func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err error) {
+	if c.Order == "" || len(c.Order) > 64 || !b.secrets.IsGenuine(c.Provider, c.Order, c.Secret) {
 		return CallbackForged, nil
 	}
 	if c.Oversized {
@@ -80,146 +96,168 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	}
 	answer, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
 	if err != nil {
-		return CallbackMalformed, nil //nolint:nilerr // the callback is counted, and the provider must not retry it
+		return CallbackMalformed, nil //nolint:nilerr // it is counted, and must not be repeated
 	}
 	l := spool.Letter{
-		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: answer.Task,
-		Token: answer.Solution.Token, UserAgent: answer.Solution.UserAgent, Arrived: c.At,
+		Order: c.Order, Provider: c.Provider, Arrived: c.At, Task: answer.Task, Token: answer.Solution.Token,
+		UserAgent: answer.Solution.UserAgent,
 	}
 	if answer.Err != nil {
 		l.Code = "failed"
 		if fault := (*provider.Error)(nil); errors.As(answer.Err, &fault) && fault.Code != "" {
-			l.Code = fault.Code
-			l.Refused = fault.Class == provider.Parameters
+			l.Code, l.Refused = fault.Code, fault.Class == provider.Parameters
 		}
 	}
 	crash.At("received")
-	cs.orders.callbackArrived(order)
-	outcome, err = cs.deliver(ctx, l, cs.arrivals.firstArrival(order, c.At))
+	arrived := b.firstArrival(c.Order, c.At)
+	outcome, err = b.deliver(ctx, &l, arrived)
 	crash.At("delivered")
-	if a := cs.accounts.byName(c.Provider); a != nil {
-		cs.accounts.noteCallback(a, true)
+	if a := b.accounts.byName(c.Provider); a != nil {
+		b.noteCallback(a, true)
 	}
 	if err == nil {
-		cs.arrivals.forget(order)
+		b.arrivals.Delete(c.Order)
 		return outcome, nil
 	}
-	l.Until, l.Reason = c.At.Add(cs.lifetimes.get(order.Identity)), redisdb.Reason(err)
-	if kept := cs.kept.Keep(l); kept != nil {
-		cs.log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider, "task", l.Task,
-			"err", errors.Join(err, kept))
+	life := unknownLife
+	if o := b.own(c.Order); o != nil {
+		l.Identity, life = o.journal.ID, o.facts.Lifetime
+	}
+	l.Until, l.Reason = c.At.Add(life), redisdb.Reason(err)
+	if kept := b.kept.Keep(l); kept != nil {
+		b.c.Log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider,
+			"task", l.Task, "err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
 	crash.At("kept")
-	cs.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.Order, "task", l.Task, "err", err)
+	b.c.Log.Debug("a callback was kept on disk", "provider", c.Provider, "order", c.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
 }
 
-// deliver ends the order that a callback names. The argument arrived is the time of the order's
-// first callback on this process' clock; zero = unknown. If Redis does not answer, deliver returns
-// an error, and the caller may try again.
-func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
+// firstArrival notes when a callback arrived, and returns when the first one of its order did, so that a
+// repetition makes no token younger. Zero = unknown: an earlier process received it.
+func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
+	first, _ := b.arrivals.LoadOrStore(order, at)
+	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
+}
+
+// deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
+// did not answer, and that it may be delivered again.
+func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
-	ref, ok := pool.ParseRef(l.Order)
-	if !ok {
-		return CallbackMalformed, nil
-	}
-	r, there, err := cs.stock.Find(ctx, ref)
+	e, is, err := b.c.Pool.Find(ctx, l.Order)
 	if err != nil {
 		return "", err
 	}
-	if !there {
+	if !is {
 		return CallbackUnknown, nil
 	}
-	o, err := readOrder(r)
-	if err != nil {
-		cs.log.Error("a callback is for an order that this version cannot read", "provider", l.Provider, "err", err)
-		return CallbackMalformed, nil
+	o := readOrder(&e)
+	f := &o.facts
+	switch {
+	case l.Code == "" && !provider.IsAnswer(f.Identity.Type, l.Token):
+		return CallbackMalformed, nil // the order goes on, and is polled
+	case l.Task != "" && e.Task != "" && l.Task != e.Task:
+		return CallbackMalformed, nil // a service that confuses tasks must not bring tokens of other pages
+	case l.Task != "" && e.Task == "":
+		f.Task = l.Task
+		how, err := b.c.Pool.Bought(ctx, &o.journal, l.Task, row(o, b.c.Active))
+		if err != nil {
+			return "", err
+		}
+		if how == pool.Repeated {
+			return CallbackMalformed, nil
+		}
 	}
-	if l.Provider != o.provider {
-		return CallbackForged, nil // poold did not issue this address
+	// The token was solved after the submit, and at most f.Delay before its callback arrived.
+	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
+	n.solution = provider.Solution{Token: l.Token, UserAgent: l.UserAgent}
+	if !arrived.IsZero() {
+		at := min(max(n.born, arrived.Sub(o.placed)), time.Since(o.placed)) // clocks may jump
+		n.solvedAt, n.lead, n.born = o.placed.Add(at), at-n.born, max(n.born, at-f.Delay)
 	}
-	if l.Code == "" && !provider.IsAnswer(o.spec.Identity.Type, l.Token) {
-		return CallbackMalformed, nil // the order stays in flight and is polled
+	if l.Code != "" {
+		n = news{trigger: failed, by: "callback", callback: true, err: errors.New(l.Code), code: l.Code}
+		if l.Refused {
+			n.trigger = rejected
+		}
 	}
-	if ok, err := cs.isAbout(ctx, r, l); err != nil || !ok {
-		return CallbackMalformed, err
-	}
-	o.account = cs.accounts.accountOf(o.provider, o.accountID) // reports about the token go to this account
-	o.task = cmp.Or(l.Task, o.task)
-	n := noticeOf(l)
-	// The task was solved after the submit, and at most o.delay before the callback arrived.
-	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
-	e := endOf(pool.Bought, n.trigger)
-	how, err := cs.carryOut(ctx, o, e, n, "")
+	how, err := b.end(ctx, o, pool.Bought, n)
 	if err != nil {
 		return "", err
 	}
-	// If the release fails, a later search for orphaned permits releases this permit.
-	_ = cs.stock.Release(ctx, o.provider, ref)
+	if running := b.own(l.Order); running != nil {
+		running.elsewhere.Store(true)
+		running.stop()
+	}
 	switch how {
-	case pool.Ended:
-	case pool.Repeated:
-		e, n = cs.endRepeated(o, n)
-	default:
+	case pool.Gone:
 		return CallbackUnknown, nil
-	}
-	cs.reportEnd(o, e.outcome, n)
-	cs.orders.endedByCallback(ref, n.message())
-	if e.outcome == Solved {
+	case string(pool.Solved), pool.Expired:
 		return CallbackSettled, nil
 	}
 	return CallbackFailed, nil
 }
 
-// noticeOf returns the notice that a dead letter contains.
-func noticeOf(l spool.Letter) notice {
-	if l.Code == "" {
-		return notice{trigger: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
+// OpenDeadLetters opens the folder of the dead letters, and finds those of an earlier process.
+func (b *Buyer) OpenDeadLetters() error {
+	if err := b.kept.Open(); err != nil {
+		return err
 	}
-	return calledBack(l.Code, l.Refused)
+	b.logDisk(b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+		b.firstArrival(l.Order, time.Time{})
+		return true
+	}))
+	return nil
 }
 
-// isAbout reports whether the callback names the order's task, or a task that no other order has.
-// Without this check, a service that confuses tasks could fill a stock with tokens for another
-// target.
-func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter) (bool, error) {
-	if l.Task == "" || r.Task == l.Task {
-		return true, nil
+// DeadLetters lists the dead letters without their tokens, oldest first. With an error, those that can be
+// read.
+func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time.Now()) }
+
+// DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
+func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
+
+// Replay delivers the dead letters, oldest first, and counts their outcomes. An error means that Redis does
+// not take them, or that ctx ended.
+func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
+	outcomes = map[string]int{}
+	var disk error
+	unread := b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+		outcome := DeadLetterExpired
+		if time.Now().Before(l.Until) {
+			var done string
+			if done, err = b.deliver(ctx, &l, b.firstArrival(l.Order, time.Time{})); err != nil {
+				return false
+			}
+			if outcome = DeadLetterDropped; done == CallbackSettled || done == CallbackFailed {
+				outcome = DeadLetterReplayed
+			}
+		}
+		b.arrivals.Delete(l.Order)
+		if failed := b.kept.Remove(l.Order); failed != nil {
+			disk = failed // the next replay drops it
+			return true
+		}
+		outcomes[outcome]++
+		b.c.Observer.Count("dead_letter", l.Provider, outcome)
+		return ctx.Err() == nil
+	})
+	b.logDisk(errors.Join(unread, disk))
+	if len(outcomes) > 0 {
+		b.c.Log.Info("dead letters were replayed", "replayed", outcomes[DeadLetterReplayed], "dropped", outcomes[DeadLetterDropped],
+			"expired", outcomes[DeadLetterExpired])
 	}
-	if r.Task != "" {
-		return false, nil
-	}
-	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
+	return outcomes, errors.Join(err, ctx.Err())
 }
 
-// arrivals stores the arrival time of each order's first callback until that callback is
-// delivered. A repeated callback therefore does not make a token appear younger. The type is safe
-// for concurrent use.
-type arrivals struct {
-	mu sync.Mutex
-	at map[pool.Ref]time.Time
-}
-
-// firstArrival records the arrival of a callback, and returns the arrival time of the order's first
-// callback. It returns the zero time if an earlier process received the first callback, because the
-// clock may have changed since.
-func (a *arrivals) firstArrival(order pool.Ref, at time.Time) time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if first, known := a.at[order]; known {
-		return first
+// logDisk logs once that the disk fails, and once that it works again.
+func (b *Buyer) logDisk(err error) {
+	switch was := b.diskFails.Swap(err != nil); {
+	case err != nil && !was:
+		b.c.Log.Error("dead letters cannot be read or removed", "err", err)
+	case err == nil && was:
+		b.c.Log.Info("dead letters can be read and removed again")
 	}
-	if len(a.at) >= spool.MostLetters {
-		clear(a.at) // this many arrivals mean an outage of hours, so most of their tokens have expired
-	}
-	a.at[order] = at
-	return at
-}
-
-func (a *arrivals) forget(order pool.Ref) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.at, order)
 }

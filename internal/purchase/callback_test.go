@@ -1,261 +1,270 @@
-package purchase
+//go:build !race
+
+package purchase_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/purchase/signature"
+	"poold/internal/purchase"
 )
 
-const (
-	formType = "application/x-www-form-urlencoded"
-	jsonType = "application/json"
-)
-
-// callbackSettings returns the callback settings with these secrets.
-func callbackSettings(secrets ...captcha.Secret) Callbacks {
-	return Callbacks{URL: "https://poold.example.com", Secrets: secrets, Delay: 10 * time.Second}
+// calledBack is a provider that sends callbacks, and whose polls are answered "not ready".
+func calledBack(secrets ...captcha.Secret) (*fake, purchase.Entry) {
+	f := newFake("main")
+	f.poll = notReady
+	e := f.entry()
+	e.Callbacks = purchase.Callbacks{URL: "https://poold", Secrets: secrets, Fallback: 60 * second, Delay: 10 * second}
+	return f, e
 }
 
-// newCallbackBuyer returns a buyer whose provider sends callbacks.
-func newCallbackBuyer(t *testing.T, letters string) *testBuyer {
-	t.Helper()
-	s := newTestBuyerWith(t, 5, letters)
-	s.reload(callbackSettings("first", "second"))
-	return s
-}
+type back = purchase.Callback
 
-// withCallbackBuyer runs a test in a bubble. The buyer has callbacks, but no folder for dead letters.
-func withCallbackBuyer(t *testing.T, test func(t *testing.T, s *testBuyer)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newCallbackBuyer(t, "no letters")) })
-}
-
-// reload replaces the provider's callback settings.
-func (s *testBuyer) reload(c Callbacks) {
-	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5, Callbacks: c}})
-}
-
-// callbackTo returns a callback that a service sends now, for an address and a query.
-func callbackTo(address, query string) Callback {
-	parts := strings.Split(address, "/")
-	n := len(parts)
+// request returns the callback to an address with the values of a query.
+func request(address, query string) purchase.Callback {
+	parts := strings.Split(strings.TrimPrefix(address, "https://poold/callback/"), "/")
 	values, _ := url.ParseQuery(query)
-	return Callback{Provider: parts[n-3], Order: parts[n-2], Secret: parts[n-1], Query: values, At: time.Now()}
+	return purchase.Callback{Provider: parts[0], Order: parts[1], Secret: parts[2], Query: values, At: time.Now()}
 }
 
-func (o *Order) address() string { return o.pingback }
-
-// mustCall handles a callback; an error fails the test.
-func (s *testBuyer) mustCall(t *testing.T, c Callback) {
-	t.Helper()
-	if err := s.buyer.Callback(t.Context(), c); err != nil {
-		t.Errorf("callback = %v, want nil", err)
-	}
-}
-
-// wantLeft checks how many orders and permits are in Redis, and how many slots are in use at this
-// replica.
-func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
-	t.Helper()
-	if o, p := s.stock.counts(); o != orders || p != places || s.buyer.slots()[0] != slots {
-		t.Errorf("left: %d orders, %d permits, %d slots; want %d, %d, %d", o, p, s.buyer.slots()[0], orders, places, slots)
-	}
-}
-
-// The form of an address never changes, because a callback may arrive after an upgrade of poold.
-func TestTheCallbackAddressIsStable(t *testing.T) {
-	ref := pool.Ref{Order: "ABCDEF", Identity: "0123456789abcdef0123456789abcdef"}
-	const want = "https://poold.example.com/callback/one/ABCDEF.0123456789abcdef0123456789abcdef/SIGNATURE"
-	own := signature.Of("first", "one", ref.String())
-	if got := callbackSettings("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", own, 1) {
-		t.Errorf("address %s", got)
-	}
-	// The expected text is the first 16 bytes of the HMAC-SHA256 of "one", a zero byte and the order,
-	// with the key "first".
-	if own != "5b294efa850d5f11ea1802cbe57ab100" {
-		t.Errorf("signature %s", own)
-	}
-	seen := map[string]bool{own: true}
-	for _, other := range []string{signature.Of("second", "one", ref.String()), signature.Of("first", "two", ref.String()), signature.Of("first", "one", "x")} {
-		if seen[other] {
-			t.Errorf("signature %s proves nothing", other)
-		}
-		seen[other] = true
-	}
-	a, b := signature.Derive("key"), signature.Derive("another key")
-	if a == b || a == "" || strings.Contains(a.Reveal(), "key") {
-		t.Error("derived secrets do not depend on the key, or show it")
-	}
-}
-
-// A callback with a token in any form lands the token immediately, without a poll. The order's
-// goroutine ends, and the permit and the slot are freed.
-func TestACallbackSettlesItsOrder(t *testing.T) {
-	for name, change := range map[string]func(*Callback){
-		"a query": func(c *Callback) { c.Query = url.Values{"id": {"t1"}, "code": {"03AFcallback"}} },
-		"a form":  func(c *Callback) { c.ContentType, c.Body = formType, []byte("id=t1&code=03AFcallback") },
-		"JSON":    func(c *Callback) { c.ContentType, c.Body = jsonType, []byte(`{"id":"t1","code":"03AFcallback"}`) },
-		"a result": func(c *Callback) {
-			c.ContentType = jsonType
-			c.Body = []byte(`{"errorId":0,"status":"ready","taskId":"t1","solution":{"token":"03AFcallback"}}`)
-		},
-		"without a task": func(c *Callback) { c.Query = url.Values{"code": {"03AFcallback"}} },
-	} {
-		runBubble(t, name, func(t *testing.T) {
-			s := newCallbackBuyer(t, "no letters")
-			o := s.order(t)
-			ended := s.startCollecting(t, o)
-			time.Sleep(20 * time.Second)
-			s.forget()
-			c := callbackTo(s.provider.submitted.Pingback, "")
-			change(&c)
-			s.mustCall(t, c)
-			if r := <-ended; r.Err != nil {
-				t.Errorf("collect = %v", r.Err)
-			}
-			s.want(t, "settle", "release", "login at one: solved", "callback settled")
-			s.wantLeft(t, 0, 0, 0)
-			l := s.stock.landed()
-			if len(l) != 1 || l[0].Ref != o.Ref || l[0].Value != "03AFcallback" || !l[0].Callback || l[0].Provider != "one" || l[0].Lifetime != 120*time.Second {
-				t.Errorf("landings %+v", l)
-			}
-		})
-	}
-}
-
-func TestARepeatedCallbackIsUnknown(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		ended := s.startCollecting(t, s.order(t))
-		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
-		s.mustCall(t, c)
-		if r := <-ended; r.Err != nil {
-			t.Error(r.Err)
-		}
-		s.forget()
-		s.mustCall(t, c)
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
-		s.want(t, "callback unknown", "callback unknown")
-		if n := len(s.stock.landed()); n != 1 || s.stock.failures() != 0 {
-			t.Errorf("%d tokens, %d failed", n, s.stock.failures())
-		}
-	})
-}
-
-// callbackEndings lists callbacks. For each callback it gives the message to other replicas and the
-// end of the order.
-func callbackEndings() map[string]struct {
-	how      string
-	outcome  Outcome
-	hopeless bool
-} {
-	return map[string]struct {
-		how      string
-		outcome  Outcome
-		hopeless bool
+// A callback ends its order at any replica, once. Whatever is not about the order changes nothing.
+func TestCallbacks(t *testing.T) {
+	for _, c := range []struct {
+		name, query string
+		change      func(*back)
+		want        string // the outcome
+		kinds       string // of the rows afterwards
 	}{
-		"id=t1&code=03AFcallback":    {pool.Solved, Solved, false},
-		"id=t1&code=ERROR_X":         {"ERROR_X", Failed, false},
-		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", Failed, true},
-	}
-}
-
-// A fast service sends the callback before its answer to the submit.
-func TestACallbackMayPrecedeTheSubmitsAnswer(t *testing.T) {
-	for text, want := range callbackEndings() {
-		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-			s.provider.submit = func(ctx context.Context) (string, error) {
-				if err := s.buyer.Callback(ctx, callbackTo(s.provider.submitted.Pingback, text)); err != nil {
+		{name: "a token", query: "id=main1&code=03AFtoken", want: "settled", kinds: "open solved"},
+		{name: "a token without the task", query: "code=03AFtoken", want: "settled", kinds: "open solved"},
+		{name: "a failure", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "open failed"},
+		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "open hopeless"},
+		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "open"},
+		{name: "no token", query: "id=main1", want: "malformed", kinds: "open"},
+		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "open"},
+		{name: "large", query: "code=03AF", change: func(c *back) { c.Oversized = true }, want: "malformed", kinds: "open"},
+		{name: "forged", query: "code=03AF", change: func(c *back) { c.Secret += "0" }, want: "forged", kinds: "open"},
+		{name: "another order", query: "code=03AF", change: func(c *back) { c.Order = "X" }, want: "forged", kinds: "open"},
+	} {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			f, e := calledBack("new", "old")
+			one := w.replica("r1", nil, e)
+			e.Callbacks.Secrets = []captcha.Secret{"newest", "new"} // after a reload that this replica has first
+			two := w.replica("r2", nil, e)
+			one.mustBuy(spec())
+			time.Sleep(20 * second)
+			back := request(f.requests[0].Pingback, c.query)
+			if c.change != nil {
+				c.change(&back)
+			}
+			for range 2 {
+				if err := two.Callback(t.Context(), back); err != nil {
 					t.Error(err)
 				}
-				return "t1", nil
 			}
-			if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != want.outcome || r.Hopeless != want.hopeless {
-				t.Errorf("%s: collect = %+v, want %v", text, r, want.outcome)
-			}
-			s.wantLeft(t, 0, 0, 0)
-			if want.outcome == Solved {
-				// When the task id is stored, the order no longer exists.
-				s.want(t, "mark", "submit", "claim t1", "settle", "release", "login at one: solved", "callback settled", "claim t1", "store t1", "release")
-			} else {
-				s.want(t, "mark", "submit", "claim t1", "fail bought=true", "release", "login at one: failed", "callback failed", "claim t1", "store t1", "release")
-			}
-			if s.stock.tokens()+s.stock.failures() != 1 || s.provider.polls != 0 {
-				t.Errorf("%d tokens, %d failed, %d polls", s.stock.tokens(), s.stock.failures(), s.provider.polls)
-			}
+			again := map[bool]string{true: "unknown", false: c.want}[strings.Contains(c.kinds, " ")]
+			want := []string{"callback main " + c.want, "callback main " + again}
+			slices.Sort(want)
+			same(t, "outcomes", two.counted(), strings.Join(want, ", "))
+			same(t, "kinds", w.kinds(), c.kinds)
+			time.Sleep(50 * second)
+			same(t, "polled later", f.polled() > 0, !strings.Contains(c.kinds, " "))
 		})
 	}
 }
 
-// An order whose submit had no answer has no task id and is not polled. A callback still ends the
-// order.
-func TestACallbackCollectsALostSubmit(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		s.provider.submit = func(context.Context) (string, error) {
-			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
+// A callback proves the purchase of an order whose submit had no answer, and may be faster than the answer of
+// the submit.
+func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
+	bubble(t, "unanswered", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
+		r := w.replica("r1", nil, e)
+		r.mustBuy(spec())
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		_ = r.Callback(t.Context(), request(f.requests[0].Pingback, "id=T1&code=03AF1"))
+		_ = r.Callback(t.Context(), request(f.requests[1].Pingback, "id=T1&code=03AF2")) // the task of another order
+		same(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
+		same(t, "kinds", w.kinds(), "open open open solved") // the third one has the task
+		same(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
+		same(t, "a task", r.ended[0].Task, "T1")
+	})
+	bubble(t, "faster", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		r := w.replica("r1", nil, e)
+		f.submit = func(_ int, q provider.Request) (string, error) {
+			_ = r.Callback(context.Background(), request(q.Pingback, "id=T1&code=03AF"))
+			return "T1", nil
 		}
-		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
-			t.Fatalf("collect = %v, want Lost", r.Err)
-		}
-		s.wantLeft(t, 1, 1, 0)
-		s.forget()
-		time.Sleep(time.Minute)
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t7&code=03AFcallback"))
-		s.want(t, "claim t7", "settle", "release", "login at one: solved", "callback settled")
-		s.wantLeft(t, 0, 0, 0)
-		if l := s.stock.landed(); len(l) != 1 || l[0].Task != "t7" {
-			t.Errorf("landings %+v", l)
-		}
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		same(t, "kinds", w.kinds(), "open solved")
 	})
 }
 
-// A callback may arrive at any replica. A message through Redis reaches the replica that runs the
-// order.
-func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
-	for text, want := range callbackEndings() {
-		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-			s.subscribe(t)
-			o := s.order(t)
-			ended := s.startCollecting(t, o)
-			other := s.replica("no letters")
-			other.reload(callbackSettings("first"))
-			s.forget()
-			began := time.Now()
-			other.mustCall(t, callbackTo(s.provider.submitted.Pingback, text))
-			told := len(s.all())
-			s.buyer.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // this replica has no such order
-			if r := <-ended; (r.Outcome != want.outcome || r.Hopeless != want.hopeless) || time.Since(began) != 0 {
-				t.Errorf("%s: collect = %v after %v, want %v at once", text, r.Err, time.Since(began), want.outcome)
-			}
-			if got := s.all(); len(got) != told || s.provider.polls != 0 {
-				t.Errorf("reported again: %q, %d polls", got[told:], s.provider.polls)
-			}
-			s.wantLeft(t, 0, 0, 0)
+// The age of a token counts from callback_delay before the callback arrived, but not from before the submit.
+func TestTheAgeOfATokenOfACallback(t *testing.T) {
+	for name, c := range map[string]struct{ arrived, delay, born time.Duration }{
+		"the delay before":       {30 * second, 10 * second, 20 * second},
+		"no delay":               {30 * second, 0, 30 * second},
+		"not before the submit":  {6 * second, 10 * second, 0},
+		"a clock that went back": {-time.Hour, 10 * second, 0},
+		"a clock that is ahead":  {time.Hour, 10 * second, 30 * second}, // the callback is handled at 40 s
+	} {
+		bubble(t, name, func(t *testing.T, w *world) {
+			f, e := calledBack("s")
+			e.Callbacks.Delay = c.delay
+			r := w.replica("r1", nil, e)
+			at := time.Now()
+			r.mustBuy(spec())
+			time.Sleep(40 * second)
+			back := request(f.requests[0].Pingback, "id=main1&code=03AF")
+			back.At = at.Add(c.arrived)
+			_ = r.Callback(t.Context(), back)
+			_, born := w.take(r)
+			same(t, "born after", born.Sub(at).Round(second), c.born)
 		})
 	}
 }
 
-// Another replica receives a callback, and its message to this replica is lost. This replica ends
-// the order when it next renews the lease.
-func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		stop := s.startRunning(t)
-		ended := s.startCollecting(t, s.order(t))
-		other := s.replica("no letters")
-		other.reload(callbackSettings("first"))
-		began := time.Now()
-		other.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
-		if r := <-ended; r.Outcome != Elsewhere || time.Since(began) != renewEvery {
-			t.Errorf("collect = %v after %v, want Elsewhere after %v", r.Err, time.Since(began), renewEvery)
+// A callback that arrives while Redis is away is kept on the disk, and delivered later; its token's age counts
+// from its first arrival. If the disk fails too, the service must repeat it.
+func TestDeadLetters(t *testing.T) {
+	bubble(t, "kept and replayed", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		r := w.replica("r1", nil, e)
+		at := time.Now()
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		w.setDown(true)
+		back := request(f.requests[0].Pingback, "id=main1&code=03AF")
+		for range 2 {
+			if err := r.Callback(t.Context(), back); err != nil {
+				t.Error(err)
+			}
 		}
-		s.wantLeft(t, 0, 0, 0)
-		stop()
+		same(t, "outcomes", r.counted(), "callback main kept, callback main kept")
+		list, err := r.DeadLetters()
+		if err != nil || len(list) != 1 || list[0].Task != "main1" || list[0].Until.Sub(back.At) != 200*second {
+			t.Errorf("%+v %v", list, err)
+		}
+		if _, err := r.Replay(t.Context()); !isDown(err) {
+			t.Error(err)
+		}
+		time.Sleep(20 * second)
+		w.setDown(false)
+		time.Sleep(4 * second)
+		same(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
+		same(t, "kinds", w.kinds(), "open solved")
+		_, born := w.take(r)
+		same(t, "born after", born.Sub(at).Round(second), 10*second)
+		letters, aside := r.DeadLetterCount()
+		same(t, "letters", letters+aside, 0)
+	})
+	bubble(t, "of a dead process", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		one := w.replica("r1", nil, e)
+		at := time.Now()
+		one.mustBuy(spec())
+		one.mustBuy(spec())
+		time.Sleep(20 * second)
+		dead := w.replica("dead", nil, e)
+		dead.kill()
+		for i := range 2 {
+			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
+			if err := dead.Callback(t.Context(), back); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = one.Callback(t.Context(), request(f.requests[1].Pingback, "id=main2&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		next := purchase.New(purchase.Config{Pool: one.pool, Letters: dead.folder, Observer: one, Log: one.log.Logger()})
+		if err := next.OpenDeadLetters(); err != nil {
+			t.Fatal(err)
+		}
+		done, err := next.Replay(t.Context())
+		if err != nil || fmt.Sprint(done) != "map[dropped:1 replayed:1]" {
+			t.Errorf("%+v %v", done, err)
+		}
+		_, born := w.take(one)
+		same(t, "born after", born.Sub(at).Round(second), 0) // nobody knows more than the submit
+	})
+	bubble(t, "expired", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		r := w.replica("r1", nil, e)
+		r.mustBuy(spec())
+		w.setDown(true)
+		if err := r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(201 * second)
+		done, err := r.Replay(t.Context())
+		letters, _ := r.DeadLetterCount()
+		if err != nil || letters != 0 || !strings.Contains(r.counted(), "dead_letter main expired") {
+			t.Errorf("%+v %v %s", done, err, r.counted())
+		}
+		w.setDown(false)
+	})
+	bubble(t, "no disk", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		one := w.replica("r1", nil, e)
+		one.mustBuy(spec())
+		dead := w.replica("dead", nil, e)
+		dead.kill()
+		_ = os.RemoveAll(dead.folder)
+		_ = os.WriteFile(dead.folder, nil, 0o600)
+		err := dead.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF"))
+		if !errors.Is(err, purchase.ErrNotKept) {
+			t.Error(err)
+		}
+		same(t, "outcomes", dead.counted(), "callback main refused")
+	})
+}
+
+// If callbacks do not arrive, tasks are polled from the start, until a callback arrives again.
+func TestSilentCallbacks(t *testing.T) {
+	bubble(t, "silent", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		f.poll = nil
+		r := w.replica("r1", nil, e)
+		for range 3 {
+			r.mustBuy(spec())
+			time.Sleep(61 * second)
+		}
+		same(t, "polls", f.pollTimes(), "60 121 182")
+		if s := r.Providers(t.Context()); !s[0].Silent || r.log.Count("callbacks do not arrive") != 1 {
+			t.Errorf("%+v", s)
+		}
+		r.mustBuy(spec())
+		time.Sleep(11 * second)
+		same(t, "polls", f.pollTimes(), "60 121 182 193")
+		r.mustBuy(spec())
+		_ = r.Callback(t.Context(), request(f.requests[4].Pingback, "id=main5&code=03AF"))
+		r.mustBuy(spec())
+		time.Sleep(61 * second)
+		same(t, "polls", f.pollTimes(), "60 121 182 193 254")
+		same(t, "logged", r.log.Count("callbacks arrive again"), 1)
+	})
+	bubble(t, "at another replica", func(t *testing.T, w *world) {
+		f, e := calledBack("s")
+		f.poll = nil
+		one, two := w.replica("r1", nil, e), w.replica("r2", nil, e)
+		for i := range 4 {
+			one.mustBuy(spec())
+			time.Sleep(5 * second)
+			_ = two.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i)))
+			time.Sleep(60 * second)
+		}
+		same(t, "polls", f.polled(), 0)
+		same(t, "silent", one.Providers(t.Context())[0].Silent, false)
 	})
 }

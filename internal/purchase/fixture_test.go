@@ -1,378 +1,360 @@
-package purchase
+//go:build !race
+
+package purchase_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"go.uber.org/goleak"
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	miniredis.DumpMaxLineLen = 1 << 20 // because tests compare dumps of Redis
-	// If go-redis retries a dial, its goroutine may sleep for up to a second after Close.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const second = time.Second
+
+// world is an installation in a bubble: a Redis and its replicas.
+type world struct {
+	t      *testing.T
+	server *redistest.Bubble
+	db     *redis.Client // of the test
+	down   atomic.Bool
 }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// A ledger records events in the sequence in which they happen, so that a test can compare them.
-// The stock and the fakes of a test share one ledger.
-type ledger struct {
-	mu      sync.Mutex
-	entries []string
-	budgets []string // the budgets that refused orders, with the target
+// setDown ends or restores Redis; each replica knows it at once.
+func (w *world) setDown(down bool) {
+	w.down.Store(down)
+	w.server.SetDown(down)
 }
 
-func (l *ledger) add(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.entries = append(l.entries, fmt.Sprintf(format, args...))
+// bubble runs a test in a bubble.
+func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{t: t, server: redistest.InBubble(t)}
+			w.db, _ = w.server.Client(redis.Options{})
+			t.Cleanup(func() { _ = w.db.Close() })
+			test(t, w)
+		})
+	})
 }
 
-func (l *ledger) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.entries)
+// replica is a replica with a running Buyer.
+type replica struct {
+	*purchase.Buyer
+	w      *world
+	name   string
+	folder string // of the dead letters
+	pool   *pool.Pool
+	log    testkit.Log
+	turns  []captcha.ID
+
+	mu     sync.Mutex
+	ended  []purchase.Purchase
+	counts []string
+
+	buys sync.WaitGroup
+	stop func() // of Run; waits for its end
+	kill func() // cuts the replica off from Redis for good
 }
 
-func (l *ledger) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.entries = nil
+func (r *replica) Ended(p purchase.Purchase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = append(r.ended, p)
 }
 
-func (l *ledger) want(t *testing.T, want ...string) {
+func (r *replica) Count(event, provider, outcome string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts = append(r.counts, event+" "+provider+" "+outcome)
+}
+
+// replica starts a replica with the given providers.
+func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
+	r := &replica{w: w, name: name, folder: w.t.TempDir()}
+	db, cut := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
+	r.kill = cut
+	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
+		if w.down.Load() {
+			return pool.ErrDown
+		}
+		return nil
+	}})
+	r.Buyer = purchase.New(purchase.Config{
+		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+	})
+	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
+	r.SetProviders(entries)
+	if err := r.OpenDeadLetters(); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.Run(ctx) })
+	r.stop = sync.OnceFunc(func() { cancel(); run.Wait(); r.buys.Wait() })
+	w.t.Cleanup(func() { r.stop(); _ = db.Close() })
+	synctest.Wait()
+	return r
+}
+
+// buy starts an order and returns the error of its placing.
+func (r *replica) buy(s purchase.Spec) error {
+	placed := make(chan error, 2)
+	r.buys.Go(func() { r.Buy(context.Background(), s, func(_ captcha.ID, err error) { placed <- err }) })
+	err := <-placed
+	synctest.Wait()
+	return err
+}
+
+func (r *replica) mustBuy(s purchase.Spec) {
+	r.w.t.Helper()
+	if err := r.buy(s); err != nil {
+		r.w.t.Fatal(err)
+	}
+}
+
+// counted returns what was counted so far, sorted.
+func (r *replica) counted() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Clone(r.counts)
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// outcomes returns the ends that the observer saw.
+func (r *replica) outcomes() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []string
+	for _, p := range r.ended {
+		list = append(list, fmt.Sprintf("%s by %s", p.Outcome, p.EndedBy))
+	}
+	return strings.Join(list, ", ")
+}
+
+var identity = captcha.Identity{
+	Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/login", Proxy: "user:secret@proxy:1",
+	ProxyType: "http",
+}
+
+// spec returns the usual order.
+func spec() purchase.Spec {
+	return purchase.Spec{
+		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second,
+		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
+	}
+}
+
+// take returns the token in stock, and when it was born.
+func (w *world) take(r *replica) (string, time.Time) {
+	call := pool.Call{Name: fmt.Sprint("call", time.Now().UnixNano()), ID: identity.ID(), Margin: second}
+	token, err := r.pool.Take(w.t.Context(), &call)
+	if err != nil {
+		return err.Error(), time.Time{}
+	}
+	return token.Value, token.Born
+}
+
+// kinds returns the kinds of the rows in the outbox, with their orders' outcomes.
+func (w *world) kinds() string {
+	var list []string
+	for _, m := range w.db.XRange(w.t.Context(), "{p}:outbox:ends", "-", "+").Val() {
+		list = append(list, fmt.Sprint(m.Values["kind"]))
+	}
+	return strings.Join(list, " ")
+}
+
+// brake returns the brake of a key as "kind".
+func (w *world) brake(key string) string {
+	return w.db.HGet(w.t.Context(), "{p}:brake:"+key, "kind").Val()
+}
+
+func (w *world) number(key, field string) string {
+	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
+}
+
+// spend returns the number of orders in the budget.
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all").Val() }
+
+// inFlight returns the number of orders in flight at a provider.
+func (w *world) inFlight(name string) int64 {
+	return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val()
+}
+
+func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if got := l.all(); !slices.Equal(got, want) {
-		t.Errorf("what happened:\n  %q\nwant:\n  %q", got, want)
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
 	}
 }
 
-// fakeProvider is a provider whose calls run functions that the test sets.
-type fakeProvider struct {
-	*ledger
-	name    string
-	mu      sync.Mutex
-	state   provider.State
-	wait    time.Duration // wait that Ready returns if the state is not ok
-	fault   *provider.Fault
-	submit  func(ctx context.Context) (string, error)
-	poll    func(ctx context.Context, n int) (provider.Solution, error)
-	polls   int
-	threads func() (int, bool, error)
-	limit   time.Duration
+// fake is a scripted provider. Its submits and polls answer at once what the functions say; like a client, it
+// is down after an account fault until a call works.
+type fake struct {
+	name   string
+	submit func(n int, r provider.Request) (string, error) // n counts from 1
+	poll   func(n int, task string) (provider.Solution, error)
+	limit  time.Duration
 
-	submitted provider.Request // the last submitted request, without the image
-	image     string           // image of the last submitted request
-	polled    captcha.Identity // identity of the last polled task
-	sold      int              // number of tokens sold so far
-	answered  time.Time        // result of Answered
-	report    func() error
-	probe     error // error that Probe returns
+	mu       sync.Mutex
+	submits  []time.Time
+	requests []provider.Request
+	polls    []time.Time
+	reports  []string
+	fault    *provider.Fault
+	threads  int
+
+	threadsErr error
 }
 
-func newFakeProvider(l *ledger, name string) *fakeProvider {
-	return &fakeProvider{
-		ledger: l, name: name, state: provider.State{Kind: provider.StateOK}, limit: 3 * time.Minute,
-		submit: func(context.Context) (string, error) { return "t1", nil },
-		poll: func(context.Context, int) (provider.Solution, error) {
-			return provider.Solution{Token: "03AFexample"}, nil
-		},
-		threads: func() (int, bool, error) { return 0, false, nil },
+func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
+
+func (f *fake) entry() purchase.Entry {
+	price := func(captcha.Type) float64 { return 0.002 }
+	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: price}
+}
+
+func (f *fake) Name() string                                      { return f.name }
+func (f *fake) Timeout() time.Duration                            { return f.limit }
+func (f *fake) Pace(captcha.Type) (first, interval time.Duration) { return 10 * second, 5 * second }
+func (f *fake) ReportWindow() time.Duration                       { return time.Minute }
+func (f *fake) ReadBalance(context.Context) error                 { return nil }
+func (f *fake) Probe(context.Context) error                       { return nil }
+func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
+	return f.threads, f.threads > 0, f.threadsErr
+}
+
+func (f *fake) State(time.Time) provider.State {
+	if fault := f.Fault(); fault != nil {
+		return provider.State{Kind: provider.StateDown, Code: fault.Code, Remedy: "repair it"}
+	}
+	return provider.State{Kind: provider.StateOK}
+}
+
+func (f *fake) settle(action string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var e *provider.Error
+	switch {
+	case errors.As(err, &e) && e.Class == provider.Account:
+		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
+		f.fault.Next = time.Now().Add(time.Minute)
+	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
+		f.fault = nil
 	}
 }
 
-func (s *fakeProvider) Name() string { return s.name }
-
-func (s *fakeProvider) Submit(ctx context.Context, r provider.Request) (string, error) {
-	s.mu.Lock()
-	s.image = string(r.Image)
-	r.Image = nil
-	s.submitted = r
-	s.mu.Unlock()
-	s.add("submit")
-	return s.submit(ctx)
+func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err error) {
+	if own := f.Fault(); own != nil && time.Now().Before(own.Next) {
+		return "", fails(provider.Account, own.Code)
+	}
+	f.mu.Lock()
+	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
+	n, submit := len(f.submits), f.submit
+	f.mu.Unlock()
+	if task = fmt.Sprint(f.name, n); submit != nil {
+		task, err = submit(n, r)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	f.settle("submit", err)
+	return task, err
 }
 
-func (s *fakeProvider) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
-	s.add("report %s %v", task, good)
-	if s.report == nil {
+func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s provider.Solution, err error) {
+	f.mu.Lock()
+	f.polls = append(f.polls, time.Now())
+	n, poll := len(f.polls), f.poll
+	f.mu.Unlock()
+	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); poll != nil {
+		s, err = poll(n, task)
+	}
+	if ctx.Err() != nil {
+		return provider.Solution{}, ctx.Err()
+	}
+	f.settle("poll", err)
+	return s, err
+}
+
+func (f *fake) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reports = append(f.reports, fmt.Sprint(task, good))
+	return nil
+}
+
+func (f *fake) Fault() *provider.Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault == nil {
 		return nil
 	}
-	return s.report()
+	fault := *f.fault
+	return &fault
 }
 
-func (s *fakeProvider) ReportWindow() time.Duration { return time.Minute }
+func (f *fake) Adopt(_ context.Context, fault *provider.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+}
 
-func (s *fakeProvider) Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error) {
-	s.mu.Lock()
-	s.polled = id
-	s.polls++
-	n := s.polls
-	s.mu.Unlock()
-	s.add("poll %s", task)
-	solution, err := s.poll(ctx, n)
-	if err == nil && solution.Token == "03AFexample" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		// The tokens of all providers differ.
-		if s.sold++; s.sold > 1 || s.name != "one" {
-			solution.Token += fmt.Sprint("-", s.name, "-", s.sold)
-		}
+// PollTurn gives no turn during an account fault that polls have: then only the slow polls remain.
+func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault == nil || f.fault.Polls, time.Minute
+}
+
+func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }
+
+func (f *fake) polled() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.polls) }
+
+// set changes what the functions read while orders run.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// pollTimes returns the times of polls after the first submit, in seconds.
+func (f *fake) pollTimes() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	for _, at := range f.polls {
+		list = append(list, fmt.Sprintf("%.0f", at.Sub(f.submits[0]).Seconds()))
 	}
-	return solution, err
+	return strings.Join(list, " ")
 }
 
-func (s *fakeProvider) Pace(captcha.Type) (time.Duration, time.Duration) {
-	return 15 * time.Second, 5 * time.Second
+func notReady(int, string) (provider.Solution, error) {
+	return provider.Solution{}, provider.ErrNotReady
 }
 
-func (s *fakeProvider) Timeout() time.Duration { return s.limit }
+func fails(class provider.Class, code string) error { return &provider.Error{Class: class, Code: code} }
 
-func (s *fakeProvider) Ready(time.Time) (bool, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.Kind == provider.StateOK {
-		return true, 0
-	}
-	return false, s.wait
+// unheard is the error of a call without a proper answer.
+func unheard(code string) error {
+	return &provider.Error{Class: provider.Capacity, Code: code, Unknown: true}
 }
 
-func (s *fakeProvider) State(time.Time) provider.State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state
-}
-
-func (s *fakeProvider) setState(k provider.StateKind, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state, s.wait = provider.State{Kind: k}, wait
-}
-
-func (s *fakeProvider) Threads(context.Context) (int, bool, error) { return s.threads() }
-
-func (s *fakeProvider) Fault() *provider.Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fault
-}
-
-func (s *fakeProvider) Adopt(_ context.Context, f *provider.Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = f
-}
-
-func (s *fakeProvider) Answered() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answered
-}
-
-// change lets a test change the provider while calls are in flight.
-func (s *fakeProvider) change(do func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	do()
-}
-
-func (s *fakeProvider) PollTurn(time.Time) (bool, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fault == nil || s.fault.Polls, time.Minute
-}
-
-func (s *fakeProvider) Probe(context.Context) error { return s.probe }
-
-func (s *fakeProvider) ReadBalance(context.Context) error { return errors.New("no balance here") }
-
-// witness is an observer that records the outcomes in the ledger.
-type witness struct{ *ledger }
-
-func (w witness) Ended(e Event) { w.add("%s at %s: %s", e.Target, e.Provider, e.Outcome) }
-
-func (w witness) Callback(outcome string)   { w.add("callback %s", outcome) }
-func (w witness) DeadLetter(outcome string) { w.add("letter %s", outcome) }
-func (w witness) Report(name, outcome string) {
-	w.add("report to %s: %s", name, outcome)
-}
-
-func (w witness) BudgetUsedUp(of pool.Budget, target string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.budgets = append(w.budgets, string(of)+" "+target)
-}
-
-// testBuyer is a buyer with one provider and a stock.
-type testBuyer struct {
-	*ledger
-	stock    *stock
-	provider *fakeProvider
-	buyer    *Buyer
-}
-
-// withBuyer runs a test in a bubble, with a buyer whose provider has the given concurrency.
-func withBuyer(t *testing.T, concurrency int, test func(t *testing.T, s *testBuyer)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newTestBuyer(t, concurrency)) })
-}
-
-// runBubble runs a subtest in its own bubble.
-func runBubble(t *testing.T, name string, test func(t *testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
-}
-
-func newTestBuyer(t *testing.T, concurrency int) *testBuyer {
-	t.Helper()
-	return newTestBuyerWith(t, concurrency, "no letters")
-}
-
-// newTestBuyerWith returns a buyer with a folder for dead letters.
-func newTestBuyerWith(t *testing.T, concurrency int, letters string) *testBuyer {
-	t.Helper()
-	l := &ledger{}
-	return openTestBuyer(newTestRedis(t, l), concurrency, letters)
-}
-
-// openTestBuyer returns one replica: a buyer on the test's Redis with its own fake provider "one".
-func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
-	w.t.Helper()
-	s := &testBuyer{ledger: w.ledger, provider: newFakeProvider(w.ledger, "one")}
-	s.stock = &stock{testRedis: w, Store: w.open(func(order pool.Ref, how string) { s.buyer.Ended(order, how) })}
-	s.buyer = NewBuyer(s.stock, letters, witness{w.ledger}, quiet())
-	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: concurrency}})
-	return s
-}
-
-// replica returns another buyer on the same Redis.
-func (s *testBuyer) replica(letters string) *testBuyer {
-	return openTestBuyer(s.stock.testRedis, 5, letters)
-}
-
-// subscribe subscribes the buyer's store to the messages of other replicas until the test ends.
-func (s *testBuyer) subscribe(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- s.stock.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the store's run: %v", err)
-		}
-	})
-	synctest.Wait()
-}
-
-func spec() Spec {
-	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com/"}
-	return Spec{
-		Target: "login", Owner: "qa@example.com", Identity: id, ID: id.ID(), Depth: 10,
-		Margin: 40 * time.Second, Lifetime: 120 * time.Second, Lead: 20 * time.Second,
-	}
-}
-
-// order admits and places an order. Afterwards it clears the recorded calls.
-func (s *testBuyer) order(t *testing.T) *Order {
-	t.Helper()
-	return s.orderFor(t, spec())
-}
-
-func mustPlace(t *testing.T, d *Buyer, target Spec) *Order {
-	t.Helper()
-	slot, err := d.Admit(t.Context(), Bid{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := d.placer.place(t.Context(), slot, target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-func (s *testBuyer) orderFor(t *testing.T, target Spec) *Order {
-	t.Helper()
-	o := mustPlace(t, s.buyer, target)
-	s.forget()
-	return o
-}
-
-// reserve acquires a permit for an order. The permit lasts one day.
-func (s *testBuyer) reserve(t *testing.T, name string, order pool.Ref) {
-	t.Helper()
-	if p, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour, -1); err != nil || !p.OK {
-		t.Fatal(p.OK, err)
-	}
-}
-
-// renew renews the lease of an order that the buyer's replica owns.
-func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
-	t.Helper()
-	if lost, err := s.stock.Store.Renew(t.Context(), []pool.Ref{order}); err != nil || len(lost) != 0 {
-		t.Fatal(lost, err)
-	}
-}
-
-// startCollecting collects an order in the background. It returns when the background work blocks.
-func (s *testBuyer) startCollecting(t *testing.T, o *Order) <-chan Result {
-	t.Helper()
-	ended := make(chan Result, 1)
-	go func() { ended <- s.buyer.orders.collect(t.Context(), o) }()
-	synctest.Wait()
-	return ended
-}
-
-// startRunning runs the buyer until the test calls the returned function.
-func (s *testBuyer) startRunning(t *testing.T) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.buyer.Run(ctx) }()
-	synctest.Wait()
-	return func() {
-		t.Helper()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("run: %v", err)
-		}
-	}
-}
-
-// slots returns the number of slots in use at each configured provider.
-func (b *Buyer) slots() (taken []int) {
-	b.accounts.mu.Lock()
-	defer b.accounts.mu.Unlock()
-	for _, a := range b.accounts.listed {
-		taken = append(taken, a.slotsUsed)
-	}
-	return taken
-}
-
-// notReady returns a poll function whose n-th call finds the task solved.
-func notReady(n int) func(context.Context, int) (provider.Solution, error) {
-	return func(_ context.Context, poll int) (provider.Solution, error) {
-		if poll < n {
-			return provider.Solution{}, provider.ErrNotReady
-		}
-		return provider.Solution{Token: "03AFexample", UserAgent: "UA"}, nil
-	}
-}
-
-// near reports whether got differs from want by at most the tolerance. Polls have
-// jitter, so tests cannot compare exact times.
-func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }
+func isDown(err error) bool { return errors.Is(err, pool.ErrDown) }

@@ -1,111 +1,506 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"poold/internal/backoff"
+	"poold/internal/captcha"
+	"poold/internal/crash"
 	"poold/internal/pool"
+	"poold/internal/provider"
 )
 
 const (
-	// callTime limits a call to the provider. It exceeds the client's own time-out, because a submit
-	// that is cancelled earlier would have an unknown outcome.
-	callTime = 20 * time.Second
-	// stockTime limits one step in Redis, including the retries of the Redis client.
-	stockTime = 3 * time.Second
-	// placeMargin is how much longer a permit lives than its order, so that no permit expires too
-	// early after a crash.
-	placeMargin = 10 * time.Second
-	// clockSlack is the greatest difference between the clocks of Redis nodes.
-	clockSlack = 10 * time.Second
-	// budgetRetry is the delay before the second attempt at a full budget. If the stock has just
-	// refused another order, that order's reservation soon ends.
-	budgetRetry = 100 * time.Millisecond
-	// A stored price is an integer: the configured price multiplied by the constant currency.
-	currency = 1e9
+	// slowBegin is how long an answer of Begin may take. After a longer time the process may have been
+	// frozen, and another replica may own the order.
+	slowBegin = 2 * time.Second
+	// slowPoll is the time between two polls of a task while the service refuses the account's polls.
+	slowPoll = time.Minute
+	// lookAgain is how soon a waiting order notices that its account has another key.
+	lookAgain = 3 * time.Second
+
+	outcomeUnknown = "the order's outcome is unknown"
+
+	// CodeTimeout is the code of an order that was not solved in time.
+	CodeTimeout = "TIMEOUT"
 )
 
-// Order is an order in flight. The goroutine that calls collect owns the order. The method collect
-// must be called at most once.
-type Order struct {
-	pool.Ref
-	spec        Spec
-	slot        *Slot
-	account     *account      // account at which to submit and poll
-	provider    string        // name of the provider when the order was placed; the permit is under this name
-	accountID   string        // id of the account when the order was placed
-	choice      Choice        // how the provider was chosen
-	timeout     time.Duration // time-out of the provider when the order was placed
-	booked      []pool.Budget // shared budgets in which the order may have a reservation
-	refusals    int           // consecutive submits that the provider had refused when the order was placed
-	pingback    string        // callback address for the submit; "" = none, or the order is already submitted
-	hasCallback bool          // the submit had a callback address
-	fallback    time.Duration // how long to wait for the callback before polling
-	delay       time.Duration // assumed age of a token when its callback arrives
-	price       int64         // price of the token in billionths of the currency; negative = unknown
-	// deadline is the time at which the order expires in Redis, or a little earlier.
-	deadline time.Time
-
-	placed time.Time // time of the placement; for an adopted order the latest possible time
-	// The method collect sets the following fields from top to bottom. In an adopted order,
-	// submitted, answered, task and unsolved are already set.
-	submitted  time.Time // time just before the submit
-	answered   time.Time // time at which the task id arrived
-	task       string    // the provider's id of the task
-	unsolved   time.Time // latest time at which the task was still unsolved
-	polls      int       // polls by this replica
-	lastCall   time.Time // start of the last poll, or of the submit if there was no poll
-	slowPolls  int       // polls during the current account fault
-	stepFailed bool      // at least one step failed in Redis
-
-	stop       context.CancelFunc     // ends the method collect; set while the order is in flight
-	outside    atomic.Pointer[Result] // set when a callback or another replica ended the order
-	submitting atomic.Bool            // the submit is in progress, so the task id is not known yet
-	arrived    atomic.Bool            // a callback for the order arrived at this replica, valid or not
+// Purchase is an order as the history has it: the row of its purchase and of its end. Times are on Redis'
+// clock; zero = it did not happen.
+type Purchase struct {
+	Order     string           `json:"order"`
+	ID        captcha.ID       `json:"id"`
+	Identity  captcha.Identity `json:"identity"` // without its proxy
+	Target    string           `json:"target"`
+	Owner     string           `json:"owner,omitempty"`
+	Provider  string           `json:"provider"`
+	Task      string           `json:"task,omitempty"`
+	Status    string           `json:"status,omitempty"` // open or ended
+	Outcome   pool.How         `json:"outcome,omitempty"`
+	Code      string           `json:"code,omitempty"` // of the provider's error
+	Price     int64            `json:"price"`          // billionths of the currency; -1 = unknown
+	Placed    time.Time        `json:"placed,omitzero"`
+	Submitted time.Time        `json:"submitted,omitzero"`
+	// Solved is when the token was noticed; in a row, the earliest time at which it can have been solved.
+	Solved   time.Time `json:"solved,omitzero"`
+	Polls    int       `json:"polls,omitempty"` // by the replica that ended it
+	Callback bool      `json:"callback,omitempty"`
+	EndedBy  string    `json:"ended_by,omitempty"` // submit, poll, callback, deadline, stop or adoption
+	Choice   string    `json:"choice,omitempty"`   // how the provider was chosen
 }
 
-// providerName returns the current name of the provider.
-func (o *Order) providerName() string {
-	if o.account != nil {
-		return o.account.Name()
-	}
-	return o.provider
+// facts is what the journal keeps of an order: all that an adopter or a callback needs.
+type facts struct {
+	Purchase
+
+	Fingerprint string        `json:"fingerprint"` // of the account and key that submit the order
+	Lifetime    time.Duration `json:"lifetime"`
+	Margin      time.Duration `json:"margin"`
+	Shortest    time.Duration `json:"shortest,omitempty"`
+	Timeout     time.Duration `json:"timeout"`
+	Called      bool          `json:"called,omitempty"` // the submit has a callback address
+	Delay       time.Duration `json:"delay,omitempty"`  // greatest age of a token when its callback arrives
+	Fallback    time.Duration `json:"fallback,omitempty"`
+	Guest       bool          `json:"guest,omitempty"`
+	Budgets     []pool.Budget `json:"budgets,omitempty"`
 }
 
-// readOrder returns the order that a journal record describes, without account and slot.
-func readOrder(r pool.Record) (*Order, error) {
-	if r.Unreadable != nil {
-		return nil, r.Unreadable
-	}
-	if _, known := ends[situation{r.State, abandoned}]; !known {
-		return nil, fmt.Errorf("an order of the journal is in state %q", r.State)
-	}
-	f, submitted := r.Facts, r.Placed.Add(r.Unsolved)
-	return &Order{
-		Ref: r.Ref, provider: f.Provider, accountID: f.Account, choice: Choice(f.Choice),
-		timeout: milliseconds(f.TimeoutMS), hasCallback: f.Called, delay: milliseconds(f.DelayMS), price: r.Price,
-		spec: Spec{
-			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.Identity,
-			Margin: milliseconds(f.MarginMS), Lifetime: milliseconds(f.LifetimeMS),
-		},
-		deadline: r.Until, task: r.Task,
-		placed: r.Placed, submitted: submitted, answered: submitted, unsolved: submitted,
-	}, nil
+// order is an order that runs at this replica. Its goroutine owns the fields, except as noted.
+type order struct {
+	journal  pool.Order
+	facts    facts
+	identity captcha.Identity // with its proxy, unless the order was adopted
+	image    []byte
+	account  *account // that gets the submit; nil = the order was adopted
+	pingback string
+
+	at        time.Time // of the placing, on Redis' clock
+	placed    time.Time // of the placing, or a little later, on this process' clock, as all that follow
+	submitted time.Time // just before the submit
+	answered  time.Time // when the task id arrived
+	unsolved  time.Time // the task was unsolved then
+
+	stop      context.CancelFunc
+	owned     atomic.Bool // this replica owns the order in Redis
+	waits     atomic.Bool // for the task
+	elsewhere atomic.Bool // a callback or another replica has the order
 }
 
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// longestFlight returns the longest time that an order can be in flight: the provider's time-out and
-// the time of two calls.
-func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
-
-// facts returns what the journal stores for a replica that may adopt the order.
-func (o *Order) facts() pool.Facts {
-	return pool.Facts{
-		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,
-		LifetimeMS: o.spec.Lifetime.Milliseconds(), MarginMS: o.spec.Margin.Milliseconds(),
-		Called: o.hasCallback, DelayMS: o.delay.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(), Choice: string(o.choice),
+// readOrder returns an order of the journal. Facts that cannot be read are of no account: the order ends as
+// lost.
+func readOrder(e *pool.Entry) *order {
+	o := &order{journal: e.Order, at: e.Placed, placed: time.Now().Add(-e.Age)}
+	f := &o.facts
+	_ = json.Unmarshal([]byte(e.Facts), f)
+	f.Order, f.ID, f.Placed, f.Submitted, f.Task = e.Name, e.ID, e.Placed, e.Submitted, e.Task
+	o.identity, o.journal.Budgets, o.journal.Key = f.Identity, f.Budgets, brakeKey(f.Provider, f.Fingerprint)
+	o.submitted = o.placed
+	if !e.Submitted.IsZero() {
+		o.submitted = o.placed.Add(max(0, e.Submitted.Sub(e.Placed)))
 	}
+	o.answered, o.unsolved = o.submitted, o.submitted
+	return o
+}
+
+// deadline returns the time at which the order ends in Redis, or a little later.
+func (b *Buyer) deadline(o *order) time.Time { return o.placed.Add(b.life(o.facts.Timeout)) }
+
+// onRedis converts a time of this process to Redis' clock.
+func (o *order) onRedis(at time.Time) time.Time {
+	return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond))
+}
+
+// trigger is what happens to an order.
+type trigger string
+
+const (
+	stopped     trigger = "stopped"              // this replica stops, or cannot begin the submit
+	adopted     trigger = "adopted"              // its replica died, or lost it
+	rejected    trigger = "rejected"             // the service rejects the parameters
+	busy        trigger = "busy"                 // the service has no capacity
+	faulty      trigger = "faulty"               // the account has a fault
+	unanswered  trigger = "unanswered"           // the submit may have been accepted
+	solved      trigger = "solved"               // there is a token
+	failed      trigger = "failed"               // the service refused the task, or it ended without a token
+	uncollected trigger = "timed out unanswered" // the last poll had no answer
+	late        trigger = "late"                 // its deadline has passed
+)
+
+// situation is the state of an order and what happens to it.
+type situation struct {
+	state   pool.State
+	trigger trigger
+}
+
+// ending says what follows. Without how, the order does not end.
+type ending struct {
+	how     pool.How
+	unknown bool // the journal notes that the outcome of the submit is unknown
+	anyone  bool // also a replica that does not own the order ends it
+	answers bool // the caller of an identity without a target learns it, and nothing is bought again
+	says    string
+}
+
+// ends is the table of states and ends. After a callback the state is Bought, whatever the journal says: the
+// callback proves the purchase. What is not in the table leaves the order as it is: a bought order stays in
+// the journal at a stop and is polled after an adoption, and an unknown one waits for its deadline.
+var ends = map[situation]ending{
+	{pool.Placed, stopped}:     {how: pool.Stopped},
+	{pool.Placed, adopted}:     {how: pool.Stopped},
+	{pool.Placed, late}:        {how: pool.Late, anyone: true},
+	{pool.Submitting, stopped}: {how: pool.Stopped}, // only the process that did not submit knows it
+	{pool.Submitting, adopted}: {unknown: true},
+	{pool.Submitting, late}:    {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+
+	{pool.Submitting, failed}:     {how: pool.Refused, answers: true, says: "the provider refused the task"},
+	{pool.Submitting, rejected}:   {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
+	{pool.Submitting, busy}:       {how: pool.Busy, says: "the provider takes no order now"},
+	{pool.Submitting, faulty}:     {how: pool.Fault, says: "the provider takes no order from this account"},
+	{pool.Submitting, unanswered}: {unknown: true},
+
+	{pool.Unknown, late}: {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+
+	// What it says is told only if the script finds the text repeated.
+	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold it before"},
+	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "the task brought no token"},
+	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
+	{pool.Bought, uncollected}: {how: pool.Lost, answers: true, says: outcomeUnknown},
+	{pool.Bought, late}:        {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+}
+
+// news is a trigger with its details.
+type news struct {
+	trigger  trigger
+	by       string // Purchase.EndedBy
+	err      error
+	code     string
+	delay    time.Duration // that a busy service asks for
+	solution provider.Solution
+	born     time.Duration // from the placing to the earliest time of the solve
+	lead     time.Duration // from the submit to the token; 0 = unknown
+	solvedAt time.Time     // when the token was noticed, on this process' clock
+	callback bool
+}
+
+// end carries out what the table says. It returns the end, pool.Gone or pool.Other; "" = the order goes on.
+func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (how string, err error) {
+	e := ends[situation{state, n.trigger}]
+	if e.how == "" {
+		if e.unknown {
+			o.journal.Hold = o.facts.Timeout
+			_, err = b.c.Pool.Bought(ctx, &o.journal, "", row(o, b.c.Active))
+			o.owned.Store(false)
+		}
+		return "", err
+	}
+	f, reason := &o.facts, e.says
+	if reason != "" {
+		reason = f.Provider + ": " + reason
+	}
+	if n.err != nil {
+		reason += ": " + n.err.Error()
+	}
+	f.Status, f.Outcome, f.EndedBy, f.Code, f.Callback = "ended", e.how, n.by, n.code, n.callback
+	if e.how == pool.Late {
+		f.Outcome = pool.Lost
+	}
+	if n.trigger == solved {
+		f.Solved = o.at.Add(n.born.Truncate(time.Millisecond))
+	}
+	submitted := state != pool.Placed && n.trigger != stopped
+	end := pool.End{
+		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
+		Lifetime: f.Lifetime, UserAgent: n.solution.UserAgent, Value: n.solution.Token, Born: n.born, Lead: n.lead,
+		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
+		TimedOut: n.code == CodeTimeout, Row: row(o, b.c.Sink && submitted),
+	}
+	if f.Guest && e.answers {
+		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
+	}
+	how, next, err := b.c.Pool.End(ctx, &o.journal, &end)
+	if err != nil {
+		return "", err
+	}
+	o.owned.Store(false)
+	if next != "" && b.Turn != nil {
+		b.Turn(next)
+	}
+	switch how {
+	case pool.Gone, pool.Other, string(pool.Stopped):
+		return how, nil
+	case pool.Repeated:
+		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", f.Task)
+	}
+	f.Outcome = pool.How(how)
+	if n.trigger == solved {
+		f.Solved = o.onRedis(n.solvedAt)
+	}
+	b.c.Observer.Ended(f.Purchase)
+	return how, nil
+}
+
+// row returns the row of an order for the history, or "" if the history does not want it.
+func row(o *order, wanted bool) string {
+	if !wanted {
+		return ""
+	}
+	text, _ := json.Marshal(o.facts.Purchase) // of strings, numbers and times: no error is possible
+	return string(text)
+}
+
+// steps returns a context for a step of an order that must not be lost: it is repeated until the order's
+// deadline, and after the end of ctx for stopGrace.
+func (b *Buyer) steps(ctx context.Context, o *order) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.deadline(o))
+	unhook := context.AfterFunc(ctx, func() {
+		_ = backoff.Sleep(limited, stopGrace)
+		cancel()
+	})
+	return limited, func() { unhook(); cancel() }
+}
+
+// persist repeats a step until it is done or ctx ends: Redis may be away, full or read-only meanwhile.
+func persist(ctx context.Context, step func() (string, error)) (how string, err error) {
+	for {
+		if how, err = step(); err == nil || backoff.Sleep(ctx, backoff.Around(stepEvery, 0.5)) != nil {
+			return how, err
+		}
+	}
+}
+
+// run carries an order from a state to its end. It returns without an end if ctx ends, if the outcome of the
+// submit is unknown, or if another replica or a callback has the order.
+func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
+	if state == pool.Placed {
+		if n := b.submit(ctx, o); n.trigger != "" {
+			b.finish(ctx, o, pool.Submitting, n)
+			return
+		}
+		if o.facts.Task == "" {
+			return
+		}
+	}
+	n := b.await(ctx, o)
+	crash.At("polled")
+	if o.elsewhere.Load() || n.trigger == stopped {
+		return
+	}
+	how := b.finish(ctx, o, pool.Bought, n)
+	crash.At("ended")
+	late := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
+	if a, _ := b.accounts.of(&o.facts); a != nil && late && how == string(pool.Solved) && !o.elsewhere.Load() {
+		b.noteCallback(a, false)
+	}
+}
+
+// finish ends an order, whose end is not to be lost.
+func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
+	steps, cancel := b.steps(ctx, o)
+	defer cancel()
+	how, err := persist(steps, func() (string, error) { return b.end(steps, o, state, n) })
+	if err != nil && !o.elsewhere.Load() {
+		b.c.Log.Warn("the end of an order is not stored: it is resumed when Redis answers", "target", o.facts.Target,
+			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
+	}
+	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
+		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
+	}
+	return how
+}
+
+// submit submits an order and stores its task. News mean that it was not bought. Without news and without a
+// task, the outcome is unknown, or another replica has the order.
+func (b *Buyer) submit(ctx context.Context, o *order) news {
+	f, nonce := &o.facts, rand.Text()
+	for begun := false; !begun; {
+		if ctx.Err() != nil {
+			return news{trigger: stopped, by: "stop"}
+		}
+		asked := time.Now()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+		mine, err := b.c.Pool.Begin(limited, f.Order, nonce)
+		cancel()
+		if err != nil {
+			return news{trigger: stopped, by: "stop", err: err}
+		}
+		if !mine {
+			return news{}
+		}
+		begun = time.Since(asked) < slowBegin
+	}
+	crash.At("begun")
+	if ctx.Err() != nil {
+		return news{trigger: stopped, by: "stop"}
+	}
+	request := provider.Request{Identity: o.identity, Image: o.image, Pingback: o.pingback}
+	o.image = nil
+	passBreaker(ctx, o.account)
+	was, asked := o.account.Fault(), time.Now()
+	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.c.CallTime)
+	task, err := o.account.Submit(limited, request)
+	cancel()
+	o.answered = time.Now()
+	crash.At("submitted")
+	b.note(ctx, o.account, call{order: f.Order, was: was, asked: asked, err: err})
+	if err != nil {
+		return newsOf("submit", err)
+	}
+	f.Task = task
+	steps, cancel := b.steps(ctx, o)
+	defer cancel()
+	how, err := persist(steps, func() (string, error) { return b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Active)) })
+	switch {
+	case err != nil:
+		b.c.Log.Warn("the task of a submit is not stored: only a callback can bring its token", "target", f.Target,
+			"provider", f.Provider, "task", task, "err", err)
+		f.Task = ""
+	case how == pool.Gone: // a callback was faster
+		f.Task = ""
+	case how == pool.Repeated:
+		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,
+			"task", task)
+		f.Task = ""
+		return news{trigger: unanswered}
+	}
+	crash.At("bought")
+	return news{}
+}
+
+// triggers are the consequences of failed calls, unless the outcome is unknown.
+var triggers = map[provider.Class]trigger{
+	provider.Parameters: rejected, provider.Task: failed, provider.Account: faulty, provider.Capacity: busy,
+}
+
+// newsOf returns the news that a failed call brings.
+func newsOf(by string, err error) news {
+	n := news{trigger: unanswered, by: by, err: err}
+	var fault *provider.Error
+	if errors.As(err, &fault) {
+		n.code, n.delay = fault.Code, fault.Delay
+		if !fault.Unknown {
+			n.trigger = cmp.Or(triggers[fault.Class], unanswered)
+		}
+	}
+	return n
+}
+
+// await polls the task until it ends or the time is over. A callback ends ctx.
+func (b *Buyer) await(ctx context.Context, o *order) news {
+	o.waits.Store(true)
+	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
+	next, last, slow := b.firstPoll(o), o.submitted, 0
+	defer b.stranded.Delete(o)
+	for {
+		// The last poll is at the time-out.
+		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
+			return news{trigger: stopped}
+		}
+		now := time.Now()
+		over := !now.Before(giveUp)
+		a, former := b.accounts.of(f)
+		if a == nil {
+			if over {
+				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
+			}
+			b.stranded.Store(o, Stranded{f.Provider, 1, giveUp})
+			next = now.Add(lookAgain)
+			continue
+		}
+		b.stranded.Delete(o)
+		// During an account fault the service may refuse polls too. Each task is then asked for once a
+		// minute, but at least once before its time-out.
+		turn, wait := a.PollTurn(now)
+		if !turn && !over {
+			due := last.Add(slowPoll)
+			if half := last.Add(giveUp.Sub(last) / 2); slow == 0 && half.Before(due) {
+				due = half
+			}
+			if now.Before(due) {
+				next = now.Add(min(wait, due.Sub(now), lookAgain))
+				continue
+			}
+			slow++
+		}
+		if turn {
+			slow = 0
+		}
+		f.Polls, last = f.Polls+1, now
+		solution, err := b.poll(ctx, o, a, former)
+		if err == nil {
+			at := time.Now()
+			n := news{trigger: solved, by: "poll", solution: solution, solvedAt: at, lead: at.Sub(o.submitted)}
+			n.born = o.unsolved.Sub(o.placed)
+			if solution.Dated {
+				n.born = o.submitted.Add(solution.SinceSubmit).Sub(o.placed)
+			}
+			return n
+		}
+		if ctx.Err() != nil {
+			return news{trigger: stopped}
+		}
+		n := newsOf("poll", err)
+		if n.trigger == failed || n.trigger == rejected {
+			return n
+		}
+		answered := errors.Is(err, provider.ErrNotReady)
+		if answered {
+			o.unsolved = now
+		}
+		if over {
+			n.trigger, n.err = uncollected, fmt.Errorf("not solved within %v: %w", f.Timeout, err)
+			if answered {
+				n.trigger, n.code = failed, CodeTimeout
+			}
+			return n
+		}
+		_, interval := a.Pace(f.Identity.Type)
+		if wait = backoff.Around(interval, 0.1); n.trigger == busy {
+			wait = max(wait, n.delay)
+		}
+		next = time.Now().Add(wait)
+	}
+}
+
+// firstPoll returns the time of the first poll. If a callback is expected, it comes after the fallback
+// time. Else it comes one interval before the shortest recent lead time, but not before the provider's
+// first wait: an earlier poll finds no token, and after a later one the token's age is less certain.
+func (b *Buyer) firstPoll(o *order) time.Time {
+	a, _ := b.accounts.of(&o.facts)
+	if a == nil {
+		return time.Now()
+	}
+	wait, interval := a.Pace(o.facts.Identity.Type)
+	if _, _, silent := b.accounts.terms(a); o.facts.Called && !silent {
+		return o.submitted.Add(o.facts.Fallback)
+	}
+	return o.answered.Add(max(wait, o.facts.Shortest-interval))
+}
+
+// poll asks for the task with the account's present key. If the service refuses the key or does not know the
+// task, it asks with the key that submitted the order, whose faults say nothing about the present key.
+func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provider.Solution, error) {
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
+	defer cancel()
+	was, asked := a.Fault(), time.Now()
+	solution, err := a.Poll(limited, o.facts.Task, o.identity)
+	b.note(ctx, a, call{poll: true, order: o.facts.Order, was: was, asked: asked, err: err})
+	var fault *provider.Error
+	if former == nil || !errors.As(err, &fault) || fault.Class != provider.Account && fault.Class != provider.Task {
+		return solution, err
+	}
+	again, cancelAgain := context.WithTimeout(ctx, b.c.CallTime)
+	defer cancelAgain()
+	other, otherErr := former.Poll(again, o.facts.Task, o.identity)
+	if otherErr == nil || errors.Is(otherErr, provider.ErrNotReady) {
+		return other, otherErr
+	}
+	return solution, err
 }

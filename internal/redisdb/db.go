@@ -35,14 +35,15 @@ type Options struct {
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
 type DB struct {
-	Hot     redis.UniversalClient // for takes and returns
+	Hot     redis.UniversalClient // for takes and beats
 	Slow    redis.UniversalClient // for all other calls
 	Mode    Mode
 	Prefix  string // first part of every key
 	Replica string // random name of this process
 
+	probes    redis.UniversalClient // under load, a probe of the others might wait for a connection
 	log       *slog.Logger
-	password  *password // of new connections of both clients
+	password  *password // of new connections of all clients
 	monitor   *monitor
 	condition atomic.Pointer[condition] // result of the last probe; never nil
 	back      func(away time.Duration)  // see OnBack; nil = none
@@ -54,11 +55,11 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	hot, slow := connect(), connect()
+	hot, slow, probes := connect(), connect(), connect()
 	slow.AddHook(slowHook{})
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // cannot fail: crypto/rand ends the program instead
-	db := &DB{Hot: hot, Slow: slow, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log, password: secret}
+	db := &DB{Hot: hot, Slow: slow, probes: probes, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log, password: secret}
 	db.condition.Store(&condition{})
 	db.monitor = &monitor{DB: db, route: to, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1), probed: make(chan struct{})}
 	return db, nil
@@ -89,7 +90,7 @@ func (db *DB) AwaitProbe(ctx context.Context) {
 
 // Close closes all clients.
 func (db *DB) Close() error {
-	return errors.Join(db.Hot.Close(), db.Slow.Close())
+	return errors.Join(db.Hot.Close(), db.Slow.Close(), db.probes.Close())
 }
 
 // EachMaster calls the function do for each node that accepts writes. In a cluster it calls do for

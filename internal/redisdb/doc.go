@@ -1,6 +1,6 @@
 // Package redisdb gives access to Redis. The package connects, probes the health of Redis, reviews
-// the settings of Redis, and loads and runs scripts. Packages pool, redisclaims and redisstore use it
-// to store tokens, claims and the history.
+// the settings of Redis, and loads and runs scripts. Packages redisclaims, redisstore and events run theirs
+// with it; package pool has its own scripts.
 //
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
@@ -15,14 +15,13 @@
 //
 // # Two clients
 //
-// The client Hot is only for taking and returning tokens, and for the probe. The client Slow is for
-// everything else, so that refilling cannot delay hand-outs. A client connects at its first call.
+// The client Hot is for takes and beats of package pool. The client Slow is for everything else, so that
+// the history and the claims cannot delay hand-outs. A client connects at its first call.
 //
 // # Keys
 //
 //	PREFIX:probe:{0}  string  written by the probe; in a cluster, there is one such key at each master
-//	PREFIX:wake       the channel. A message is an identity or the key of a claim, or
-//	                  "identity order how" after a callback
+//	PREFIX:wake       the channel. A message is the key of a claim
 //
 // # Errors
 //

@@ -25,7 +25,7 @@ const (
 
 // Health is the state of Redis at the last probe.
 type Health struct {
-	Up      bool      // whether at least a part of Redis works
+	Up      bool      // whether the stock can be used
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
 	Full    bool      // whether the only fault is a full memory; tokens are then still handed out
@@ -42,11 +42,12 @@ type condition struct {
 	partial bool      // whether some masters of a cluster are not away although others are
 	full    bool      // whether each fault is a full memory; false = no fault
 	away    []string  // masters of a cluster with another fault than a full memory, if partial
+	stock   bool      // whether the master of the stock is not away, if partial
 }
 
-func (c *condition) up() bool { return c.err == nil || c.partial }
+func (c *condition) up() bool { return c.err == nil || c.stock }
 
-// Up reports whether at least a part of Redis works. Up does not block.
+// Up reports whether the stock can be used. Up does not block.
 func (db *DB) Up() bool { return db.condition.Load().up() }
 
 // Health returns the result of the last probe. Health does not block.
@@ -66,20 +67,13 @@ func (db *DB) Health() Health {
 // not block. OnBack must be called before Run.
 func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 
-// Away returns the known fault of the Redis node that stores the keys with the given hash tag; nil
+// Away returns the known fault of the Redis node that stores the stock, whose hash tag is the prefix; nil
 // if no fault is known. A full memory does not count, because Redis still runs scripts whose first
 // write needs no memory. Away does not block.
-func (db *DB) Away(ctx context.Context, tag string) error {
+func (db *DB) Away() error {
 	now := db.condition.Load()
-	if now.err == nil || now.full {
+	if now.up() || now.full {
 		return nil
-	}
-	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.partial {
-		// MasterForKey does no I/O, because the client has the slots in memory.
-		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
-		if known := err == nil; !known || !slices.Contains(now.away, master.Options().Addr) {
-			return nil
-		}
 	}
 	return now.err
 }
@@ -163,7 +157,7 @@ func (m *monitor) turn(was, now *condition) {
 	case now.full:
 		m.log.Error("redis is full: ready tokens are handed out, and nothing is bought", "err", now.err)
 	case now.partial:
-		m.log.Error("part of redis is down: its targets hand out and buy nothing", "err", now.err)
+		m.log.Error("part of redis is down", "err", now.err)
 	default:
 		m.log.Error("redis is down: nothing is handed out or bought", "err", now.err)
 	}
@@ -186,9 +180,8 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// try writes a key with a script. In a cluster it writes a key at each master. It uses the client of
-// the takes: under load, calls of the slow client may wait for a connection for longer than
-// CallTimeout.
+// try writes a key with a script. In a cluster it writes a key at each master. It has a client of its own: under
+// load, calls of the others may wait for a connection for longer than CallTimeout.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -214,7 +207,13 @@ func (m *monitor) try(ctx context.Context) *condition {
 		})
 	}
 	group.Wait()
-	return summarise(faults, len(keys))
+	now := summarise(faults, len(keys))
+	if now.partial {
+		// It does no I/O, because the client has the slots in memory.
+		master, err := cluster.MasterForKey(ctx, "{"+m.Prefix+"}")
+		now.stock = err != nil || !slices.Contains(now.away, master.Options().Addr)
+	}
+	return now
 }
 
 // summarise returns the condition of a cluster. The map contains the fault of each master that has
@@ -247,7 +246,7 @@ func summarise(faults map[string]error, total int) *condition {
 }
 
 func (m *monitor) tryWrite(ctx context.Context, key string) error {
-	return Down(probe.Run(ctx, m.Hot, []string{key}, probeLife.Milliseconds()).Err())
+	return Down(probe.Run(ctx, m.probes, []string{key}, probeLife.Milliseconds()).Err())
 }
 
 // probedMasters maps the address of each master of a cluster to one key of that master.

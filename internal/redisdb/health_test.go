@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,10 +106,10 @@ func TestAwaitProbe(t *testing.T) {
 func TestConditionsOfACluster(t *testing.T) {
 	memory, silent, replica := Down(redisAnswer("OOM command not allowed")), Down(io.ErrNoProgress), Down(redisAnswer("READONLY You can't write"))
 	for _, c := range []struct {
-		faults   map[string]error
-		up, full bool
-		away     string
-		reason   string
+		faults     map[string]error
+		some, full bool // a part works
+		away       string
+		reason     string
 	}{
 		{nil, true, false, "", ""},
 		{map[string]error{"a": memory}, false, true, "", "redis is out of memory (a)"},
@@ -118,11 +119,54 @@ func TestConditionsOfACluster(t *testing.T) {
 			"2 of the 3 masters of the redis cluster cannot be used (a, b): redis is read-only: this is a replica"},
 	} {
 		now := summarise(c.faults, 3)
-		if away := strings.Join(now.away, " "); now.up() != c.up || now.full != c.full || away != c.away {
+		if away := strings.Join(now.away, " "); (now.err == nil || now.partial) != c.some || now.full != c.full || away != c.away {
 			t.Errorf("%v: %+v", c.faults, now)
 		}
 		if now.err != nil && Reason(now.err) != c.reason || (now.err == nil) != (c.reason == "") {
 			t.Errorf("%v: %v", c.faults, now.err)
 		}
 	}
+}
+
+// One of three masters hangs. Redis counts as down for the installation whose stock is there, and as up for the
+// others, which are told of the fault too.
+func TestAPartOfAClusterHangs(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.ClusterOf(t, 0, "--cluster-require-full-coverage", "no")
+	addresses := ""
+	for _, node := range nodes {
+		addresses += ",redis://" + node.Addr
+	}
+	there := map[bool]*DB{} // whether the stock is at the master that hangs
+	for i := 0; len(there) < 2; i++ {
+		prefix := strings.Repeat("p", i+1)
+		db, err := Open(Options{Addresses: addresses[1:], Prefix: prefix, Log: new(testkit.Log).Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		master, err := db.Slow.(*redis.ClusterClient).MasterForKey(t.Context(), "{"+prefix+"}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := master.Options().Addr == nodes[0].Addr
+		_ = db.Close()
+		if there[at] == nil {
+			there[at] = running(t, Options{Addresses: addresses[1:], Prefix: prefix, Log: new(testkit.Log).Logger()})
+		}
+	}
+	healthy := func() bool { return there[true].Health().Reason == "" && there[false].Health().Reason == "" }
+	testkit.Within(t, 20*time.Second, "all is well", func() bool { return healthy() && there[true].Up() && there[false].Up() })
+	if err := nodes[0].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
+	missed := "1 of the 3 masters of the redis cluster cannot be used (" + nodes[0].Addr + "): "
+	testkit.Within(t, 20*time.Second, "the fault is known", func() bool {
+		return strings.Contains(there[true].Health().Reason, missed) && strings.Contains(there[false].Health().Reason, missed)
+	})
+	if there[true].Up() || there[true].Away() == nil || !there[false].Up() || there[false].Away() != nil {
+		t.Errorf("%+v, %+v", there[true].Health(), there[false].Health())
+	}
+	_ = nodes[0].Process.Signal(syscall.SIGCONT)
+	testkit.Within(t, 20*time.Second, "all is well again", func() bool { return healthy() && there[true].Up() && there[true].Away() == nil })
 }

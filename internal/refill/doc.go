@@ -1,51 +1,37 @@
-// Package refill decides when to buy tokens and how many.
+// Package refill decides when to buy, and how many orders.
 //
-// Package targets defines the targets, package policy does the arithmetic, and package purchase buys.
-// Package refill runs the policy in the daemon. The manager keeps one worker per target (manager.go).
-// The looker reads the stocks of the due identities, many in one exchange with Redis (looker.go).
-// Each worker decides and places orders (worker.go, bid.go, look.go), stores the learned state of its
-// target (tracker.go), and reports the target's status (status.go). The manager also adopts the
-// orders of dead replicas (recovery.go). The replicas divide the targets among themselves. Each
-// target has one replica that watches it, that is, reads its stock even without a wake-up (watch.go).
+// A Manager knows the targets of the file, and the guests: identities without a target for which callers of this
+// replica wait. The times of the next decisions stand in Redis, and each replica asks for what is due (pool.Due),
+// so that idle targets cost all replicas together about as much as one. The replica that caused a change decides
+// at once.
 //
-// # A worker's turn
+// A decision about a target is one script that reads the counts (pool.Decide). The policy (package policy) says
+// how many tokens are missing, and the Manager places the orders one after the other, until one is refused. A
+// refused target has a place in the queue of what refused it (wants in package pool), and is decided again when
+// its turn has come. Decisions run in one errgroup, orders in a second one: a refill goroutine carries one order
+// from its placing to its end.
 //
-//  1. The method prepare chooses a lead time. The look counts the tokens that outlive it.
-//  2. The looker reads the stock. This read is called a look. If the stock cannot have changed
-//     since the last look, the turn skips this step (look.go).
-//  3. The method decide computes the policy's plan and decision.
-//  4. The method endTurn requests a slot with a bid, and the method place buys with the granted
-//     slot, one order at a time. While the worker waits for a slot, a wake-up updates its bid
-//     (bid.go).
-//  5. The worker waits for a wake-up. The policy and the backstop limit this wait.
+// # Several replicas
 //
-// A wake-up means that a token was taken or landed, or that a caller waits. Wake-ups within 20 ms
-// share one look. The backstop finds changes without a wake-up, such as takes at other replicas and
-// expired orders. After several looks without a change, the backstop becomes longer.
+// No target belongs to a replica. Two replicas may decide at the same moment: pool.Place checks the depth again,
+// so they do not buy twice. If a replica dies between its decision and its orders, the next decision is due 2 s
+// later. A replica that does not know an identity removes it from what is due, unless callers or orders need it; a
+// replica that knows it adds it again after 30 s at the latest.
 //
-// The manager adopts the orders of dead replicas before it buys anything, and then about every 2 s.
-// When all tokens and orders of a removed identity must have expired, the manager looks at the
-// identity for the last time. This look completes the identity's figures.
+// Each replica follows the demand of a target in its own memory, from the counts of all replicas. A replica that has
+// not decided for a while reads the state that another one has saved since. A saved state has the counts to which it
+// belongs, so that no request is learned twice or never.
 //
 // # Invariants
 //
-//   - When Apply returns, each wanted target has one worker. A removed or changed target has no
-//     worker with its old definition, and no order is placed under the old definition. Orders in
-//     flight end under the definition with which they were placed.
-//   - A reload does not disturb a target whose definition is unchanged.
-//   - One Redis script in package pool enforces the depth. This package only decides when to call
-//     that script.
-//   - A worker requests one slot at a time and bids the worth of its order. Bids for pending
-//     callers come first, then the bids with the greatest worth. Every fourth slot goes to the
-//     oldest request. So a target that needs one token and a target that needs a hundred both get
-//     slots.
-//   - When Run returns, the goroutines of all orders have ended.
-//   - Every retry has a delay: see the constants in worker.go, and the constant ProbeEvery of
-//     package policy.
+//   - After Apply, no order is placed by an old definition, except one that is being placed.
+//   - A reload changes nothing for a target whose definition is the same. A changed one loses what no replica has
+//     saved, which is at most 10 s old, and then learns it from the counts.
+//   - A target that a permit, a brake or a budget refuses is not asked about until something may have changed.
+//   - When Run returns, all goroutines of decisions and orders have ended.
+//   - A panic in a decision ends nothing else.
 //
 // # What it does not do
 //
-// The package neither calls providers (see package purchase) nor Redis (package pool), and does not
-// read the configuration file (package targets). The stock stores lead times, counts and the
-// learned state. Only package policy can read the learned state.
+// It does not choose the provider or carry the order (purchase), nor forecast (policy).
 package refill

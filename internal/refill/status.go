@@ -1,259 +1,150 @@
 package refill
 
 import (
-	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"strconv"
 	"time"
 
-	"poold/internal/backoff"
 	"poold/internal/pool"
-	"poold/internal/purchase"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
-// The states of a Status, as in /status.
+// The states of a target.
 const (
 	OK      = "ok"
-	Paused  = "paused"  // halted by the file (targets.Target.Halted) or paused by an operator; nothing is bought
+	Paused  = "paused"  // by the file or an operator: nothing is bought
 	Starved = "starved" // the target wants tokens and cannot order them now
-	Budget  = "budget"  // the target wants tokens, and the budget is used up
+	Budget  = "budget"  // the target wants tokens, and a budget is used up
 	Refused = "refused" // the provider rejects the target's parameters
 )
 
-// These are the reasons that many targets can have at the same time. In the state Budget, the
-// reason begins with OverallBudget or OwnBudget.
+// In the state Budget, the reason begins with one of these.
 const (
-	NoSlot        = "waiting for a provider that can take an order"
 	OverallBudget = "the overall budget is used up"
 	OwnBudget     = "the budget of this target is used up"
 )
 
-// Status describes the refilling of a target.
+const (
+	// starvedAfter is how long a target waits for a permit before it counts as starved.
+	starvedAfter = 2 * time.Second
+	// noteEvery is how often a status is stored of which only figures have changed.
+	noteEvery = 2 * time.Second
+)
+
+// Status describes the refilling of a target. Redis keeps what the last decision found, at whichever replica, as
+// JSON.
 type Status struct {
-	Want   int           // tokens that the policy wants now; 0 while paused
-	State  string        // OK, Paused, Starved, Budget or Refused
-	Reason string        // "" if OK
-	Lead   time.Duration // lead time with which the policy plans
-	Until  time.Time     // time at which the used-up budget has room again, or a refused target tries its next order; otherwise zero
-	// These figures of an adaptive target have the same meaning as in policy.Plan.
-	Forecast, Risk float64
-	Limit          string
-	// Credit is the number of tokens that may still expire before an adaptive target keeps only `min`
-	// tokens.
-	Credit float64
-	Warm   int // number of tokens that warm windows want ready
-	// Failing reports that the last orders all failed. While it is true, only few orders are
-	// placed.
-	Failing  bool
-	Failures []Failure // last failures, latest first; immutable
+	Want   int           `json:"want"` // tokens that the policy wants now; 0 while paused
+	State  string        `json:"state"`
+	Reason string        `json:"reason,omitempty"`
+	Lead   time.Duration `json:"lead"`           // lead time with which the policy plans
+	Until  time.Time     `json:"until,omitzero"` // when the next order is tried, or the pause ends
+	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
+	// Queued is since when the target has waited for a permit without getting all that it wants.
+	Queued time.Time `json:"queued,omitzero"`
+
+	// The figures of an adaptive target; see policy.Plan and policy.Decision.
+	Forecast float64 `json:"forecast,omitempty"`
+	Risk     float64 `json:"risk,omitempty"`
+	Limit    string  `json:"limit,omitempty"`
+	Credit   float64 `json:"credit,omitempty"`
+	Warm     int     `json:"warm,omitempty"`
+	Failing  bool    `json:"failing,omitempty"` // the last orders all failed, and only few are placed
 }
 
-// Failure is an order that ended without a token.
-type Failure struct {
-	At     time.Time
-	Reason string
-}
-
-const failuresKept = 5
-
-// status holds the current Status of a target. A status is shared by the worker, by the goroutines of
-// the target's orders and by the readers of /status.
-type status struct {
-	mu           sync.Mutex
-	now          Status
-	waiting      time.Time // time since which the worker has wanted to place an order; zero = it wants none
-	trouble      string    // reason why the last order was refused; "" after a solve
-	delayedUntil time.Time // no order is placed before this time
-}
-
-func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = Status{Want: t.Depth, State: OK, Lead: lead, Credit: credit}
+// StatusOf returns the status of a target from its counts, as pool.Decide or pool.Look read them. Every replica
+// returns the same one.
+func StatusOf(t *targets.Target, c *pool.Counts) Status {
+	s := Status{Want: t.Depth, State: OK}
 	if t.Refill == targets.RefillAdaptive {
-		s.now.Want = t.Min
+		s.Want = t.Min
 	}
-	if reason := t.Halted(); reason != "" {
-		s.now.Want, s.now.State, s.now.Reason = 0, Paused, reason
+	if c.Status != "" {
+		_ = json.Unmarshal([]byte(c.Status), &s) // a status of another form keeps the defaults
 	}
-}
-
-func (s *status) snapshot() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *status) setLocked(state, reason string) {
-	s.now.State, s.now.Reason, s.now.Until = state, reason, time.Time{}
-}
-
-func (s *status) set(state, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setLocked(state, reason)
-}
-
-// decided updates the status from a decision of the policy and from the stock that the policy saw.
-func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time, log *slog.Logger) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now.Want, s.now.Lead = d.Want, d.Lead
-	s.now.Forecast, s.now.Risk, s.now.Limit = d.Forecast, d.Risk, d.Limit
-	s.now.Credit, s.now.Warm = d.Credit, d.Warm
-	a := stock.Attempts
-	s.boundLocked(a, d.Failing, log)
-	if d.Order == 0 {
-		s.waiting = time.Time{}
+	set := func(state, reason string, until time.Time) {
+		s.State, s.Reason, s.Until = state, reason, until.Round(time.Second)
 	}
+	b := c.Brake
+	s.Failing = s.Failing || b.Brakes()
 	switch {
-	case stock.Paused:
-		s.setLocked(Paused, "paused by an operator")
-	case a.Hopeless:
-		s.refuseLocked(a, at)
-	case s.now.Failing:
-		s.setLocked(Starved, fmt.Sprintf("%d orders in a row failed or were refused, one try each %v (has the sitekey changed?); the last: %s",
-			max(a.Refused+a.Failed, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(a.Reason, "unknown")))
-	case d.Order > 0 && s.now.State == Budget:
-		// The state stays Budget until an order is placed.
-	case s.starvesLocked(at):
-		s.starveLocked()
-	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
-		// Orders with an unknown outcome count as orders in flight until they expire.
-		s.setLocked(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer", stock.Unknown, stock.Orders))
-	case d.Order == 0 || s.trouble == "":
-		s.setLocked(OK, "")
-	case s.now.State == Starved:
-		// The reason for the state Starved may have changed.
-		s.setLocked(Starved, s.trouble)
+	case t.Halted() != "":
+		s.Want = 0
+		set(Paused, t.Halted(), time.Time{})
+	case b.IsPaused():
+		s.Want = 0
+		set(Paused, b.Paused, b.Resumes)
+	case b.Brakes() && b.Kind == string(pool.Hopeless):
+		set(Refused, b.Reason, b.Next)
+	case b.Brakes():
+		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); "+
+			"the last: %s", b.Every, b.Reason), b.Next)
+	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
+		set(OK, "", time.Time{})
+	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
+		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer",
+			c.Unknown, c.Orders), time.Time{})
 	}
+	return s
 }
 
-// boundLocked sets Failing, and logs when Failing begins and ends.
-func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
-	was, refused := s.now.Failing, s.now.State == Refused
-	s.now.Failing = a.Bounded > 0 || failing
+// note returns what a decision found, as JSON, and logs a change of the state. "" = nothing worth storing has changed.
+func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Counts, err error) string {
+	was := Status{}
+	_ = json.Unmarshal([]byte(c.Status), &was) // see StatusOf
+	now := Status{
+		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast),
+		Risk: round(wants.Risk), Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
+	}
+	var refused *pool.RefusedError
 	switch {
-	case a.Hopeless && !refused:
-		log.Error("the provider rejects the target's parameters; one order is tried at growing intervals", "err", a.Reason, "every", a.Every)
-	case !a.Hopeless && s.now.Failing && !was:
-		log.Warn("orders fail one after the other; trying slowly", "err", a.Reason, "every", policy.ProbeEvery)
-	case was && !s.now.Failing:
-		log.Info("a solve succeeded again")
+	case err == nil:
+	case !errors.As(err, &refused):
+		now.State, now.Reason = Starved, err.Error()
+	case refused.Reason == pool.ReasonBudget:
+		which := OverallBudget
+		if refused.Text == string(d.spec.ID) {
+			which = OwnBudget
+		}
+		now.State, now.Until = Budget, c.At.Add(refused.After).Round(time.Second)
+		now.Reason = fmt.Sprintf("%s; there is room again at %s", which, now.Until.Format(time.RFC3339))
+	case refused.Reason == pool.ReasonPermit:
+		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency", c.At
+		if !was.Queued.IsZero() {
+			now.Queued = was.Queued
+		}
+	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
+		now.State, now.Reason = Starved, "no provider takes orders: "+refused.Text
+		now.Until = c.At.Add(refused.After).Round(time.Second)
 	}
-}
-
-// refuseLocked sets the state Refused, and sets Until to the time of the next order.
-func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
-	until := s.now.Until
-	if next := at.Add(a.Next); (next.Sub(until)).Abs() > time.Second {
-		until = next.Round(time.Second)
+	now.At = was.At
+	figures := was
+	figures.Forecast, figures.Risk, figures.Credit, figures.Lead = now.Forecast, now.Risk, now.Credit, now.Lead
+	stays := now == was || now == figures && c.At.Sub(was.At) < noteEvery
+	now.At = c.At
+	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
+	found := *c
+	found.Status = string(text)
+	if s := StatusOf(d.target, &found); s.State != d.reported {
+		d.reported = s.State
+		// The other states are info.
+		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
+		d.m.log.Log(ctx, level, "the state of a target has changed",
+			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
 	}
-	s.setLocked(Refused, a.Reason)
-	s.now.Until = until
-}
-
-// wantsSlot records that the worker wants a slot. wantsSlot returns the time since which the worker
-// has been waiting for a slot.
-func (s *status) wantsSlot(at time.Time) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting.IsZero() {
-		s.waiting = at
+	if stays {
+		return ""
 	}
-	return s.waiting
+	return string(text)
 }
 
-// If the worker has been waiting for a slot for at least the time starvedAfter, starve sets the
-// state Starved.
-func (s *status) starve(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.starvesLocked(at) {
-		s.starveLocked()
-	}
-}
-
-func (s *status) starveLocked() {
-	s.setLocked(Starved, cmp.Or(s.trouble, NoSlot))
-}
-
-// starvesLocked reports whether the worker has been waiting for a slot for at least the time
-// starvedAfter.
-func (s *status) starvesLocked(at time.Time) bool {
-	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
-}
-
-// placed records that an order was placed. The result `recovered` is true if the state was Budget
-// before.
-func (s *status) placed(at time.Time) (recovered bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting = time.Time{}
-	if recovered = s.now.State == Budget; recovered {
-		s.setLocked(OK, "")
-	}
-	return recovered
-}
-
-// outOfBudget sets the state Budget, and reports whether the state changed. The worker tries again
-// before the budget has room, because a reload can raise the budget.
-func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed = s.now.State != Budget
-	which := OwnBudget
-	if err.Of == pool.Overall {
-		which = OverallBudget
-	}
-	until := at.Add(err.RetryAfter)
-	s.setLocked(Budget, fmt.Sprintf("%s; there is room again at %s", which, until.UTC().Format(time.RFC3339)))
-	s.now.Until = until
-	s.delayedUntil = at.Add(min(err.RetryAfter, budgetWait))
-	return changed
-}
-
-// busy records that the provider refused an order because it lacks capacity, and delays the next
-// order.
-func (s *status) busy(err error, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busyLocked(err, at)
-}
-
-func (s *status) busyLocked(err error, at time.Time) {
-	s.trouble = err.Error()
-	s.delayedUntil = at.Add(busyWait + backoff.UpTo(busyWait))
-}
-
-func (s *status) orderDelay(at time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.delayedUntil.Sub(at)
-}
-
-func (s *status) ended(result purchase.Result, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case result.Outcome == purchase.Solved:
-		s.trouble = ""
-	case result.Hopeless, result.Outcome == purchase.Failed:
-		s.failedLocked(result, at)
-	case result.Outcome == purchase.Busy:
-		s.busyLocked(result.Err, at)
-	default:
-		// The order was lost, ended elsewhere or was interrupted, so its end says nothing about the
-		// target.
-	}
-}
-
-// failedLocked adds a failure. failedLocked makes a new list, because other goroutines may read the
-// old list.
-func (s *status) failedLocked(result purchase.Result, at time.Time) {
-	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
-	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)
+// round keeps two digits, so that a slow change writes nothing.
+func round(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
+	return x
 }

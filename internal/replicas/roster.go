@@ -1,6 +1,6 @@
 // Package replicas lists the live replicas with their versions and start times.
 //
-// Package refill decides by heartbeats which replicas are alive. In this package, each replica
+// Package pool decides by heartbeats which replicas are alive. In this package, each replica
 // stores its description in Redis, and reads the descriptions of the other replicas when a new id
 // appears. Package status shows the list.
 //

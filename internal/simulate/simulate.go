@@ -183,7 +183,7 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 	case !given("depth"):
 		return cli.UsageError("needs --target, or at least --depth")
 	}
-	s.warm = refill.Windows(t)
+	s.warm = refill.Windows(&t)
 	s.params.FirstPoll, s.params.PollInterval = backend.ProviderConfig(p).Pace(t.Identity.Type)
 	for flag, take := range map[string]func(){
 		"lifetime":   func() { s.lifetime = t.Lifetime },

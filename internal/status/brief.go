@@ -9,7 +9,7 @@ import "context"
 func (c *Collector) Brief(ctx context.Context) string {
 	set := c.File.Current()
 	line := "serving " + plural(len(set.Targets), "target")
-	health := c.Stock.Health()
+	health := c.Health()
 	switch {
 	case !health.Up:
 		line = "waiting for redis, which holds the tokens of " + plural(len(set.Targets), "target") + ": " + health.Reason

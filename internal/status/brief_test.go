@@ -9,13 +9,6 @@ import (
 	"poold/internal/targets"
 )
 
-// brokenStock is a stock without Redis.
-type brokenStock struct{ *fixedStock }
-
-func (brokenStock) Health() redisdb.Health {
-	return redisdb.Health{Reason: "redis does not answer"}
-}
-
 // refusedFile is a configuration file whose last reload was refused.
 type refusedFile struct{ *fixedFile }
 
@@ -28,7 +21,7 @@ func TestBrief(t *testing.T) {
 	set := newSet(newTarget("a"), newTarget("b"))
 	s, stock := sources(set)
 	c := NewCollector(s)
-	stock.change(set.Targets[0].ID, pool.Stock{Fresh: 40})
+	stock.change(set.Targets[0].ID, pool.Stock{Counts: pool.Counts{Fresh: 40}})
 	if line := c.Brief(t.Context()); line != "serving 2 targets, 40 tokens ready" {
 		t.Error(line)
 	}
@@ -39,7 +32,7 @@ func TestBrief(t *testing.T) {
 	if line := NewCollector(s).Brief(t.Context()); !strings.HasPrefix(line, "serving 1 target, ") || !strings.Contains(line, "; the configuration file was refused") || strings.Contains(line, "quotes") {
 		t.Error(line)
 	}
-	s.Stock = brokenStock{stock}
+	s.Health = func() redisdb.Health { return redisdb.Health{Reason: "redis does not answer"} }
 	if line := NewCollector(s).Brief(t.Context()); !strings.HasPrefix(line, "waiting for redis, which holds the tokens of 1 target: redis does not answer; the") {
 		t.Error(line)
 	}

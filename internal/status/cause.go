@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"poold/internal/pool"
-	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -24,41 +23,27 @@ type Cause struct {
 // refusedPrefix begins the reason of a refused target.
 const refusedPrefix = "the provider refuses this target: "
 
-// Starting is the refill status of a target without a worker.
-var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
-
-// CauseOf determines the cause from the refill status and the stock of a target. The argument
+// CauseOf determines the cause from the refill status and the counts of a target. The argument
 // outageReason explains why all providers are down; "" = a provider is up. A pause has the highest
 // priority. The target's other causes come next, then the outage.
-func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outageReason string) Cause {
+func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageReason string) Cause {
 	state, reason := refilling.State, refilling.Reason
-	halted := t.Halted()
 	switch {
-	case halted != "":
-		return Cause{State: refill.Paused, Reason: halted}
-	case stock.Paused:
-		return Cause{State: refill.Paused, Reason: pauseReason(t.Name, stock.Pause)}
-	case stock.Err != nil && (state == refill.OK || state == refill.Starved):
-		return Cause{State: refill.Starved, Reason: redisdb.Reason(stock.Err) + "; the figures are the last known ones"}
-	case state == refill.Paused && stock.Err == nil:
-		// The pause has ended in Redis, but package refill still reports it.
-		state, reason = refill.OK, ""
-	}
-	switch state {
-	case refill.Refused:
+	case state == refill.Refused:
 		return Cause{State: state, Reason: refusedPrefix + reason + nextTry(t.Name, refilling)}
-	case refill.Budget:
+	case state == refill.Budget:
 		return Cause{State: state, Reason: cmp.Or(reason, "the budget is used up")}
-	case refill.Paused:
+	case state == refill.Paused:
 		return Cause{State: state, Reason: reason}
-	}
-	if state == refill.OK && reason == "" && isIdle(t, refilling, stock) {
+	case state == refill.OK && reason == "" && c.Status == "":
+		reason = "starting" // no replica has decided yet
+	case state == refill.OK && reason == "" && isIdle(t, refilling, c):
 		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
 	}
 	if outageReason == "" {
 		return Cause{State: state, Reason: reason}
 	}
-	if coming := stock.Fresh + stock.Orders; refilling.Want > coming || stock.Waiting > coming {
+	if coming := c.Fresh + c.Orders; refilling.Want > coming || c.Waiting > coming {
 		state = refill.Starved
 	}
 	return Cause{State: state, Reason: outageReason, Outage: true}
@@ -74,19 +59,9 @@ func nextTry(target string, refilling refill.Status) string {
 }
 
 // isIdle reports whether a target wants no tokens because it has no requests.
-func isIdle(t *targets.Target, refilling refill.Status, stock *pool.Stock) bool {
-	return refilling.Want == 0 && stock.Waiting == 0 &&
+func isIdle(t *targets.Target, refilling refill.Status, c *pool.Counts) bool {
+	return refilling.Want == 0 && c.Waiting == 0 &&
 		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
-}
-
-// pauseReason returns a sentence with the author, the end and the reason of a pause. Unknown parts
-// are omitted.
-func pauseReason(target string, p pool.Pause) string {
-	text := "paused by POST /pool/" + target + "/pause"
-	if p.By != "" {
-		text = "paused by " + p.By
-	}
-	return text + p.Terms()
 }
 
 // States lists all states of targets, the most urgent first.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -22,29 +21,23 @@ func TestCauseOf(t *testing.T) {
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	busy := refill.Status{State: refill.OK, Want: 3}
 	for name, c := range map[string]struct {
-		target targets.Target
-		refill refill.Status
-		stock  pool.Stock
-		outage string
-		state  string
-		reason string
-		is     bool // the reason is the outage of all providers
+		undecided bool // no replica has decided yet
+		target    targets.Target
+		refill    refill.Status
+		counts    pool.Counts
+		outage    string
+		state     string
+		reason    string
+		is        bool // the reason is the outage of all providers
 	}{
 		"normal":   {refill: busy, state: refill.OK},
-		"starting": {refill: Starting, state: refill.OK, reason: "starting"},
+		"starting": {undecided: true, refill: refill.Status{State: refill.OK, Want: 3}, state: refill.OK, reason: "starting"},
 		"starved":  {refill: refill.Status{State: refill.Starved, Reason: "busy"}, state: refill.Starved, reason: "busy"},
 
-		"paused in the file":      {target: targets.Target{Paused: true}, refill: busy, stock: pool.Stock{Paused: true}, outage: outage, state: refill.Paused, reason: "paused in the configuration file"},
-		"paused":                  {refill: busy, stock: pool.Stock{Paused: true}, outage: outage, state: refill.Paused, reason: "paused by POST /pool/login/pause"},
-		"paused by a key":         {refill: busy, stock: pool.Stock{Paused: true, Pause: pool.Pause{By: "ops", Until: until, Reason: "repair"}}, state: refill.Paused, reason: "paused by ops until 2026-01-02 03:04 UTC: repair"},
-		"paused although refused": {refill: refill.Status{State: refill.Refused}, stock: pool.Stock{Paused: true}, state: refill.Paused, reason: "paused by POST /pool/login/pause"},
-		"resumed":                 {refill: refill.Status{State: refill.Paused, Reason: "paused", Want: 3}, state: refill.OK},
-		"resumed, in an outage":   {refill: refill.Status{State: refill.Paused, Reason: "paused", Want: 3}, outage: outage, state: refill.Starved, reason: outage, is: true},
-		"paused or resumed":       {refill: refill.Status{State: refill.Paused, Reason: "paused"}, stock: pool.Stock{Err: redisdb.ErrDown}, state: refill.Paused, reason: "paused"},
+		"starting, in an outage": {undecided: true, refill: busy, outage: outage, state: refill.Starved, reason: outage, is: true},
 
-		"unread":                {refill: busy, stock: pool.Stock{Err: redisdb.ErrDown}, outage: outage, state: refill.Starved, reason: "redis does not answer; the figures are the last known ones"},
-		"unread and starved":    {refill: refill.Status{State: refill.Starved, Reason: "busy"}, stock: pool.Stock{Err: redisdb.ErrDown}, state: refill.Starved, reason: "redis does not answer; the figures are the last known ones"},
-		"unread and refused":    {refill: refill.Status{State: refill.Refused, Reason: "bad"}, stock: pool.Stock{Err: redisdb.ErrDown}, state: refill.Refused, reason: "the provider refuses this target: bad"},
+		"paused": {refill: refill.Status{State: refill.Paused, Reason: "paused by ops", Want: 3}, outage: outage, state: refill.Paused, reason: "paused by ops"},
+
 		"refused":               {refill: refill.Status{State: refill.Refused, Reason: "bad"}, outage: outage, state: refill.Refused, reason: "the provider refuses this target: bad"},
 		"refused, with a retry": {refill: refill.Status{State: refill.Refused, Reason: "bad", Until: until}, state: refill.Refused, reason: "the provider refuses this target: bad; the next order is tried at 03:04:05 UTC, or at once after `poold resume login`"},
 		"budget":                {refill: refill.Status{State: refill.Budget}, outage: outage, state: refill.Budget, reason: "the budget is used up"},
@@ -54,18 +47,21 @@ func TestCauseOf(t *testing.T) {
 		"idle by the limit":          {target: targets.Target{Refill: targets.RefillFixed}, refill: refill.Status{State: refill.OK, Limit: policy.LimitIdle}, state: StateIdle, reason: "no caller asked for a while, so no token is kept"},
 		"wants none by another rule": {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK, Limit: policy.LimitCredit}, state: refill.OK},
 		"fixed, wants none":          {target: targets.Target{Refill: targets.RefillFixed}, refill: refill.Status{State: refill.OK}, state: refill.OK},
-		"not idle with callers":      {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, stock: pool.Stock{Waiting: 1}, state: refill.OK},
+		"not idle with callers":      {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 1}, state: refill.OK},
 
-		"outage, and enough":               {refill: busy, stock: pool.Stock{Fresh: 2, Orders: 1}, outage: outage, state: refill.OK, reason: outage, is: true},
-		"outage, and too few":              {refill: busy, stock: pool.Stock{Fresh: 1, Orders: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
+		"outage, and enough":               {refill: busy, counts: pool.Counts{Fresh: 2, Orders: 1}, outage: outage, state: refill.OK, reason: outage, is: true},
+		"outage, and too few":              {refill: busy, counts: pool.Counts{Fresh: 1, Orders: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
 		"outage, and idle":                 {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, outage: outage, state: StateIdle, reason: outage, is: true},
-		"outage, wants none, with callers": {refill: refill.Status{State: refill.OK}, stock: pool.Stock{Waiting: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
-		"outage, callers will be served":   {refill: refill.Status{State: refill.OK}, stock: pool.Stock{Waiting: 2, Fresh: 1, Orders: 1}, outage: outage, state: refill.OK, reason: outage, is: true},
-		"outage, one caller too many":      {refill: refill.Status{State: refill.OK, Want: 2}, stock: pool.Stock{Waiting: 3, Fresh: 1, Orders: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
+		"outage, wants none, with callers": {refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
+		"outage, callers will be served":   {refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 2, Fresh: 1, Orders: 1}, outage: outage, state: refill.OK, reason: outage, is: true},
+		"outage, one caller too many":      {refill: refill.Status{State: refill.OK, Want: 2}, counts: pool.Counts{Waiting: 3, Fresh: 1, Orders: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.target.Name = "login"
-			got := CauseOf(&c.target, c.refill, &c.stock, c.outage)
+			if !c.undecided {
+				c.counts.Status = "{}"
+			}
+			got := CauseOf(&c.target, c.refill, &c.counts, c.outage)
 			if want := (Cause{State: c.state, Reason: c.reason, Outage: c.is}); got != want {
 				t.Errorf("%+v, want %+v", got, want)
 			}

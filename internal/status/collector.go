@@ -30,16 +30,15 @@ const (
 	// providersLife is longer than snapshotLife, because each caller of an empty pool reads the
 	// state of the providers.
 	providersLife = time.Second
-	// These constants limit the queries for the orders in flight at the providers, for the overall
-	// budget, and for the reports of other replicas. A snapshot therefore takes at most a second.
+	// These constants limit the queries for the state of the providers, and for each sum over all targets. A
+	// snapshot therefore takes at most a second.
 	providersLimit = 250 * time.Millisecond
-	budgetLimit    = 200 * time.Millisecond
-	refreshLimit   = 250 * time.Millisecond
+	sumLimit       = 200 * time.Millisecond
 	// lastDayLimit limits the read of a target's last day, which is not in a snapshot.
 	lastDayLimit = 250 * time.Millisecond
 	// surveyLimit limits a survey of at most manyTargets targets, and manySurveyLimit limits a
 	// larger survey; see also partLimit.
-	surveyLimit     = 1500 * time.Millisecond
+	surveyLimit     = 3 * time.Second
 	manySurveyLimit = 10 * time.Second
 	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
@@ -51,41 +50,21 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock reads the stock of identities. *pool.Tokens implements LookAll and LastDay, and *redisdb.DB
-// implements Health.
+// Stock reads what all replicas share; *pool.Pool implements it.
 type Stock interface {
 	// LookAll returns the results in the order of the queries.
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	LastDay(ctx context.Context, id captcha.ID, now time.Time) ([]pool.Period, error)
-	// Health does not block.
-	Health() redisdb.Health
+	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
+	LookGuests(ctx context.Context) (pool.GuestStock, error)
+	// Spent returns the orders of a budget's scope in the last hour and day.
+	Spent(ctx context.Context, scope string) (hour, day int, err error)
+	Outbox(ctx context.Context, stream string) (waiting, dropped int64, err error)
 }
 
-// Refill reports the refill status of targets; *refill.Manager implements it.
-type Refill interface {
-	// Refresh reads the other replicas' reports about the targets that they watch.
-	Refresh(ctx context.Context) error
-	// Status returns false while no worker refills the target.
-	Status(name string) (refill.Status, bool)
-	// Stock returns the stock that a worker read at the time `read`. The result is false if the stock
-	// may have changed since.
-	Stock(name string, at time.Time) (stock pool.Stock, read time.Time, holds bool)
-}
-
-// Purchases reports on the providers and the budgets; *purchase.Buyer implements it.
+// Purchases reports on the providers; *purchase.Buyer implements it.
 type Purchases interface {
-	Providers(ctx context.Context, at time.Time) []purchase.Status
-	// Booked returns the use and the limit of the overall budget. If perDay is 0, there is no budget.
-	Booked(ctx context.Context) (used, perDay int, err error)
-	// BookedForGuests returns the use of the guests' budget in the last 60 min and 24 h.
-	BookedForGuests(ctx context.Context) (hour, day int, err error)
-	// Stranded lists the paid tasks at providers that the configuration file no longer has.
+	Providers(ctx context.Context) []purchase.Status
 	Stranded() []purchase.Stranded
-}
-
-// Guests reads the stock of all identities without a target; *pool.Guests implements it.
-type Guests interface {
-	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
 // Savings counts the requests to POST /solve by outcome. Implementations: *redisclaims.Claims,
@@ -97,8 +76,7 @@ type Savings interface {
 
 // DeadLetters counts the callbacks that could not be stored; *purchase.Buyer implements it.
 type DeadLetters interface {
-	DeadLetterCount() int
-	DeadLettersSetAside() int
+	DeadLetterCount() (letters, aside int)
 }
 
 // HistoryHealth reports on the writing of the history; *history.Sender implements it.
@@ -116,11 +94,10 @@ type AuditHealth interface {
 type Sources struct {
 	File        File
 	Stock       Stock
-	Refill      Refill
+	Health      func() redisdb.Health // of Redis; it does not block
 	Purchases   Purchases
 	Outcomes    Outcomes // nil = the providers are not compared
 	DeadLetters DeadLetters
-	Guests      Guests
 	Savings     Savings
 	History     HistoryHealth // nil = no history is kept
 	Audit       AuditHealth   // nil = no audit is kept
@@ -140,16 +117,17 @@ type Sources struct {
 type Collector struct {
 	Sources
 
-	surveyor  surveyor
-	booked    atomic.Pointer[Usage] // last known overall budget; nil = there is no budget
-	guests    source[guests]
-	savings   source[[]dedup.SavingsDay]
-	stopping  atomic.Bool
-	changes   atomic.Uint64 // number of calls of Changed; part of the revision of a snapshot
-	changed   chan struct{} // wakes Run after a change; capacity 1
-	asked     atomic.Int64  // time of the last request for a snapshot, Unix ns
-	snapshots cached[*Snapshot]
-	providers cached[[]purchase.Status]
+	surveyor   surveyor
+	spent      atomic.Pointer[Usage] // last known overall budget; nil = there is no budget
+	unrecorded atomic.Int64          // last known number of dropped rows of the history
+	guests     source[guests]
+	savings    source[[]dedup.SavingsDay]
+	stopping   atomic.Bool
+	changes    atomic.Uint64 // number of calls of Changed; part of the revision of a snapshot
+	changed    chan struct{} // wakes Run after a change; capacity 1
+	asked      atomic.Int64  // time of the last request for a snapshot, Unix ns
+	snapshots  cached[*Snapshot]
+	providers  cached[[]purchase.Status]
 }
 
 // NewCollector returns a Collector without reading any source.
@@ -228,7 +206,7 @@ func (c *Collector) Run(ctx context.Context) error {
 // Outage reports whether all providers are down, why, and when the first provider may be called
 // again (zero = unknown). The result is at most providersLife old.
 func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
-	return purchase.Outage(c.providersNow(ctx))
+	return outage(c.providersNow(ctx))
 }
 
 // replicas lists the live replicas; nil = they are unknown.
@@ -247,7 +225,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 	return c.providers.get(revision{set: c.File.Current()}, providersLife, func() []purchase.Status {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providersLimit)
 		defer cancel()
-		return c.Purchases.Providers(ctx, time.Now())
+		return c.Purchases.Providers(ctx)
 	})
 }
 
@@ -255,7 +233,6 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapshot {
 	onDemand := c.askOnDemand(ctx, set) // runs concurrently with the rest
 	providers := c.providersNow(ctx)
-	statuses, queries := c.statuses(ctx, set)
 	limit := surveyLimit
 	if many(set) {
 		limit = manySurveyLimit
@@ -263,9 +240,10 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	asOf := time.Now()
 	surveying, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	seen, err := c.surveyor.survey(surveying, queries, c.reuse(set, asOf))
-	health := c.Stock.Health()
+	seen, err := c.surveyor.survey(surveying, set)
+	health := c.Health()
 	redis := redisStatus(c.RedisMode, health, err)
+	letters, aside := c.DeadLetters.DeadLetterCount()
 	document := Document{
 		Version:     c.Version,
 		Ready:       (redis.OK || health.Full) && !c.stopping.Load(),
@@ -277,61 +255,47 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		Notices:     []string{}, // an empty list, because the JSON must not have null
 		Config:      configStatus(c.File.Status(), set),
 		Redis:       redis,
-		DeadLetters: c.DeadLetters.DeadLetterCount(),
+		DeadLetters: letters,
 		Providers:   c.providerStatuses(providers, set),
 		Targets:     make([]Target, len(seen)),
 	}
 	c.compareProviders(&document, asOf)
 	var read bool
-	document.Budget, read = c.overallBudget(ctx, err == nil)
-	why, _, _ := purchase.Outage(providers)
+	document.Budget, read = c.overallBudget(ctx, set, err == nil)
+	why, _, _ := outage(providers)
 	for i := range seen {
-		document.Targets[i] = c.completeTarget(set, &set.Targets[i], statuses[i], &seen[i], why)
+		document.Targets[i] = c.completeTarget(set, &set.Targets[i], &seen[i], why)
 	}
 	guests := onDemand.fill(&document)
 	if s := document.Solve; s != nil && s.Solved+s.Lost > 0 && lacksPrice(set, captcha.SolvableTypes()...) {
 		s.Spent = s.Spent.orUnknown()
 	}
-	document.History, document.Audit = c.historyStatus(seen, guests), c.auditStatus()
+	document.History, document.Audit = c.historyStatus(ctx), c.auditStatus()
 	alarms, notices := outages(providers, asOf)
 	document.Alarms = append(document.Alarms, alarms...)
 	shared := sharedReasons(&document)
-	for _, more := range [][]string{shared, notices, c.notices(set, providers, health, asOf), document.History.notices(asOf), document.Audit.notices(asOf)} {
+	for _, more := range [][]string{
+		shared, notices, c.notices(set, providers, health, aside, asOf), document.History.notices(asOf),
+		document.Audit.notices(asOf),
+	} {
 		document.Notices = append(document.Notices, more...)
 	}
 	document.shared = len(shared)
 	return newSnapshot(&document, set, seen, read, guests)
 }
 
-// reuse returns an observation of each target. With many targets, an observation contains the stock
-// that a worker of package refill has already read, if the stock cannot have changed since. The other
-// observations are zero.
-func (c *Collector) reuse(set *targets.Set, at time.Time) []observation {
-	seen := make([]observation, len(set.Targets))
-	if !many(set) || !c.Stock.Health().Up {
-		return seen
-	}
-	for i := range set.Targets {
-		stock, read, holds := c.Refill.Stock(set.Targets[i].Name, at)
-		if !holds {
-			continue
-		}
-		if stock.NextExpiry >= 0 {
-			stock.NextExpiry = max(0, stock.NextExpiry-at.Sub(read))
-		}
-		seen[i] = observation{Stock: stock, at: read}
-	}
-	return seen
-}
-
 // completeTarget returns the status of a target with all its fields. The argument why is the reason
 // why no provider can be used; "" = one can.
-func (c *Collector) completeTarget(set *targets.Set, t *targets.Target, refilling refill.Status, seen *observation, why string) Target {
+func (c *Collector) completeTarget(set *targets.Set, t *targets.Target, seen *observation, why string) Target {
+	refilling := refill.StatusOf(t, &seen.Counts)
 	target := targetStatus(t, refilling, seen)
 	if lacksPrice(set, t.Identity.Type) {
 		target.unprice()
 	}
-	cause := CauseOf(t, refilling, &seen.Stock, why)
+	cause := CauseOf(t, refilling, &seen.Counts, why)
+	if seen.Err != nil && (refilling.State == refill.OK || refilling.State == refill.Starved) {
+		cause.State, cause.Reason = refill.Starved, redisdb.Reason(seen.Err)+lastKnown
+	}
 	target.State, target.Reason = cause.State, cause.Reason
 	if cause.State == refill.Refused {
 		target.RetryAt = stamp(refilling.Until)
@@ -339,41 +303,22 @@ func (c *Collector) completeTarget(set *targets.Set, t *targets.Target, refillin
 	return target
 }
 
-// statuses returns the refill status of each target, and the query for the stock of each target.
-func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.Status, []pool.Query) {
-	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
-	defer cancel()
-	if err := c.Refill.Refresh(ctx); err != nil {
-		c.Log.DebugContext(ctx, "reports of other replicas not read for the status", slog.Any("err", err))
-	}
-	statuses := make([]refill.Status, len(set.Targets))
-	queries := make([]pool.Query, len(set.Targets))
-	for i := range set.Targets {
-		t := &set.Targets[i]
-		s, ok := c.Refill.Status(t.Name)
-		if !ok {
-			s = Starting
-		}
-		statuses[i] = s
-		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead, Hour: true, Want: s.Want}
-	}
-	return statuses, queries
-}
-
 // overallBudget reads the overall budget. If Redis is down or the read fails, overallBudget returns
 // the last known budget and false.
-func (c *Collector) overallBudget(ctx context.Context, up bool) (budget *Usage, now bool) {
-	if !up {
-		return c.booked.Load(), false
+func (c *Collector) overallBudget(ctx context.Context, set *targets.Set, up bool) (budget *Usage, now bool) {
+	limit := set.Budget.PerDay
+	if limit == 0 {
+		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, budgetLimit)
-	defer cancel()
-	used, perDay, err := c.Purchases.Booked(ctx)
-	if err != nil {
+	if up {
+		ctx, cancel := context.WithTimeout(ctx, sumLimit)
+		defer cancel()
+		_, used, err := c.Stock.Spent(ctx, pool.ScopeAll)
+		if err == nil {
+			c.spent.Store(usage(used, limit))
+			return c.spent.Load(), true
+		}
 		c.Log.DebugContext(ctx, "budget not read for the status", slog.Any("err", err))
-		return c.booked.Load(), false
 	}
-	budget = usage(used, perDay)
-	c.booked.Store(budget)
-	return budget, true
+	return c.spent.Load(), false
 }

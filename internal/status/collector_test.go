@@ -14,7 +14,6 @@ import (
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
-	"poold/internal/testkit"
 )
 
 func setOf(n int) *targets.Set {
@@ -40,7 +39,7 @@ func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(setOf(manyTargets + 1))
 		const parts = manyTargets/surveyPart + 1
-		stock.before = func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil } // 2.1 s for the whole survey
+		stock.before = func(context.Context) error { time.Sleep(50 * time.Millisecond); return nil } // 2.1 s for the whole survey
 		c := NewCollector(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -90,22 +89,18 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
-// TestUnreadableIdentitiesKeepTheirLastFigures: the targets that Redis cannot read show their last
-// known figures. If Redis hangs, the survey sends no further requests.
-func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
+// TestUnreadableTargetsKeepTheirLastFigures: the targets that Redis cannot read show their last known figures. After a
+// failure the survey asks Redis no more.
+func TestUnreadableTargetsKeepTheirLastFigures(t *testing.T) {
 	fails := func(context.Context) error { return redisdb.ErrDown }
-	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	for name, test := range map[string]struct {
-		second  func(context.Context) error // the second part of three
-		surveys int64
-		third   int64 // requests of the third part
-	}{"fails": {fails, 3, 8}, "hangs": {hangs, 2, 7}} {
+	hangs := func(ctx context.Context) error { <-ctx.Done(); return redisdb.Down(ctx.Err()) }
+	for name, second := range map[string]func(context.Context) error{"fails": fails, "hangs": hangs} { // the second part of three
 		synctest.Test(t, func(t *testing.T) {
 			set := setOf(2*surveyPart + 1)
 			s, stock := sources(set)
-			tell := func(requests int64) {
+			tell := func(hits int64) {
 				for _, target := range set.Targets {
-					stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}}
+					stock.stocks[target.ID] = pool.Stock{Counts: pool.Counts{Fresh: 1, Counters: pool.Counters{Hits: hits}}}
 				}
 			}
 			tell(7)
@@ -115,30 +110,30 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 			stock.surveys.Store(0)
 			stock.before = func(ctx context.Context) error {
 				if stock.surveys.Load() == 2 {
-					return test.second(ctx)
+					return second(ctx)
 				}
 				return nil
 			}
 			c.Changed()
 			d := c.Snapshot(t.Context()).Document
-			if n := stock.surveys.Load(); n != test.surveys || !d.Redis.OK || !d.Ready || len(d.Alarms) > 0 {
+			if n := stock.surveys.Load(); n != 2 || !d.Redis.OK || !d.Ready || len(d.Alarms) > 0 {
 				t.Errorf("%s: %d surveys, %+v, alarms %q", name, n, d.Redis, d.Alarms)
 			}
-			for i, requests := range map[int]int64{0: 8, surveyPart - 1: 8, surveyPart: 7, 2*surveyPart - 1: 7, 2 * surveyPart: test.third} {
+			for i, hits := range map[int]int64{0: 8, surveyPart - 1: 8, surveyPart: 7, 2*surveyPart - 1: 7, 2 * surveyPart: 7} {
 				want := refill.OK + " starting"
-				if requests == 7 {
+				if hits == 7 {
 					want = refill.Starved + " redis does not answer; the figures are the last known ones"
 				}
-				if got := d.Targets[i]; got.Requests != requests || got.State+" "+got.Reason != want {
-					t.Errorf("%s: target %d: %d requests, %s %q", name, i, got.Requests, got.State, got.Reason)
+				if got := d.Targets[i]; got.Hits != hits || got.State+" "+got.Reason != want {
+					t.Errorf("%s: target %d: %d hits, %s %q", name, i, got.Hits, got.State, got.Reason)
 				}
 			}
 			// A second failing survey also leaves the last known figures.
 			stock.before = fails
 			c.Changed()
 			for i, target := range c.Snapshot(t.Context()).Document.Targets {
-				if want := d.Targets[i].Requests; target.Requests != want {
-					t.Fatalf("%s: target %d: %d requests, want %d", name, i, target.Requests, want)
+				if want := d.Targets[i].Hits; target.Hits != want {
+					t.Fatalf("%s: target %d: %d hits, want %d", name, i, target.Hits, want)
 				}
 			}
 		})
@@ -149,9 +144,11 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 // and the metrics omit the budget.
 func TestTheLastKnownBudgetStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(setOf(1))
-		buyer, _ := s.Purchases.(*fixedBuyer)
-		buyer.used, buyer.perDay = 3, 10
+		set := setOf(1)
+		set.Budget.PerDay = 10
+		s, stock := sources(set)
+		spend := func(n int, err error) { stock.spent[pool.ScopeAll], stock.spentFails = [2]int{1, n}, err }
+		spend(3, nil)
 		c := NewCollector(s)
 		shows := func(what string, used int, metric bool) {
 			t.Helper()
@@ -165,42 +162,31 @@ func TestTheLastKnownBudgetStays(t *testing.T) {
 			}
 		}
 		shows("at first", 3, true)
-		buyer.used = 4
+		spend(4, nil)
 		stock.before = func(context.Context) error { return redisdb.ErrDown }
 		shows("without Redis", 3, false)
 		stock.before = nil
 		shows("with Redis", 4, true)
-		buyer.used, buyer.down = 0, redisdb.ErrDown
+		spend(0, redisdb.ErrDown)
 		shows("unread", 4, false)
 		shows("unread again", 4, false)
-		buyer.used, buyer.down = 5, nil
+		spend(5, nil)
 		shows("read again", 5, true)
 	})
 }
 
-// If the reports of other replicas cannot be read, the status shows what this replica knows. The
-// log contains the cause.
-func TestAStatusWithoutTheReportsOfOtherReplicas(t *testing.T) {
-	var log testkit.Log
-	s, _ := sources(setOf(1))
-	s.Refill, s.Log = unreachable{fixedRefill{"t00000": {State: refill.OK, Want: 4}}}, log.Logger()
-	if d := NewCollector(s).Snapshot(t.Context()).Document; !d.Ready || len(d.Targets) != 1 || d.Targets[0].Want != 4 {
-		t.Errorf("shown %+v", d)
-	}
-	if log.Count("level=DEBUG", "reports of other replicas not read", redisdb.ErrDown.Error()) != 1 {
-		t.Errorf("logged %s", log.String())
-	}
-}
-
-// The stock is queried with the margin and the lead time of the target.
+// The stock is queried with the margin of the target, and with the lead time that the last snapshot found.
 func TestQueriesOfASurvey(t *testing.T) {
 	s, stock := sources(setOf(2))
-	s.Refill = fixedRefill{"t00001": {State: refill.OK, Lead: 7 * time.Second}}
-	NewCollector(s).Snapshot(t.Context())
 	set := s.File.Current()
+	stock.change(set.Targets[1].ID, decided(pool.Stock{}, refill.Status{State: refill.OK, Lead: 7 * time.Second}))
+	c := NewCollector(s)
+	c.Snapshot(t.Context())
+	c.Changed()
+	c.Snapshot(t.Context())
 	want := []pool.Query{
-		{ID: set.Targets[0].ID, Margin: 40 * time.Second, Lead: unknownLead, Hour: true},
-		{ID: set.Targets[1].ID, Margin: 40 * time.Second, Lead: 7 * time.Second, Hour: true},
+		{ID: set.Targets[0].ID, Margin: 40 * time.Second, Lead: unknownLead},
+		{ID: set.Targets[1].ID, Margin: 40 * time.Second, Lead: 7 * time.Second},
 	}
 	if !slices.Equal(stock.queries, want) {
 		t.Errorf("%+v, want %+v", stock.queries, want)

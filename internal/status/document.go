@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/targets"
 )
 
@@ -42,7 +41,7 @@ type Document struct {
 	shared int // number of notices from sharedReasons; they are the first notices
 }
 
-// Replica is one live process of poold. Its last heartbeat is at most 2.5 s old.
+// Replica is one live process of poold. Its last heartbeat is at most 5 s old.
 type Replica struct {
 	ID        string `json:"id"`
 	Version   string `json:"version"`    // "" = unknown
@@ -82,8 +81,7 @@ type History struct {
 	Sent    int64  `json:"sent"`    // ended orders that the store accepted
 	Dropped int64  `json:"dropped"` // ended orders that the store refused
 	// Unrecorded is the number of ended orders that Redis did not keep for the history, because too
-	// many ended orders were pending. The number covers all replicas, the targets of this document and
-	// all guests.
+	// many ended orders were pending, over all replicas.
 	Unrecorded int64 `json:"unrecorded"`
 
 	since time.Time // begin of the outage; zero = unknown
@@ -150,7 +148,7 @@ type Target struct {
 	Unknown        int      `json:"unknown"`          // orders in flight that may or may not have been bought
 	Waiting        int      `json:"waiting"`
 	NextExpiry     *float64 `json:"next_expiry_s"` // time until the next fresh token enters its margin; null = no fresh token
-	pool.Figures
+	Counters
 	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without such requests
 	BoughtPerServed float64  `json:"bought_per_served"` // tokens bought per token handed out; 0 without hand-outs
 	LeadTime        LeadTime `json:"lead_time_s"`
@@ -158,8 +156,7 @@ type Target struct {
 	// Days contains the days of the last seven UTC days that have a count, today first; never null.
 	Days []TargetDay `json:"days"`
 	Hour TargetHour  `json:"hour"`
-	// LastFailures contains at most 5 failed orders, the latest first. The orders belong to this
-	// replica or to the replica that watches the target. LastFailures is never null.
+	// LastFailures contains at most 5 failed orders, the latest first; never null.
 	LastFailures []LastFailure `json:"last_failures"`
 	// Budget is null if the target has no budget.
 	Budget *Budget `json:"budget"`
@@ -198,7 +195,7 @@ type Solve struct {
 	InFlight       int    `json:"in_flight"`
 	BoughtInFlight int    `json:"bought_in_flight"`
 	Waiting        int    `json:"waiting"`
-	pool.Figures
+	Counters
 	Refused int64  `json:"refused"`
 	Replays int64  `json:"replays"`
 	Spent   Money  `json:"spent"` // null = no price is known

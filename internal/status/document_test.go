@@ -31,11 +31,11 @@ func busySources() Sources {
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
 	set.Solve = &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	s, stock := sources(set)
-	s.Guests.(*fixedGuests).stock = pool.GuestStock{
+	stock.guests = pool.GuestStock{
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
-		Figures: pool.Figures{
-			Requests: 90, Hits: 20, Waited: 60, Misses: 6, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
-			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001, Unrecorded: 20,
+		Counters: pool.Counters{
+			Hits: 20, Waited: 60, Missed: 6, Left: 2, Declined: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
+			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
 		},
 	}
 	s.Savings.(*fixedSavings).days = []dedup.SavingsDay{
@@ -46,30 +46,43 @@ func busySources() Sources {
 		{Date: "2025-12-31"},
 	}
 	s.File.(*fixedFile).problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
-	stock.stocks[checkout.ID] = pool.Stock{NextExpiry: -1, Paused: true}
-	stock.stocks[login.ID] = pool.Stock{
-		Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887 * time.Millisecond, HourUsed: 8, DayUsed: 77,
-		Leads:    []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
-		Verdicts: []bool{false, true, true, false, false},
-		Attempts: pool.Attempts{Refused: 2, Failed: 3}, Outliving: 1,
-		Figures: pool.Figures{
-			Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499, Unrecorded: 3,
+	stock.stocks[checkout.ID] = pool.Stock{Counts: pool.Counts{NextExpiry: -1, Brake: pool.Brake{Paused: "paused by ops"}}}
+	stock.stocks[login.ID] = decided(pool.Stock{
+		Counts: pool.Counts{
+			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887 * time.Millisecond, At: day,
+			Leads:    []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
+			Verdicts: []bool{false, true, true, false, false},
+			Brake:    pool.Brake{Count: 9, Failures: 5}, Outliving: 1,
+			Counters: pool.Counters{
+				Hits: 97, Waited: 2, Missed: 1, Left: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
+				Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
+			},
 		},
-	}
-	stock.stocks[signup.ID] = pool.Stock{NextExpiry: 33137 * time.Millisecond, Fresh: 1, DayUsed: 20}
+		SpentHour: 8, SpentDay: 77,
+		Minutes: []pool.Period{{At: day.Truncate(time.Minute), Counters: pool.Counters{Hits: 3, Waited: 1, Left: 1, Bought: 2, Solved: 1}}},
+		Days: []pool.Period{
+			{At: day.Truncate(24*time.Hour).AddDate(0, 0, -1), Counters: pool.Counters{Hits: 90, Missed: 1, Bought: 111, Solved: 109, Failed: 2, Lost: 1, Expired: 5, Spent: 100_000_000}},
+			{At: day.Truncate(24 * time.Hour), Counters: pool.Counters{Hits: 7, Waited: 2, Left: 1, Bought: 4, Solved: 1, Spent: 5_123_499}},
+		},
+	}, refill.Status{Want: 4, State: refill.Starved, Reason: "20 of 20 threads of solver in use; raise concurrency", Lead: 18 * time.Second,
+		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051, At: day, Queued: day.Add(-time.Minute)})
+	stock.stocks[signup.ID] = decided(pool.Stock{
+		Counts: pool.Counts{
+			NextExpiry: 33137 * time.Millisecond, Fresh: 1, At: day,
+			Brake:    pool.Brake{Kind: string(pool.Hopeless), Reason: "<ERROR_GOOGLEKEY> & more", Since: day, Every: time.Minute, Next: day.Add(time.Minute), Failures: 2},
+			Failures: []pool.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"}, {At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}},
+		},
+		SpentDay: 20,
+	}, refill.Status{Want: 5, State: refill.OK, At: day})
+	stock.unrecorded = 23
+	stock.spent[pool.ScopeAll], stock.spent[pool.ScopeSolve] = [2]int{50, 1234}, [2]int{9, 33}
+	set.Budget.PerDay = 20000
 	s.History = fixedHealth{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}
 	s.Audit = fixedAudit{Down: "history: the store does not answer: no route", Queued: 3, Written: 20, Dropped: 1}
 	balance := 12.5
-	s.Refill = fixedRefill{
-		"staging-login": {Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
-			Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051},
-		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true, Until: day.Add(time.Minute),
-			Failures: []refill.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"}, {At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}}},
-	}
 	buyer := &fixedBuyer{
 		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},
-		used:      1234, perDay: 20000, letters: 2, aside: 1, hour: 9, day: 33,
+		letters:   2, aside: 1,
 		stranded: []purchase.Stranded{{Provider: "former", Orders: 6, Until: day}},
 	}
 	s.Purchases, s.DeadLetters = buyer, buyer

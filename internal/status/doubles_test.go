@@ -17,6 +17,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/strictjson"
 	"poold/internal/targets"
 )
 
@@ -46,12 +47,16 @@ type fixedStock struct {
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
 	queries []pool.Query // queries of the last survey
-	asked   int          // number of all queries
 	hours   []pool.Period
-	down    bool // whether Health reports that Redis is down
 	// If the function `before` is not nil, it is called before each survey, and the survey returns its
 	// error.
 	before func(ctx context.Context) error
+
+	spent      map[string][2]int // of the last hour and day, by scope
+	spentFails error
+	unrecorded int64
+	guests     pool.GuestStock
+	beforeAll  func(ctx context.Context) error // likewise before LookGuests
 }
 
 func (f *fixedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
@@ -64,7 +69,6 @@ func (f *fixedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queries = slices.Clone(queries)
-	f.asked += len(queries)
 	stocks := make([]pool.Stock, len(queries))
 	for i, q := range queries {
 		stocks[i] = f.stocks[q.ID]
@@ -79,7 +83,7 @@ func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 	f.stocks[id] = s
 }
 
-func (f *fixedStock) LastDay(ctx context.Context, _ captcha.ID, _ time.Time) ([]pool.Period, error) {
+func (f *fixedStock) Hours(ctx context.Context, _ captcha.ID) ([]pool.Period, error) {
 	if f.before != nil {
 		if err := f.before(ctx); err != nil {
 			return nil, err
@@ -88,70 +92,50 @@ func (f *fixedStock) LastDay(ctx context.Context, _ captcha.ID, _ time.Time) ([]
 	return f.hours, nil
 }
 
-func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: !f.down} }
-
-// unreachable is a Refill that cannot read the reports of other replicas.
-type unreachable struct{ fixedRefill }
-
-func (unreachable) Refresh(context.Context) error { return redisdb.ErrDown }
-
-// fixedRefill is a Refill with a fixed status of each target.
-type fixedRefill map[string]refill.Status
-
-func (f fixedRefill) Refresh(context.Context) error { return nil }
-
-func (f fixedRefill) Status(name string) (refill.Status, bool) {
-	now, ok := f[name]
-	return now, ok
+func (f *fixedStock) LookGuests(ctx context.Context) (pool.GuestStock, error) {
+	if f.beforeAll != nil {
+		if err := f.beforeAll(ctx); err != nil {
+			return pool.GuestStock{}, err
+		}
+	}
+	return f.guests, nil
 }
 
-func (f fixedRefill) Stock(string, time.Time) (stock pool.Stock, read time.Time, holds bool) {
-	return pool.Stock{}, time.Time{}, false
+func (f *fixedStock) Spent(_ context.Context, scope string) (hour, day int, err error) {
+	return f.spent[scope][0], f.spent[scope][1], f.spentFails
+}
+
+func (f *fixedStock) Outbox(_ context.Context, stream string) (waiting, dropped int64, err error) {
+	if stream != pool.Ends {
+		return 0, 0, redisdb.ErrDown
+	}
+	return 0, f.unrecorded, nil
+}
+
+// decided is a stock for which a decision has noted a status.
+func decided(s pool.Stock, noted refill.Status) pool.Stock {
+	s.Status = string(strictjson.Encode(noted))
+	return s
 }
 
 // fixedBuyer is a buyer whose results are its fields.
 type fixedBuyer struct {
-	providers []purchase.Status
-	used      int
-	perDay    int
-	hour, day int // use of the guests' budget
-	letters   int
-	aside     int
-	stranded  []purchase.Stranded
-	down      error // error of Booked and BookedForGuests; nil = they return the fields
+	providers      []purchase.Status
+	letters, aside int
+	stranded       []purchase.Stranded
 }
 
 // Providers returns no providers if ctx has ended.
-func (f *fixedBuyer) Providers(ctx context.Context, _ time.Time) []purchase.Status {
+func (f *fixedBuyer) Providers(ctx context.Context) []purchase.Status {
 	if ctx.Err() != nil {
 		return nil
 	}
 	return f.providers
 }
 
-func (f *fixedBuyer) Booked(context.Context) (used, perDay int, err error) {
-	return f.used, f.perDay, f.down
-}
-func (f *fixedBuyer) BookedForGuests(context.Context) (hour, day int, err error) {
-	return f.hour, f.day, f.down
-}
 func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
-func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
-func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
 
-type fixedGuests struct {
-	stock  pool.GuestStock
-	before func(ctx context.Context) error // called first; if it fails, the call fails with its error. nil = no-op
-}
-
-func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
-	if f.before != nil {
-		if err := f.before(ctx); err != nil {
-			return pool.GuestStock{}, err
-		}
-	}
-	return f.stock, nil
-}
+func (f *fixedBuyer) DeadLetterCount() (letters, aside int) { return f.letters, f.aside }
 
 type fixedSavings struct {
 	days   []dedup.SavingsDay
@@ -185,14 +169,16 @@ func newSet(list ...targets.Target) *targets.Set {
 
 // sources returns the sources of a daemon with an empty stock and one provider that is ok.
 func sources(set *targets.Set) (Sources, *fixedStock) {
-	stock := &fixedStock{stocks: map[captcha.ID]pool.Stock{}}
+	stock := &fixedStock{stocks: map[captcha.ID]pool.Stock{}, spent: map[string][2]int{}}
 	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
-		File: &fixedFile{set: set}, Stock: stock, Refill: fixedRefill{}, Purchases: buyer, DeadLetters: buyer,
-		Guests: &fixedGuests{}, Savings: &fixedSavings{}, CallsPerToken: func(string) float64 { return 4.26 },
+		File: &fixedFile{set: set}, Stock: stock, Health: up, Purchases: buyer, DeadLetters: buyer,
+		Savings: &fixedSavings{}, CallsPerToken: func(string) float64 { return 4.26 },
 		Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	}, stock
 }
+
+func up() redisdb.Health { return redisdb.Health{Up: true} }
 
 func encoded(t testing.TB, s *Snapshot) []byte {
 	t.Helper()

@@ -1,15 +1,15 @@
 package status
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"poold/internal/pool"
 )
 
-// historyStatus converts the health of the history; nil if no history is kept. The argument `guests`
-// is the stock of all guests; nil = unknown.
-func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *History {
+// historyStatus converts the health of the history; nil if no history is kept.
+func (c *Collector) historyStatus(ctx context.Context) *History {
 	if c.History == nil {
 		return nil
 	}
@@ -17,12 +17,12 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 	h := &History{
 		OK: health.Down == "", Reason: health.Down, Sent: health.Sent, Dropped: health.Dropped, since: health.Since,
 	}
-	for i := range seen {
-		h.Unrecorded += seen[i].Figures.Unrecorded
+	ctx, cancel := context.WithTimeout(ctx, sumLimit)
+	defer cancel()
+	if _, dropped, err := c.Stock.Outbox(ctx, pool.Ends); err == nil {
+		c.unrecorded.Store(dropped)
 	}
-	if guests != nil {
-		h.Unrecorded += guests.Figures.Unrecorded
-	}
+	h.Unrecorded = c.unrecorded.Load()
 	return h
 }
 

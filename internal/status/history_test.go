@@ -29,10 +29,9 @@ func testHistoryHealthIsShown(t *testing.T) {
 # TYPE poold_history_records_total counter
 poold_history_records_total{outcome="dropped"} 4
 poold_history_records_total{outcome="sent"} 120
-# HELP poold_history_unrecorded_total Ended orders that the history lacks, because too many waited; absent if there are none. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
+# HELP poold_history_unrecorded_total Ended orders of all targets (*) that the history lacks, because too many waited; absent if there are none. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
 # TYPE poold_history_unrecorded_total counter
-poold_history_unrecorded_total{target="/solve"} 20
-poold_history_unrecorded_total{target="staging-login"} 3
+poold_history_unrecorded_total{target="*"} 23
 # HELP poold_history_up 1 if this replica can write the history; absent without a history.
 # TYPE poold_history_up gauge
 poold_history_up 0

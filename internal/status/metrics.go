@@ -42,7 +42,7 @@ var (
 	descBought    = everyTarget("bought_total", "Orders that a provider accepted or may have accepted, since the identity was first seen.")
 	descSolved    = everyTarget("solved_total", "Tokens that landed since the identity was first seen.")
 	descExpired   = everyTarget("tokens_expired_total", "Tokens that entered their margin unused, or had expired when they landed, since the identity was first seen.")
-	descDiscarded = everyTarget("tokens_discarded_total", "Ready tokens that were flushed; of /solve the tokens that targets took over.")
+	descDiscarded = everyTarget("tokens_discarded_total", "Ready tokens that were flushed.")
 	descFailed    = everyTarget("orders_failed_total", "Bought orders that ended without a token.")
 	descLost      = everyTarget("orders_lost_total", "Bought orders whose timeout passed with an unknown outcome.")
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
@@ -63,7 +63,7 @@ var (
 
 	descHistoryUp  = describe("history_up", "1 if this replica can write the history; absent without a history.")
 	descHistory    = describe("history_records_total", "Ended orders that this replica sent to the history, by outcome: sent, dropped.", "outcome")
-	descUnrecorded = everyTarget("history_unrecorded_total", "Ended orders that the history lacks, because too many waited; absent if there are none.")
+	descUnrecorded = everyTarget("history_unrecorded_total", "Ended orders of all targets (*) that the history lacks, because too many waited; absent if there are none.")
 	descAudited    = describe("audit_entries_total", "Audit entries that this replica wrote; absent without an audit.")
 	descUnaudited  = describe("audit_dropped_total", "Audit entries that this replica dropped, because too many waited or the store refused them; absent without an audit.")
 
@@ -120,6 +120,9 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, descHistoryUp, truth(h.OK))
 		count(ch, descHistory, float64(h.Sent), "sent")
 		count(ch, descHistory, float64(h.Dropped), "dropped")
+		if h.Unrecorded > 0 {
+			count(ch, descUnrecorded, float64(h.Unrecorded), allTargets)
+		}
 	}
 	if a := d.Audit; a != nil {
 		count(ch, descAudited, float64(a.Written))
@@ -128,7 +131,7 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))
 		gauge(ch, descInfo, 1, purchase.GuestTarget, d.Solve.Owner, "")
-		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
+		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Counters)
 		collectBudget(ch, &d.Solve.Budget, purchase.GuestTarget)
 	}
 	for i := range d.Targets {
@@ -147,7 +150,7 @@ func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen
 		gauge(ch, descAim, hitRate, t.Name)
 	}
 	if seen.Err == nil {
-		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Figures)
+		collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &seen.Counters)
 		if t.Unknown > 0 {
 			gauge(ch, descUnknown, float64(t.Unknown), t.Name)
 		}
@@ -156,14 +159,14 @@ func collectTarget(ch chan<- prometheus.Metric, t *Target, hitRate float64, seen
 }
 
 // collectStock sends the metrics of the stock of a target, or of all guests. See collectTarget.
-func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures) {
+func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Counters) {
 	gauge(ch, descTokens, float64(fresh), name)
 	gauge(ch, descInFlight, float64(orders), name)
 	gauge(ch, descUnderWay, float64(bought), name)
-	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Misses} {
+	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Missed} {
 		count(ch, descRequests, float64(n), name, outcome)
 	}
-	for outcome, n := range map[string]int64{"replay": f.Replays, "refused": f.Refused} { // only guests count refusals
+	for outcome, n := range map[string]int64{"replay": f.Replays, "refused": f.Declined} { // only guests count refusals
 		if n > 0 {
 			count(ch, descRequests, float64(n), name, outcome)
 		}
@@ -171,7 +174,7 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	for desc, n := range map[*prometheus.Desc]int64{descBought: f.Bought, descSolved: f.Solved, descExpired: f.Expired, descFailed: f.Failed, descLost: f.Lost} {
 		count(ch, desc, float64(n), name)
 	}
-	for desc, n := range map[*prometheus.Desc]int64{descReturned: f.Returned, descDiscarded: f.Discarded, descUnrecorded: f.Unrecorded} {
+	for desc, n := range map[*prometheus.Desc]int64{descReturned: f.Returned, descDiscarded: f.Discarded} {
 		if n > 0 {
 			count(ch, desc, float64(n), name)
 		}

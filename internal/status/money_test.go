@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/targets"
 )
 
@@ -53,7 +52,7 @@ func testUnknownPrices(t *testing.T) {
 		set.Providers = []targets.Provider{{Name: "solver", Price: targets.Prices{
 			RecaptchaV2: c.price, RecaptchaV3: c.price, HCaptcha: c.price, Turnstile: c.price, GeeTest: c.price, GeeTestV4: c.price, Image: c.price,
 		}}}
-		target := Target{Figures: pool.Figures{Solved: c.solved, Lost: c.lost}, Spent: money(c.spent), Days: []TargetDay{{Counts: Counts{Solved: c.solved}, Lost: c.lost, Spent: money(c.spent)}}}
+		target := Target{Counters: Counters{Counts: Counts{Solved: c.solved}, Lost: c.lost}, Spent: money(c.spent), Days: []TargetDay{{Counts: Counts{Solved: c.solved}, Lost: c.lost, Spent: money(c.spent)}}}
 		if lacksPrice(&set, set.Targets[0].Identity.Type) {
 			target.unprice()
 		}

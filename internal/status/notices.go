@@ -40,17 +40,13 @@ func plural(n int, noun string) string {
 }
 
 // notices lists the facts that the operator should know; never nil.
-func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health, at time.Time) []string {
+func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health, aside int, at time.Time) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
-	if n := c.DeadLetters.DeadLettersSetAside(); n > 0 {
-		list = append(list, plural(n, "dead letter")+" cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
+	if aside > 0 {
+		list = append(list, plural(aside, "dead letter")+" cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
 	}
 	for _, lost := range c.Purchases.Stranded() {
-		until := ""
-		if !lost.Until.IsZero() {
-			until = " until " + shortTime(lost.Until, at)
-		}
-		list = append(list, plural(lost.Orders, "paid task")+" of provider "+lost.Provider+" cannot be collected, because no provider of the file has its account: they count as in flight"+until+"; list the account again with the same api, url and key")
+		list = append(list, plural(lost.Orders, "paid task")+" of provider "+lost.Provider+" cannot be collected, because no provider of the file has its account: they count as in flight until "+shortTime(lost.Until, at)+"; list the account again with the same api, url and key")
 	}
 	return list
 }
@@ -73,13 +69,31 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	return list
 }
 
+// outage reports whether all providers are down. It returns the reason, and when the first of them can be used again;
+// zero = unknown.
+func outage(providers []purchase.Status) (reason string, until time.Time, is bool) {
+	if len(providers) == 0 {
+		return "no provider is configured", time.Time{}, true
+	}
+	for _, p := range providers {
+		if p.State.Kind.Usable() {
+			return "", time.Time{}, false
+		}
+		if until.IsZero() || p.State.Until.Before(until) {
+			until = p.State.Until
+		}
+	}
+	first := providers[0]
+	return fmt.Sprintf("provider %s is %s: %s", first.Name, first.State.Kind, first.State.Reason), until, true
+}
+
 // outages returns a line about each provider that is down. If all providers are down, the lines are
 // alarms. Otherwise they are notices, because the other providers get the orders.
 func outages(providers []purchase.Status, at time.Time) (alarms, notices []string) {
 	if len(providers) == 0 {
 		return []string{"No provider is configured: nothing is bought; add a provider to the configuration file"}, nil
 	}
-	_, _, all := purchase.Outage(providers)
+	_, _, all := outage(providers)
 	for _, p := range providers {
 		s := p.State
 		if s.Kind.Usable() {

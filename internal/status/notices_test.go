@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -78,38 +79,40 @@ func TestSharedReasons(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		refill []refill.Status // of the targets t00000, t00001, …
-		stock  error           // of all targets
+		brake  pool.Brake      // of all targets
+		read   error           // of all targets
 		want   []string
 	}{
 		"threads": {refill: []refill.Status{
-			{State: refill.Starved, Reason: refill.NoSlot}, {State: refill.OK},
-			{State: refill.Starved, Reason: "main: " + purchase.ErrBusy.Error() + ": all replicas together have 20 orders there"},
+			{State: refill.Starved, Reason: "20 of 20 threads of main in use; raise concurrency"}, {State: refill.OK},
+			{State: refill.Starved, Reason: "5 of 5 threads of second in use; raise concurrency"},
 		}, want: []string{"2 targets wait for a thread: provider main has 20 of 20 in use, provider second is down; raise concurrency or add a provider"}},
-		"one target": {refill: []refill.Status{{State: refill.Starved, Reason: refill.NoSlot}, {State: refill.OK}}},
+		"one target": {refill: []refill.Status{{State: refill.Starved, Reason: "20 of 20 threads of main in use; raise concurrency"}, {State: refill.OK}}},
 		"overall budget": {refill: []refill.Status{budget(refill.OverallBudget, "10:00"), budget(refill.OverallBudget, "11:00")},
 			want: []string{"2 targets buy nothing: the overall budget of 500 solves a day is used up; raise budget.per_day, or wait until it has room"}},
 		"own budgets": {refill: []refill.Status{budget(refill.OwnBudget, "10:00"), budget(refill.OwnBudget, "11:00"), budget(refill.OverallBudget, "10:00")},
 			want: []string{"2 targets buy nothing: their own budgets are used up; raise their budgets, or wait until they have room"}},
-		"refused": {refill: []refill.Status{{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Until: day}, {State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Until: day.Add(time.Hour)}},
+		"refused": {refill: []refill.Status{{}, {}}, brake: pool.Brake{Kind: string(pool.Hopeless), Reason: "ERROR_GOOGLEKEY", Since: day, Next: day},
 			want: []string{"2 targets are refused by the provider (ERROR_GOOGLEKEY): each places one order at growing intervals; compare their sitekeys and pages with the sites"}},
-		"failing": {refill: []refill.Status{{State: refill.Starved, Failing: true, Reason: "8 orders"}, {State: refill.Starved, Failing: true, Reason: "9 orders"}},
+		"failing": {refill: []refill.Status{{}, {}}, brake: pool.Brake{Kind: string(pool.Failed), Reason: "ERROR_CAPTCHA_UNSOLVABLE", Since: day, Next: day},
 			want: []string{"2 targets get no tokens: their last orders all failed, so each places one order in 5 s; look at the reasons of their rows"}},
-		"unread": {refill: []refill.Status{{State: refill.OK}, {State: refill.OK}, {State: refill.OK}}, stock: redisdb.ErrDown,
-			want: []string{"3 targets are starved: redis does not answer"}},
+		"unread": {refill: []refill.Status{{State: refill.OK}, {State: refill.OK}, {State: refill.OK}}, read: redisdb.ErrDown}, // an alarm says it
 		"most first": {refill: []refill.Status{
 			{State: refill.Starved, Reason: "b"}, {State: refill.Starved, Reason: "b"}, {State: refill.Starved, Reason: "a"}, {State: refill.Starved, Reason: "a"}, {State: refill.Starved, Reason: "a"},
 		}, want: []string{"3 targets are starved: a", "2 targets are starved: b"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			set := setOf(len(c.refill))
+			set.Budget.PerDay = 500
 			s, stock := sources(set)
-			statuses := fixedRefill{}
 			for i, now := range c.refill {
 				now.Want = 1
-				statuses[set.Targets[i].Name] = now
-				stock.stocks[set.Targets[i].ID] = pool.Stock{Err: c.stock}
+				stock.stocks[set.Targets[i].ID] = decided(pool.Stock{Counts: pool.Counts{Brake: c.brake}}, now)
 			}
-			s.Refill, s.Purchases = statuses, &fixedBuyer{providers: busy, perDay: 500}
+			if c.read != nil {
+				stock.before = func(context.Context) error { return c.read }
+			}
+			s.Purchases = &fixedBuyer{providers: busy}
 			d := NewCollector(s).Snapshot(t.Context()).Document
 			got := slices.DeleteFunc(slices.Clone(d.Notices), func(n string) bool { return !strings.Contains(n, " targets ") })
 			if !slices.Equal(got, c.want) || d.Notices == nil {

@@ -58,21 +58,21 @@ func (o onDemand) fill(document *Document) (current *pool.GuestStock) {
 }
 
 func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
-	if g.hour, g.day, err = c.Purchases.BookedForGuests(ctx); err != nil {
+	if g.hour, g.day, err = c.Stock.Spent(ctx, pool.ScopeSolve); err != nil {
 		return g, err
 	}
-	g.stock, err = c.Guests.Survey(ctx)
+	g.stock, err = c.Stock.LookGuests(ctx)
 	return g, err
 }
 
 // solveStatus converts the figures of the guests. A non-nil err is the reason why the figures are
 // not current.
 func solveStatus(section *targets.Solve, g guests, err error) *Solve {
-	s, f := g.stock, g.stock.Figures
+	s, f := g.stock, &g.stock.Counters
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: s.Guests, Fresh: s.Fresh, InFlight: s.Orders, BoughtInFlight: s.Bought, Waiting: s.Waiting,
-		Figures: f, Refused: f.Refused, Replays: f.Replays, Spent: money(f.Spent),
+		Counters: countersOf(f, s.Waiting), Refused: f.Declined, Replays: f.Replays, Spent: money(f.Spent),
 		Budget: Budget{Hour: usage(g.hour, section.Budget.PerHour), Day: usage(g.day, section.Budget.PerDay)},
 	}
 }

@@ -21,14 +21,14 @@ import (
 )
 
 // solving returns the sources of a daemon with one target and the section solve.
-func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
+func solving() (s Sources, stock *fixedStock, savings *fixedSavings) {
 	set := newSet(newTarget("login"))
 	set.Solve = &targets.Solve{Owner: "qa@example.com", Budget: targets.Budget{PerHour: 5}}
-	s, _ = sources(set)
-	guests, savings = s.Guests.(*fixedGuests), s.Savings.(*fixedSavings)
-	guests.stock = pool.GuestStock{Guests: 1, Figures: pool.Figures{Requests: 3}}
+	s, stock = sources(set)
+	savings = s.Savings.(*fixedSavings)
+	stock.guests = pool.GuestStock{Guests: 1, Counters: pool.Counters{Hits: 3}}
 	savings.days = []dedup.SavingsDay{{Date: "2026-01-02", BySource: map[dedup.SavingsSource]int64{dedup.SavedSolve: 3}}}
-	return s, guests, savings
+	return s, stock, savings
 }
 
 // These tests run in bubbles, because a busy machine may need longer than the constant patience.
@@ -61,9 +61,9 @@ func metricsNamed(t *testing.T, s *Snapshot, names ...string) string {
 func TestGuestsWithoutASection(t *testing.T) { synctest.Test(t, testGuestsWithoutASection) }
 
 func testGuestsWithoutASection(t *testing.T) {
-	s, guests, _ := solving()
+	s, stock, _ := solving()
 	s.File.(*fixedFile).set.Solve = nil
-	guests.stock.Fresh, guests.stock.Figures.Solved = 1, 3
+	stock.guests.Fresh, stock.guests.Counters.Solved = 1, 3
 	c := NewCollector(s)
 	metrics := func(snapshot *Snapshot) string {
 		return metricsNamed(t, snapshot, "poold_solve_guests", "poold_solved_total", "poold_pool_tokens", "poold_budget_limit")
@@ -76,7 +76,7 @@ func testGuestsWithoutASection(t *testing.T) {
 	if text := metrics(snapshot); !strings.Contains(text, "solve_guests") || strings.Count(text, `"/solve"`) != 2 {
 		t.Errorf("while there is one: %s", text)
 	}
-	guests.stock = pool.GuestStock{Figures: guests.stock.Figures}
+	stock.guests = pool.GuestStock{Counters: stock.guests.Counters}
 	c.Changed()
 	snapshot = c.Snapshot(t.Context())
 	if d := snapshot.Document; d.Solve != nil || d.Dedup == nil || d.Dedup.Requests != 3 {
@@ -85,7 +85,7 @@ func testGuestsWithoutASection(t *testing.T) {
 	if text := metrics(snapshot); strings.Contains(text, "solve_guests") || strings.Contains(text, "/solve") {
 		t.Error(text)
 	}
-	guests.before = func(context.Context) error { return redisdb.ErrDown }
+	stock.beforeAll = func(context.Context) error { return redisdb.ErrDown }
 	c.Changed()
 	if d := c.Snapshot(t.Context()).Document; d.Solve != nil {
 		t.Errorf("while they cannot be read: %+v", d.Solve)
@@ -98,13 +98,13 @@ func testGuestsWithoutASection(t *testing.T) {
 func TestLastKnownFiguresStay(t *testing.T) { synctest.Test(t, testLastKnownFiguresStay) }
 
 func testLastKnownFiguresStay(t *testing.T) {
-	s, guests, savings := solving()
+	s, stock, savings := solving()
 	c := NewCollector(s)
 	first := c.Snapshot(t.Context()).Document
 	if first.Solve.Requests != 3 || first.Solve.Reason != "" || first.Dedup.Requests != 3 || first.Dedup.Reason != "" {
 		t.Fatalf("%+v, %+v", first.Solve, first.Dedup)
 	}
-	guests.before = func(context.Context) error { return redisdb.ErrDown }
+	stock.beforeAll = func(context.Context) error { return redisdb.ErrDown }
 	savings.before = func(context.Context) error { return errors.New("dial postgres://user:canary@host") }
 	c.Changed()
 	snapshot := c.Snapshot(t.Context())
@@ -124,15 +124,15 @@ func testLastKnownFiguresStay(t *testing.T) {
 	if text := metricsNamed(t, snapshot, "poold_solve_guests", "poold_solve_requests_today", "poold_solved_total", "poold_budget_used"); !strings.Contains(text, "login") || strings.Contains(text, "solve_") || strings.Contains(text, `"/solve"`) {
 		t.Errorf("metrics of another moment: %s", text)
 	}
-	guests.before, savings.before = nil, nil
-	guests.stock.Figures.Requests = 4
+	stock.beforeAll, savings.before = nil, nil
+	stock.guests.Counters.Hits = 4
 	c.Changed()
 	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || d.Solve.Reason != "" || d.Dedup.Reason != "" {
 		t.Errorf("it does not heal: %+v, %+v", d.Solve, d.Dedup)
 	}
 	// If the guests' budget cannot be read, the guests' stock does not count as current either.
-	s.Purchases.(*fixedBuyer).down = redisdb.ErrDown
-	guests.stock.Figures.Requests = 5
+	stock.spentFails = redisdb.ErrDown
+	stock.guests.Counters.Hits = 5
 	c.Changed()
 	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || !strings.HasPrefix(d.Solve.Reason, "redis does not answer") {
 		t.Errorf("without the budget: %+v", d.Solve)
@@ -144,11 +144,11 @@ func testLastKnownFiguresStay(t *testing.T) {
 // current answer, with at most one query every few seconds.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, guests, _ := solving()
+		s, stock, _ := solving()
 		const scrapes = 30 * time.Second
 		var takes, asked atomic.Int64
 		takes.Store(int64(8 * time.Second))
-		guests.before = func(ctx context.Context) error {
+		stock.beforeAll = func(ctx context.Context) error {
 			asked.Add(1)
 			select {
 			case <-ctx.Done():
@@ -206,8 +206,8 @@ func TestSlowSource(t *testing.T) {
 func TestSourceThatPanics(t *testing.T) { synctest.Test(t, testSourceThatPanics) }
 
 func testSourceThatPanics(t *testing.T) {
-	s, guests, _ := solving()
-	guests.before = func(context.Context) error { panic("a fault") }
+	s, stock, _ := solving()
+	stock.beforeAll = func(context.Context) error { panic("a fault") }
 	d := NewCollector(s).Snapshot(t.Context()).Document
 	if d.Solve.Reason == "" || d.Dedup.Reason != "" {
 		t.Errorf("%+v, %+v", d.Solve, d.Dedup)
@@ -260,8 +260,8 @@ poold_solve_requests_today{source="solve"} 2
 	}
 	for name, value := range map[string]float64{
 		"pool_tokens": 2, "pool_in_flight": 5, "bought_in_flight": 4, "token_requests_total hit": 20, "token_requests_total waited": 60,
-		"token_requests_total miss": 6, "token_requests_total replay": 11, "tokens_returned_total": 2, "bought_total": 100, "solved_total": 84,
-		"tokens_expired_total": 3, "tokens_discarded_total": 3, "orders_failed_total": 9, "orders_lost_total": 1, "history_unrecorded_total": 20,
+		"token_requests_total miss": 6, "token_requests_total refused": 1, "token_requests_total replay": 11, "tokens_returned_total": 2, "bought_total": 100, "solved_total": 84,
+		"tokens_expired_total": 3, "tokens_discarded_total": 3, "orders_failed_total": 9, "orders_lost_total": 1,
 		"reports_total accepted": 12, "reports_total rejected": 8, "spend_total": 0.25, "budget_used day": 33, "budget_limit day": 300,
 		"target_info ops@example.com ": 1,
 	} {

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"poold/internal/captcha"
@@ -12,16 +13,17 @@ import (
 
 // Counts contains the numbers of events in a period, over all replicas.
 type Counts struct {
+	// Requests is the sum of Hits, Waited and Misses, of the callers that hung up while they waited, and of the
+	// requests of POST /solve that were refused. The total of an identity also has the callers that wait.
 	Requests int64 `json:"requests"`
-	Hits     int64 `json:"hits"`
-	Waited   int64 `json:"waited"`
-	Misses   int64 `json:"misses"`
-	Bought   int64 `json:"bought"`
-	Solved   int64 `json:"solved"`
+	Hits     int64 `json:"hits"`   // callers that got a token at once
+	Waited   int64 `json:"waited"` // callers that got a token that landed while they waited
+	Misses   int64 `json:"misses"` // callers that got no token
+	Bought   int64 `json:"bought"` // orders that the provider accepted or may have accepted
+	Solved   int64 `json:"solved"` // tokens that landed
 }
 
-// TargetHour contains the counts of the last 60 minutes, including the current minute. An event
-// counts in the minute in which the stock is read next.
+// TargetHour contains the counts of the last 60 minutes, including the current minute.
 type TargetHour struct {
 	Counts
 	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
@@ -48,8 +50,6 @@ type TargetDetail struct {
 type TargetPeriod struct {
 	At string `json:"at"` // start of the period; RFC 3339, UTC
 	Counts
-	Fresh *int `json:"fresh"` // lowest number of fresh tokens when events were counted; null = unknown
-	Want  *int `json:"want"`  // number of tokens that was wanted last; null = unknown
 }
 
 // TargetDay contains the counts of one UTC day.
@@ -62,9 +62,35 @@ type TargetDay struct {
 	Spent   Money `json:"spent"` // null = no price is known
 }
 
-// countsOf converts figures to the counts that the document contains for each minute and day.
-func countsOf(f *pool.Figures) Counts {
-	return Counts{Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved}
+// Counters contains the counts of an identity since it was first seen, over all replicas. At any time
+//
+//	bought = hits + waited - returned + expired + failed + lost + discarded + fresh + bought_in_flight
+type Counters struct {
+	Counts
+	Expired   int64 `json:"expired"`   // landed tokens that expired unused
+	Discarded int64 `json:"discarded"` // tokens that were flushed
+	Failed    int64 `json:"failed"`    // bought orders that ended without a token
+	Lost      int64 `json:"lost"`      // bought orders whose deadline passed before their outcome was known
+	Returned  int64 `json:"returned"`  // tokens put back after their callers hung up
+	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
+	Rejected  int64 `json:"rejected"`  // reports that a token was rejected
+}
+
+// countersOf converts counters, given the number of callers that wait now.
+func countersOf(f *pool.Counters, waiting int) Counters {
+	c := Counters{
+		Counts: countsOf(f), Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
+		Accepted: f.Accepted, Rejected: f.Rejected,
+	}
+	c.Requests += int64(waiting)
+	return c
+}
+
+func countsOf(f *pool.Counters) Counts {
+	return Counts{
+		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.Declined,
+		Hits:     f.Hits, Waited: f.Waited, Misses: f.Missed, Bought: f.Bought, Solved: f.Solved,
+	}
 }
 
 func (c *Counts) add(d Counts) {
@@ -76,23 +102,20 @@ func (c *Counts) add(d Counts) {
 	c.Solved += d.Solved
 }
 
-// targetDays returns a stock's counts by day. The argument `at` is the time at which the stock was
-// read.
-func targetDays(s *pool.Stock, at time.Time) []TargetDay {
+// targetDays converts the days of a stock, and returns today first.
+func targetDays(s *pool.Stock) []TargetDay {
 	list := []TargetDay{}
-	for _, d := range s.Days(at) {
-		f := &d.Figures
+	for _, d := range slices.Backward(s.Days) {
 		list = append(list, TargetDay{
-			Date: d.Date, Counts: countsOf(f), Failed: f.Failed, Lost: f.Lost, Expired: f.Expired, Spent: money(f.Spent),
+			Date: d.At.Format(time.DateOnly), Counts: countsOf(&d.Counters), Failed: d.Failed, Lost: d.Lost, Expired: d.Expired, Spent: money(d.Spent),
 		})
 	}
 	return list
 }
 
-// targetHour returns a stock's counts by minute, and their sums. The argument `at` is the time at
-// which the stock was read.
-func targetHour(s *pool.Stock, at time.Time) (hour TargetHour) {
-	hour.Counts, hour.HitRate, hour.Minutes = sumUp(s.Hour(at))
+// targetHour converts the minutes of a stock, and sums them up.
+func targetHour(s *pool.Stock) (hour TargetHour) {
+	hour.Counts, hour.HitRate, hour.Minutes = sumUp(s.Minutes)
 	return hour
 }
 
@@ -100,7 +123,7 @@ func targetHour(s *pool.Stock, at time.Time) (hour TargetHour) {
 func (c *Collector) LastDay(ctx context.Context, id captcha.ID) *TargetLastDay {
 	ctx, cancel := context.WithTimeout(ctx, lastDayLimit)
 	defer cancel()
-	periods, err := c.Stock.LastDay(ctx, id, time.Now())
+	periods, err := c.Stock.Hours(ctx, id)
 	if err != nil {
 		c.Log.DebugContext(ctx, "hours not read for the status", slog.Any("err", err))
 		return nil
@@ -114,17 +137,9 @@ func (c *Collector) LastDay(ctx context.Context, id captcha.ID) *TargetLastDay {
 func sumUp(periods []pool.Period) (sum Counts, hitRate float64, list []TargetPeriod) {
 	list = make([]TargetPeriod, len(periods))
 	for i, p := range periods {
-		counts := countsOf(&p.Figures)
-		list[i] = TargetPeriod{At: stamp(p.At), Counts: counts, Fresh: known(p.Fresh), Want: known(p.Want)}
+		counts := countsOf(&p.Counters)
+		list[i] = TargetPeriod{At: stamp(p.At), Counts: counts}
 		sum.add(counts)
 	}
 	return sum, ratio(sum.Hits, sum.Hits+sum.Waited+sum.Misses), list
-}
-
-// known returns a pointer to a number, or nil if the number is below 0.
-func known(n int) *int {
-	if n < 0 {
-		return nil
-	}
-	return &n
 }

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"poold/internal/provider"
-	"poold/internal/purchase"
 	"poold/internal/refill"
 )
 
 // mostShared is the maximum number of notices about shared reasons.
 const mostShared = 5
+
+// noThread stands for the reason of targets that wait for a permit of some provider.
+const noThread = "threads in use"
 
 // shared is a reason that several targets have, without the parts that differ between targets.
 type shared struct{ state, reason string }
@@ -45,8 +47,8 @@ func sharedReason(t *Target) (s shared, ok bool) {
 	switch {
 	case t.State == refill.Starved && slices.Contains(t.Marks, markFailing):
 		reason = markFailing
-	case t.State == refill.Starved && strings.Contains(reason, purchase.ErrBusy.Error()):
-		reason = refill.NoSlot
+	case t.State == refill.Starved && strings.HasSuffix(reason, " in use"):
+		reason = noThread // the number and the provider may differ
 	case t.State == refill.Refused:
 		reason = strings.TrimPrefix(reason, refusedPrefix)
 	}
@@ -56,7 +58,7 @@ func sharedReason(t *Target) (s shared, ok bool) {
 // line returns the line about a reason that n targets share.
 func (s shared) line(d *Document, n int) string {
 	switch s.reason {
-	case refill.NoSlot:
+	case noThread:
 		return fmt.Sprintf("%d targets wait for a thread: %s", n, threadsInUse(d.Providers))
 	case refill.OverallBudget:
 		limit := ""

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
@@ -58,26 +59,26 @@ func redisStatus(mode string, health redisdb.Health, surveyErr error) Redis {
 // targetStatus converts the refill status and the stock of a target. The state
 // of the target is not set yet.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
-	f := seen.Figures
+	f := &seen.Counters
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
-		Marks: marks(refilling, seen.Verdicts), FailedInARow: seen.Attempts.Refused + seen.Attempts.Failed,
+		Marks: marks(refilling, seen.Verdicts), FailedInARow: seen.Brake.Failures,
 		Depth: t.Depth, Want: refilling.Want,
 		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,
 		Warm:    refilling.Warm,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
-		Figures:         f,
-		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // requests without an outcome do not count
+		Counters:        countersOf(f, seen.Waiting),
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Missed), // requests without an outcome do not count
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
 		Spent:           money(f.Spent),
-		Days:            targetDays(&seen.Stock, seen.at),
-		Hour:            targetHour(&seen.Stock, seen.at),
-		LastFailures:    lastFailures(refilling.Failures),
+		Days:            targetDays(&seen.Stock),
+		Hour:            targetHour(&seen.Stock),
+		LastFailures:    lastFailures(seen.Failures),
 	}
 	if t.Budget != (targets.Budget{}) {
-		target.Budget = &Budget{Hour: usage(seen.HourUsed, t.Budget.PerHour), Day: usage(seen.DayUsed, t.Budget.PerDay)}
+		target.Budget = &Budget{Hour: usage(seen.SpentHour, t.Budget.PerHour), Day: usage(seen.SpentDay, t.Budget.PerDay)}
 	}
 	if t.Refill == targets.RefillAdaptive {
 		target.Credit = thousandths(refilling.Credit)
@@ -90,7 +91,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 }
 
 // lastFailures converts failures. The result is never nil.
-func lastFailures(list []refill.Failure) []LastFailure {
+func lastFailures(list []pool.Failure) []LastFailure {
 	all := make([]LastFailure, len(list))
 	for i, f := range list {
 		all[i] = LastFailure{At: stamp(f.At), Reason: f.Reason}

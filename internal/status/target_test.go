@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
-	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -64,48 +62,19 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// The days of a target come from the stock.
-func TestDaysOfATarget(t *testing.T) {
-	store, err := pool.Open(pool.Options{
-		Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial, Prefix: "days", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	id := newTarget("login").ID
-	for range 3 {
-		if _, err := store.Tokens.Take(t.Context(), pool.Request{ID: id}); err == nil {
-			t.Fatal("a token that nobody bought")
-		}
-	}
-	stock, err := store.Tokens.Look(t.Context(), id, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	got := targetDays(&stock, now)
-	if want := []TargetDay{{Date: now.UTC().Format(time.DateOnly), Counts: Counts{Requests: 3, Misses: 3}}}; !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got := targetDays(&stock, now.AddDate(0, 0, 7)); got == nil || len(got) != 0 {
-		t.Errorf("a week later: %#v", got)
-	}
-}
-
-// Each counter of pool.Figures is in the document of a target and in the metrics, except counters
+// Each counter of pool.Counters is in the document of a target and in the metrics, except counters
 // that have another form there.
 func TestEveryCounterIsShown(t *testing.T) {
-	noMetric := map[string]bool{"Requests": true} // its outcomes are
-	noMember := map[string]bool{"Refused": true, "Replays": true, "Unrecorded": true, "Spent": true}
-	for field := range reflect.TypeFor[pool.Figures]().Fields() {
+	noMetric := map[string]bool{"Left": true, "Refused": true}
+	noMember := map[string]bool{"Left": true, "Refused": true, "Replays": true, "Declined": true, "Spent": true}
+	for field := range reflect.TypeFor[pool.Counters]().Fields() {
 		const value = 7_000_000_000
-		var figures pool.Figures
-		reflect.ValueOf(&figures).Elem().FieldByIndex(field.Index).SetInt(value)
-		if shown := metricShows(t, &figures, value) || metricShows(t, &figures, float64(money(value))); shown == noMetric[field.Name] {
+		var counters pool.Counters
+		reflect.ValueOf(&counters).Elem().FieldByIndex(field.Index).SetInt(value)
+		if shown := metricShows(t, &counters, value) || metricShows(t, &counters, float64(money(value))); shown == noMetric[field.Name] {
 			t.Errorf("%s in the metrics: %v", field.Name, shown)
 		}
-		document, err := json.Marshal(Target{Figures: figures})
+		document, err := json.Marshal(Target{Counters: countersOf(&counters, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +83,8 @@ func TestEveryCounterIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown := false
-		for _, member := range members {
-			shown = shown || member == float64(value)
+		for name, member := range members {
+			shown = shown || member == float64(value) && name != "requests"
 		}
 		if shown == noMember[field.Name] {
 			t.Errorf("%s in the document: %v", field.Name, shown)
@@ -123,10 +92,10 @@ func TestEveryCounterIsShown(t *testing.T) {
 	}
 }
 
-func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
+func metricShows(t *testing.T, counters *pool.Counters, value float64) bool {
 	t.Helper()
 	metrics := make(chan prometheus.Metric, 100)
-	collectStock(metrics, "login", 0, 0, 0, figures)
+	collectStock(metrics, "login", 0, 0, 0, counters)
 	close(metrics)
 	for metric := range metrics {
 		var sample dto.Metric
@@ -143,13 +112,13 @@ func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 // The counts of the last day are summed up. If Redis is down, there are no counts.
 func TestLastDay(t *testing.T) {
 	stock := &fixedStock{hours: []pool.Period{
-		{At: day, Figures: pool.Figures{Requests: 9, Hits: 3, Waited: 2, Misses: 1, Bought: 4, Solved: 3}, Fresh: 2, Want: 3},
-		{At: day.Add(time.Hour), Figures: pool.Figures{Requests: 1, Hits: 1}, Fresh: 1, Want: -1},
+		{At: day, Counters: pool.Counters{Hits: 3, Waited: 2, Missed: 1, Left: 3, Bought: 4, Solved: 3}},
+		{At: day.Add(time.Hour), Counters: pool.Counters{Hits: 1}},
 	}}
 	c := NewCollector(Sources{Stock: stock, Log: slog.New(slog.DiscardHandler)})
 	got := c.LastDay(t.Context(), "x")
 	if got == nil || got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Misses: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
-		len(got.Hours) != 2 || got.Hours[1].At != stamp(day.Add(time.Hour)) || *got.Hours[1].Fresh != 1 || got.Hours[1].Want != nil {
+		len(got.Hours) != 2 || got.Hours[1] != (TargetPeriod{At: stamp(day.Add(time.Hour)), Counts: Counts{Requests: 1, Hits: 1}}) {
 		t.Errorf("%+v", got)
 	}
 	stock.before = func(context.Context) error { return redisdb.ErrDown }

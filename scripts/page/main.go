@@ -284,8 +284,8 @@ func seed(ctx context.Context, store string, list []target) error {
 		if strings.Contains(t.more, "turnstile") {
 			identity.Type = captcha.Turnstile
 		}
-		minute := time.Now().Unix() / 60
-		hour := ""
+		key := func(kind string) string { return "{captcha}:" + kind + ":" + string(identity.ID()) }
+		pipe, minute := client.Pipeline(), time.Now().Unix()/60
 		var requests, misses int
 		for i := range int64(60) {
 			n := int(t.perMinute * (0.4 + 0.5*random.Float64() + 0.5*float64(60-i)/60))
@@ -296,27 +296,22 @@ func seed(ctx context.Context, store string, list []target) error {
 				}
 			}
 			requests, misses = requests+n, misses+missed
-			fresh := t.depth - random.IntN(min(t.depth, 3))
-			hour += fmt.Sprintf("|%d %d %d 0 %d %d %d %d %d", minute-i, n, n-missed, missed, n, n, fresh, t.depth)
+			at := fmt.Sprint((minute - i) % 60)
+			pipe.HSet(ctx, key("minutes")+fmt.Sprint(":", (minute-i)/60), "hits"+at, n-missed, "missed"+at, missed, "bought"+at, n, "solved"+at, n)
 		}
-		figures := func(of float64) []any {
-			n, miss := int(of*float64(requests)), int(of*float64(misses))
-			return []any{"requests", n, "hits", n - miss, "misses", miss, "bought", n + n/20, "solved", n, "expired", n / 20, "spent", int64(n) * 1_200_000}
+		hour := minute / 60
+		for back, of := range []int{34, 24, 14, 6} {
+			n, miss := of*requests, of*misses
+			pipe.RPush(ctx, key("days"), fmt.Sprintf("%d|%d|0|%d|0|%d|%d|0|0|%d|%d", 24*(hour/24-int64(back)), n-miss, miss, n+n/20, n, n/20, n*1_200_000))
 		}
-		today := time.Now().Unix() / 86400
-		values := append(figures(41), "day", today)
-		for back, of := range []float64{34, 24, 14, 6} {
-			note := strings.Trim(fmt.Sprint(figures(of)), "[]")
-			values = append(values, fmt.Sprintf("day:%d", today-int64(back)), note)
+		n, miss, leads := 41*requests, 41*misses, make([]string, 20)
+		for i := range leads {
+			leads[i] = fmt.Sprint(7000 + random.IntN(9000))
 		}
-		all := figures(41)
-		seen := fmt.Sprintf("%v %v 0 %v %v %v", all[1], all[3], all[5], all[7], all[9])
-		prefix := func(kind string) string { return "captcha:" + kind + ":{" + string(identity.ID()) + "}" }
-		if err := errors.Join(client.HSet(ctx, prefix("stats"), values...).Err(), client.Set(ctx, prefix("hour"), seen+hour, time.Hour).Err()); err != nil {
+		pipe.HSet(ctx, key("stats"), "hits", n-miss, "missed", miss, "bought", n+n/20, "solved", n, "expired", n/20, "spent", n*1_200_000, "hour", hour,
+			"leads", strings.Join(leads, ","))
+		if _, err := pipe.Exec(ctx); err != nil {
 			return err
-		}
-		for range 20 {
-			client.LPush(ctx, prefix("leads"), 7000+random.IntN(9000))
 		}
 	}
 	return nil

@@ -64,8 +64,8 @@
 // hundred records of few targets, each record costs little more than 5 units.
 //
 // The item of an order in flight costs 2 units when it is put and 2 units when it is removed, unless
-// the operator turns these items off. history.Mirror writes these items every five seconds, so most
-// orders that end within five seconds get no item.
+// the operator turns these items off. An order that ends before history.Sender has read its purchase
+// gets no item.
 //
 // An audit entry costs 2 units, and a transaction costs 2 units for each key. So a single entry in a
 // transaction costs 4 units. In a batch of a hundred entries of few keys, each entry costs little

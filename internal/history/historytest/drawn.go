@@ -92,7 +92,11 @@ const (
 	mostWritten = 50
 )
 
-var drawnKeys = []string{"ci", history.Keyless, "CI"}
+var (
+	drawnKeys    = []string{"ci", history.Keyless, "CI"}
+	storySites   = []string{"site", "Site", "site2"}
+	storyTargets = []string{"/solve", "a", "b"}
+)
 
 // step plays one random event.
 func (s *drawn) step() {

@@ -228,31 +228,6 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	}
 }
 
-// A query with targets returns only the entries of these targets. Entries of other targets do not make a page shorter.
-func testEntriesOfAllowedTargets(t *testing.T, open OpenAudit) {
-	w := openWithEntries(t, open)
-	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))
-	for _, targets := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"a", "b"}, {"unknown"}, {"B"}, {""}} {
-		for _, limit := range []int{1, 3, history.MostLimit} {
-			w.key("key").comparePages(t, history.Query{Limit: limit, Targets: targets})
-		}
-		w.key("key").comparePages(t, history.Query{Limit: 2, Targets: targets, To: noon(), Before: history.Position{Ended: noon().Add(-3 * time.Second), ID: "M"}})
-	}
-}
-
-// New entries may be written while a reader reads page after page. The reader still gets each entry
-// that existed at the start exactly once.
-func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
-	w := openWithEntries(t, open)
-	q := history.Query{Limit: 6}
-	for i := range 3 {
-		_, q.Before, _ = w.key("key").comparePage(t, q)
-		at := q.Before.Ended
-		w.write(t, entry(noon().Add(time.Duration(i)*time.Hour)), entry(at), entry(at.Add(-500*time.Millisecond)))
-	}
-	w.key("key").comparePages(t, q)
-}
-
 // The figures of a day are the sums over the day's entries, for each key. A day ends at midnight UTC.
 func testADayByKey(t *testing.T, open OpenAudit) {
 	w, midnight := openedAudit(t, open), dayOf(noon())

@@ -11,7 +11,6 @@
 package historytest
 
 import (
-	"context"
 	"testing"
 
 	"poold/internal/history"
@@ -25,18 +24,13 @@ type Open func(t testing.TB) []history.Store
 var Suite = map[string]func(*testing.T, Open){
 	"RecordsComeBackWhole":     testRecordsComeBackWhole,
 	"RepeatedRecordsCountOnce": testRepeatedRecordsCountOnce,
-	"EmptyBatch":               testEmptyBatch,
 	"ManyWriteTheSame":         testManyWriteTheSame,
 	"ManyWriteAtOnce":          testManyWriteAtOnce,
 	"CutOffWrites":             testCutOffWrites,
 	"OneMillisecond":           testOneMillisecond,
-	"SitekeysAreSeparate":      testSitekeysAreSeparate,
-	"StatusesAreSeparate":      testStatusesAreSeparate,
 	"UnknownStatus":            testUnknownStatus,
 	"PagesFollowEachOther":     testPagesFollowEachOther,
 	"TheLongestPage":           testTheLongestPage,
-	"NewRecordsBetweenPages":   testNewRecordsBetweenPages,
-	"FromAndTo":                testFromAndTo,
 	"AllowedTargets":           testAllowedTargets,
 	"FiguresOfADay":            testFiguresOfADay,
 	"ADayEndsAtMidnight":       testADayEndsAtMidnight,
@@ -44,7 +38,6 @@ var Suite = map[string]func(*testing.T, Open){
 	"UnknownSolve":             testUnknownSolve,
 	"LookupByTask":             testLookupByTask,
 	"EndedContext":             testEndedContext,
-	"RandomCalls":              testRandomCalls,
 }
 
 // Test runs the suite.
@@ -52,11 +45,4 @@ func Test(t *testing.T, open Open) {
 	for name, test := range Suite {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
-}
-
-// tester is the part of testing.TB that both *testing.T and rapid's run implement.
-type tester interface {
-	Helper()
-	Context() context.Context
-	Fatalf(format string, args ...any)
 }

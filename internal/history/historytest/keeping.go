@@ -74,17 +74,6 @@ func testRepeatedRecordsCountOnce(t *testing.T, open Open) {
 	w.compareDay(t, other.Ended)
 }
 
-// A batch without records is not an error.
-func testEmptyBatch(t *testing.T, open Open) {
-	w := newTwin(t, open)
-	for _, batch := range [][]history.Record{nil, {}} {
-		if err := w.store().Write(t.Context(), batch); err != nil {
-			t.Errorf("writing nothing: %v", err)
-		}
-	}
-	w.compareDay(t, noon())
-}
-
 // recordsOfFewTargets returns records of two days, a few targets and a few types, so that all records
 // add to the same few figures.
 func recordsOfFewTargets(n int) []history.Record {
@@ -157,18 +146,4 @@ func testOneMillisecond(t *testing.T, open Open) {
 	w.compareAll(t)
 	w.site("site").comparePages(t, history.Query{Limit: 3})
 	w.tasks(history.StatusSolved).comparePages(t, history.Query{Limit: 5})
-}
-
-// A query for a sitekey returns only records with exactly this sitekey, even if other sitekeys are similar.
-func testSitekeysAreSeparate(t *testing.T, open Open) {
-	w := newTwin(t, open)
-	for name, text := range hostile {
-		for _, sitekey := range []string{text, text + "2", "2" + text, strings.ToUpper(text) + "x", name} {
-			w.write(t, record(noon(), withSitekey(sitekey)))
-		}
-	}
-	w.compareAll(t)
-	for _, sitekey := range []string{"%", "*", "50%", "50%_off%", "SITE#x", "unknown", " ", "null2 "} {
-		w.site(sitekey).comparePage(t, history.Query{Limit: 1})
-	}
 }

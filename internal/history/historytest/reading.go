@@ -22,18 +22,6 @@ func lists(t *testing.T, open Open) (*twin, []list[history.Record]) {
 	return w, []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)}
 }
 
-// A query for a status returns only the records with this status.
-func testStatusesAreSeparate(t *testing.T, open Open) {
-	w := newTwin(t, open)
-	for i, how := range hows {
-		w.write(t, several(3, noon().Add(time.Duration(i)*time.Second), withEnd(how))...)
-	}
-	for _, limit := range []int{1, 2, 3, 100} {
-		w.tasks(history.StatusSolved).comparePages(t, history.Query{Limit: limit})
-		w.tasks(history.StatusError).comparePages(t, history.Query{Limit: limit})
-	}
-}
-
 // A query for a status that no record can have returns an error that is not a history.ErrDown.
 func testUnknownStatus(t *testing.T, open Open) {
 	w := newTwin(t, open)
@@ -68,41 +56,6 @@ func testTheLongestPage(t *testing.T, open Open) {
 	solved := w.tasks(history.StatusSolved)
 	solved.comparePage(t, history.Query{Limit: history.MostLimit})
 	solved.comparePages(t, history.Query{Limit: history.MostLimit - 1})
-}
-
-// New records may be written while a reader reads page after page. The reader still gets each record
-// that existed at the start exactly once. It also gets records that are written late but ended earlier
-// than the reader's position.
-func testNewRecordsBetweenPages(t *testing.T, open Open) {
-	w, lists := lists(t, open)
-	for _, l := range lists {
-		q := history.Query{Limit: 6}
-		for i := range 3 {
-			_, q.Before, _ = l.comparePage(t, q)
-			ended := q.Before.Ended
-			w.write(t, record(noon().Add(time.Duration(i)*time.Hour), withSitekey("site")), record(ended.Add(-500*time.Millisecond), withSitekey("site")),
-				record(ended, withSitekey("site")))
-		}
-		l.comparePages(t, q)
-	}
-}
-
-// A query returns only records with From <= Ended < To.
-func testFromAndTo(t *testing.T, open Open) {
-	_, lists := lists(t, open)
-	ms := time.Millisecond
-	for _, l := range lists {
-		for _, from := range []time.Duration{-time.Hour, -15 * time.Second, -7 * time.Second, -7*time.Second + ms, 0, ms} {
-			for _, to := range []time.Duration{-time.Hour, -7 * time.Second, -7*time.Second + ms, 0, ms, time.Hour} {
-				q := history.Query{From: noon().Add(from), To: noon().Add(to), Limit: 5}
-				l.comparePages(t, q)
-				l.comparePages(t, history.Query{From: q.From, Limit: 5})
-				l.comparePages(t, history.Query{To: q.To, Limit: 5})
-				q.Before = history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}
-				l.comparePages(t, q)
-			}
-		}
-	}
 }
 
 // A query with targets returns only the records of these targets. Records of other targets do not make a page shorter.

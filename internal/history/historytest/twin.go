@@ -29,7 +29,7 @@ func (w *twin) store() history.Store {
 }
 
 // write writes records to the store, in batches of history.MostBatch, and to the model.
-func (w *twin) write(t tester, records ...history.Record) {
+func (w *twin) write(t testing.TB, records ...history.Record) {
 	t.Helper()
 	for batch := range slices.Chunk(records, history.MostBatch) {
 		if err := w.store().Write(t.Context(), batch); err != nil {
@@ -42,7 +42,7 @@ func (w *twin) write(t tester, records ...history.Record) {
 // list reads a list from the store in pages, and the same list from the model.
 type list[T comparable] struct {
 	name     string
-	read     func(t tester, q history.Query) (found []T, more bool, err error)
+	read     func(t testing.TB, q history.Query) (found []T, more bool, err error)
 	want     func(q history.Query) (found []T, more bool)
 	position func(T) history.Position
 }
@@ -52,7 +52,7 @@ func position(r history.Record) history.Position { return history.Position{Ended
 func (w *twin) site(sitekey string) list[history.Record] {
 	return list[history.Record]{
 		name: "site",
-		read: func(t tester, q history.Query) ([]history.Record, bool, error) {
+		read: func(t testing.TB, q history.Query) ([]history.Record, bool, error) {
 			page, err := w.store().Site(t.Context(), sitekey, q)
 			return page.Records, page.More, err
 		},
@@ -66,7 +66,7 @@ func (w *twin) site(sitekey string) list[history.Record] {
 func (w *twin) tasks(status history.Status) list[history.Record] {
 	return list[history.Record]{
 		name: "tasks " + string(status),
-		read: func(t tester, q history.Query) ([]history.Record, bool, error) {
+		read: func(t testing.TB, q history.Query) ([]history.Record, bool, error) {
 			page, err := w.store().Tasks(t.Context(), status, q)
 			return page.Records, page.More, err
 		},
@@ -79,7 +79,7 @@ func (w *twin) tasks(status history.Status) list[history.Record] {
 
 // comparePage compares one page with the model. It returns the page and the position of the last item
 // on the page. For an empty page, the position is zero.
-func (l list[T]) comparePage(t tester, q history.Query) (got []T, last history.Position, more bool) {
+func (l list[T]) comparePage(t testing.TB, q history.Query) (got []T, last history.Position, more bool) {
 	t.Helper()
 	got, more, err := l.read(t, q)
 	if err != nil {
@@ -101,7 +101,7 @@ func (l list[T]) comparePage(t tester, q history.Query) (got []T, last history.P
 }
 
 // comparePages compares all pages with the model and returns the number of items on them.
-func (l list[T]) comparePages(t tester, q history.Query) (n int) {
+func (l list[T]) comparePages(t testing.TB, q history.Query) (n int) {
 	t.Helper()
 	for {
 		page, last, more := l.comparePage(t, q)
@@ -134,7 +134,7 @@ func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() fu
 	all.Wait()
 }
 
-func (w *twin) compareDay(t tester, day time.Time) {
+func (w *twin) compareDay(t testing.TB, day time.Time) {
 	t.Helper()
 	got, err := w.store().Day(t.Context(), day)
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *twin) compareDay(t tester, day time.Time) {
 }
 
 // compareSolve compares the record with the given ID in the store with the model.
-func (w *twin) compareSolve(t tester, id string) {
+func (w *twin) compareSolve(t testing.TB, id string) {
 	t.Helper()
 	got, found, err := w.store().Solve(t.Context(), id)
 	want, known := w.model[id]
@@ -161,7 +161,7 @@ func (w *twin) compareSolve(t tester, id string) {
 
 // compareTask compares the record of a task with the model. If several records have the same task,
 // the store may return any of these records.
-func (w *twin) compareTask(t tester, task string) {
+func (w *twin) compareTask(t testing.TB, task string) {
 	t.Helper()
 	got, found, err := w.store().Task(t.Context(), task)
 	want := w.model.task(task)
@@ -171,7 +171,7 @@ func (w *twin) compareTask(t tester, task string) {
 }
 
 // compareAll compares the store with the model, for all results that the store can return.
-func (w *twin) compareAll(t tester) {
+func (w *twin) compareAll(t testing.TB) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}
 	sitekeys, tasks, days := map[string]bool{}, map[string]bool{}, map[time.Time]bool{}
@@ -196,7 +196,7 @@ func (w *twin) compareAll(t tester) {
 
 // checkDown fails the test if err is nil. It also fails the test if want is true and err is no
 // history.ErrDown, or if want is false and err is a history.ErrDown.
-func checkDown(t tester, what string, err error, want bool) {
+func checkDown(t testing.TB, what string, err error, want bool) {
 	t.Helper()
 	if err == nil || errors.Is(err, history.ErrDown) != want {
 		t.Fatalf("%s: %v; history.ErrDown: want %v", what, err, want)

@@ -52,7 +52,7 @@ func TestStore(t *testing.T) {
 // On the embedded server only a part of the suites runs, because this server is slow.
 func TestEmbedded(t *testing.T) {
 	open := openStores(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
-	for _, name := range []string{"RecordsComeBackWhole", "RepeatedRecordsCountOnce", "PagesFollowEachOther", "FromAndTo", "FiguresOfADay"} {
+	for _, name := range []string{"RecordsComeBackWhole", "RepeatedRecordsCountOnce", "PagesFollowEachOther", "FiguresOfADay"} {
 		t.Run(name, func(t *testing.T) { historytest.Suite[name](t, open) })
 	}
 	openAudit := openAudits(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})

@@ -10,6 +10,8 @@ import (
 	"poold/internal/compat"
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
 	"poold/internal/provider/wire"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -26,7 +28,7 @@ const clientKey = 32
 type ClientTasks interface {
 	Submit(ctx context.Context, task compat.Task, terms compat.Terms) (number string, err error)
 	Poll(ctx context.Context, number, caller string, terms func(compat.Task) (compat.Terms, error)) (compat.Result, error)
-	Report(ctx context.Context, number, caller string) (state compat.TaskState, token string, err error)
+	Report(ctx context.Context, number, caller string) (task compat.Task, order string, err error)
 }
 
 // Routes contains the handlers of both protocols.
@@ -136,7 +138,8 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	}
 	p.noteIgnored(r.Context(), c, o.Ignored)
 	terms.Hold = keepPicture
-	task := compat.Task{Caller: c.Caller.StableName, Identity: terms.Take.ID, Type: o.Identity.Type}
+	task := compat.Task{Caller: c.Caller.StableName, Type: o.Identity.Type}
+	task.Identity, task.Guest = pool.Hash(terms.Call.ID)
 	number, err := p.Tasks.Submit(r.Context(), task, terms)
 	if err == nil {
 		writeReply(w, reply(number))
@@ -159,16 +162,22 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	if _, ok := wire.TaskNumber(id); !ok {
 		return compat.BadID
 	}
-	state, token, err := p.Tasks.Report(r.Context(), id, c.Caller.StableName)
+	task, order, err := p.Tasks.Report(r.Context(), id, c.Caller.StableName)
 	switch {
 	case err != nil:
 		return err
-	case verdict.Fits != nil && !verdict.Fits(state.Type):
+	case verdict.Fits != nil && !verdict.Fits(task.Type):
 		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
-	c.Target = c.Access.ByID[state.Identity]
-	named := delivery.SolveID{Token: token, Identity: state.Identity, Type: state.Type}
-	return p.Reports.AboutSolve(r, c, named, auditID(c, named), verdict.Good)
+	of := delivery.SolveID{Token: order, Identity: task.Identity, Type: task.Type}
+	err = p.Reports.AboutTask(r, c, of, verdict.Good)
+	switch {
+	case errors.Is(err, delivery.ErrReported):
+		return compat.Duplicate
+	case errors.Is(err, delivery.ErrUnknownToken):
+		return compat.NotReported
+	}
+	return err
 }
 
 // balance returns the unused part of the overall budget, in solves. Without a budget the result is
@@ -201,25 +210,21 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 }
 
 func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
-	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
+	signer, err := p.IDs.Signer(r.Context())
+	if err != nil {
+		return err
+	}
+	return p.Send(w, r, c, handout(signer, c, got), []string{reply.Type}, reply.Body)
 }
 
-// delivery returns the Handout for the token of a solved task. The hand-out is repeatable, because
-// the client may poll the task again.
-func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout {
+// ofTask is the call of each task: the token stays with the task, because the client may poll again.
+var ofTask = &pool.Call{Task: true}
+
+// handout returns the Handout for the token of a solved task.
+func handout(signer *tokenid.Signer, c *kernel.Call, got *compat.Result) *delivery.Handout {
 	c.Target = c.Access.ByID[got.Identity]
-	return &delivery.Handout{
-		Token: &got.Token, ID: auditID(c, delivery.SolveID{Token: got.Token.ID, Identity: got.Identity, Type: got.Type}), Kind: got.Type, Repeatable: true,
-	}
-}
-
-// auditID returns the id of a token for the audit. The id of a guest's token includes the identity,
-// as in the audit entries of the other routes.
-func auditID(c *kernel.Call, id delivery.SolveID) string {
-	if c.Target != nil {
-		return id.Token
-	}
-	return id.String()
+	id := delivery.SolveID{Token: got.Token.Order, Identity: got.Identity, Type: got.Type}
+	return &delivery.Handout{Token: &got.Token, Call: ofTask, ID: delivery.IDOf(signer, c, id), Kind: got.Type}
 }
 
 func writeReply(w http.ResponseWriter, reply wire.Reply) { kernel.Respond(w, reply.Type, reply.Body) }

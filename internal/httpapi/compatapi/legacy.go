@@ -117,9 +117,13 @@ func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 		writeReply(w, reply)
 		return nil
 	}
+	signer, err := p.IDs.Signer(r.Context())
+	if err != nil {
+		return err
+	}
 	last := len(found) - 1
 	for i := range found[:last] {
-		p.Arrived(c, p.delivery(c, &found[i]))
+		p.Arrived(c, handout(signer, c, &found[i]))
 	}
 	return p.answerSolved(w, r, c, &found[last], reply)
 }

@@ -3,14 +3,11 @@ package compatapi
 import (
 	"context"
 	"errors"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
-	"poold/internal/pool"
 	"poold/internal/provider/wire"
 	"poold/internal/targets"
 )
@@ -23,7 +20,10 @@ func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error)
 		return p.submitGuest(c, o)
 	}
 	c.Target = t
-	return p.targetTerms(c, t, true), nil
+	// A new task does not wait if an operator must act first.
+	terms := p.targetTerms(t)
+	terms.Out = func(ctx context.Context) bool { return p.Supply.Held(ctx, t) || p.Supply.IsOut(ctx, t) }
+	return terms, nil
 }
 
 // submitGuest returns the terms for a submission without a target.
@@ -48,57 +48,32 @@ func (p *Routes) submitGuest(c *kernel.Call, o wire.Order) (compat.Terms, error)
 		}
 		return compat.Terms{}, noTarget(c, o.Identity, err.Error())
 	}
-	guest := delivery.GuestOf(c.Access.Set, asked, asked.Identity.ID())
-	return p.guestTerms(c, guest.Spec.ID, guest.Spec.Margin, guest), nil
+	return guestTerms(c, asked), nil
 }
 
 // pollTerms returns the current terms of a task: a reload may have changed the terms since the
 // submission.
 func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, error) {
 	t := c.Access.ByID[task.Identity]
+	mayBuy := task.Guest && c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve)
 	switch {
-	case t != nil && c.Caller.MayUse(t.Name):
-		return p.targetTerms(c, t, false), nil
-	case t != nil, !task.Guest, c.Caller.Globs != nil, !c.Caller.May(targets.ScopeSolve):
+	case t != nil && !c.Caller.MayUse(t.Name), t == nil && !mayBuy:
 		return compat.Terms{}, compat.NotAllowed
+	case t != nil && !task.Guest:
+		return p.targetTerms(t), nil
 	}
-	_, margin := c.Access.Set.Life(task.Type)
-	return p.guestTerms(c, task.Identity, margin, nil), nil
+	asked := targets.SolveRequest{Identity: task.Parameters}
+	asked.Identity.Type = task.Type
+	return guestTerms(c, asked), nil
 }
 
-// targetTerms returns the terms of a target. The argument isNew is true if the task is submitted
-// now.
-func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target, isNew bool) compat.Terms {
-	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t, isNew}}
+// targetTerms returns the terms of a target. An earlier task waits while an order is in flight, which may be for it.
+func (p *Routes) targetTerms(t *kernel.Target) compat.Terms {
+	return compat.Terms{Call: t.Call(), Out: func(ctx context.Context) bool { return p.Supply.IsOut(ctx, t) }}
 }
 
-// guestTerms returns the terms of a guest. The argument guest is nil if the order was placed by an
-// earlier call.
-func (p *Routes) guestTerms(c *kernel.Call, id captcha.ID, margin time.Duration, guest *ondemand.Guest) compat.Terms {
-	return compat.Terms{
-		Take:  pool.Request{ID: id, Margin: margin, Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting},
-		Guest: guest,
-	}
-}
-
-// targetSupply implements compat.Supply for one target.
-type targetSupply struct {
-	*delivery.Supply
-
-	target *kernel.Target
-	isNew  bool // the task is submitted now
-}
-
-func (s targetSupply) Out(ctx context.Context) bool {
-	return (s.IsBarred(ctx, s.target) || s.IsOut(ctx)) && s.IsEmpty(ctx, s.target)
-}
-
-// Attend immediately ends the wait of a new task if an operator must act first. An earlier task
-// continues to wait while an order is in flight, because the order may be for the earlier task.
-func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
-	if s.isNew {
-		s.Supply.Attend(ctx, s.target, r)
-		return
-	}
-	s.Watch(ctx, s.target, r)
+// guestTerms returns the terms of a guest.
+func guestTerms(c *kernel.Call, asked targets.SolveRequest) (terms compat.Terms) {
+	terms.Call, terms.Guest, terms.Rate = delivery.GuestOf(c.Access.Set, asked)
+	return terms
 }

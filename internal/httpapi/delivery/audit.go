@@ -9,8 +9,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
@@ -32,7 +32,7 @@ func (a Audit) Taken(c *kernel.Call, t *Handout) {
 		return
 	}
 	e := history.Entry{Action: history.Taken, Token: t.ID, Source: string(t.Token.Source), Image: t.Image}
-	if t.Token.Source == ondemand.FromSolve {
+	if t.Token.Source == solve.FromSolve {
 		e.Action, e.Price = history.Bought, priceAt(c.Access.Set, t.Token.Provider, t.Kind)
 	}
 	a.note(c, e)
@@ -61,18 +61,17 @@ func (a Audit) note(c *kernel.Call, e history.Entry) {
 }
 
 // priceAt returns the price that the configuration file gives for a token of a provider, in
-// billionths of the currency. If the file has no such provider or price, the result is
-// pool.PriceUnknown.
+// billionths of the currency; -1 = the file has no such provider or price.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	for i := range set.Providers {
 		if p := &set.Providers[i]; p.Name == provider {
 			if !p.Price.Known(kind) {
-				return pool.PriceUnknown
+				return -1
 			}
 			return int64(math.Round(p.Price.For(kind) * 1e9))
 		}
 	}
-	return pool.PriceUnknown
+	return -1
 }
 
 // ImageOf returns a text that identifies the picture of a solve: its hash and size; "" = the solve

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
@@ -13,6 +13,6 @@ import (
 func TestDeliveryWorksWithoutAnAudit(t *testing.T) {
 	a := Audit{}
 	c := &kernel.Call{Caller: kernel.Anyone, Access: &kernel.Access{Set: &targets.Set{}}}
-	a.Taken(c, &Handout{Token: &pool.Token{Source: ondemand.FromSolve}})
+	a.Taken(c, &Handout{Token: &pool.Token{Source: solve.FromSolve}})
 	a.reported(c, "tok1", true)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
 )
 
 // All responses share these header values, which never change; net/http only reads them.
@@ -21,9 +21,14 @@ var (
 	noStore  = []string{"no-store"}
 )
 
-// Returner takes back tokens that no caller received.
-type Returner interface {
-	Return(t pool.Token) error
+// Canceller takes back the token of a call whose answer did not leave; *pool.Pool implements it. It does not block.
+type Canceller interface {
+	Cancel(c *pool.Call)
+}
+
+// IDs makes the ids of tokens; *tokenid.Secret implements it.
+type IDs interface {
+	Signer(ctx context.Context) (*tokenid.Signer, error)
 }
 
 // Counts counts hand-outs and reports; *httpapi.Metrics implements it.
@@ -35,23 +40,21 @@ type Counts interface {
 // Sender sends tokens to their callers. A token that certainly reached no caller returns to the
 // stock.
 type Sender struct {
-	Returns Returner
+	Pool    Canceller
+	IDs     IDs
 	Audit   Audit
 	Metrics Counts
-	Log     *slog.Logger
 }
 
 // Handout is a token that is being sent to its caller.
 type Handout struct {
 	Token    *pool.Token
+	Call     *pool.Call        // that took the token
 	ID       string            // id of the token in the response
 	Kind     captcha.Type      // type of the captcha
 	Image    string            // result of ImageOf: the picture that the token solves
 	Solution map[string]string // the named values of the token; nil = the response has no named values
-	// Repeatable is true if the caller can request the token again. The caller then owns the token
-	// even if this response does not arrive.
-	Repeatable bool
-	Shared     bool // other callers may get the token too
+	Shared   bool              // other callers may get the token too
 }
 
 // answer is the JSON of a response with a token.
@@ -78,7 +81,7 @@ func (s stamp) MarshalText() ([]byte, error) { return kernel.AppendStamp(nil, ti
 // Deliver sends a token: as text if the caller prefers text, otherwise as JSON.
 func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call, t *Handout) error {
 	if r.Context().Err() != nil {
-		d.ReturnToken(r.Context(), c, t)
+		d.ReturnToken(c, t)
 		return kernel.ErrHungUp
 	}
 	token := t.Token
@@ -162,7 +165,7 @@ func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t 
 		d.Arrived(c, t)
 		return nil
 	case before.nothingSince():
-		d.ReturnToken(r.Context(), c, t)
+		d.ReturnToken(c, t)
 	default:
 		d.Audit.Taken(c, t) // a part of the response was sent
 	}
@@ -175,17 +178,14 @@ func (d *Sender) Arrived(c *kernel.Call, t *Handout) {
 	d.Metrics.HandedOut(t.Token, time.Since(c.Began))
 }
 
-// ReturnToken puts a token that reached no caller back into the stock, without blocking.
-// ReturnToken does not put back a repeatable or shared token.
-func (d *Sender) ReturnToken(ctx context.Context, c *kernel.Call, t *Handout) {
+// ReturnToken puts a token that reached no caller back into the stock, without blocking. A caller that can request the
+// token again owns it.
+func (d *Sender) ReturnToken(c *kernel.Call, t *Handout) {
 	switch {
-	case t.Repeatable:
-		d.Audit.Taken(c, t)
-		return
 	case t.Shared:
-		return
-	}
-	if err := d.Returns.Return(*t.Token); err != nil {
-		d.Log.WarnContext(ctx, "token lost: no caller received it, and it could not be returned", slog.String("target", c.TargetName()), slog.Any("err", err))
+	case t.Call.Fingerprint != "" || t.Call.Task:
+		d.Audit.Taken(c, t)
+	default:
+		d.Pool.Cancel(t.Call)
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
-	"poold/internal/testkit"
 )
 
 // TestPlainAnswerEqualsItsJSON: appendPlain writes the same text as encoding/json, and refuses
@@ -33,25 +31,5 @@ func TestPlainAnswerEqualsItsJSON(t *testing.T) {
 	}
 	if _, is := (&answer{Target: "t", Solution: map[string]string{"validate": "v"}}).appendPlain(nil); is {
 		t.Error("an answer with a solution is plain")
-	}
-}
-
-// closedStock is a Returner that fails.
-type closedStock struct{}
-
-func (closedStock) Return(pool.Token) error { return pool.ErrClosed }
-
-// TestLostTokenIsLogged: if a token reached no caller and cannot be returned, the log contains the
-// cause, but not the token's text.
-func TestLostTokenIsLogged(t *testing.T) {
-	var log testkit.Log
-	d := Sender{Returns: closedStock{}, Log: log.Logger()}
-	d.ReturnToken(t.Context(), &kernel.Call{}, &Handout{Token: &pool.Token{Value: "canary-token"}})
-	if log.Count("level=WARN", "token lost", "target=/solve", `err="`+pool.ErrClosed.Error()+`"`) != 1 || log.Count("canary-token") > 0 {
-		t.Errorf("logged %s", log.String())
-	}
-	d.ReturnToken(t.Context(), &kernel.Call{}, &Handout{Token: &pool.Token{}, Shared: true})
-	if log.Count("token lost") != 1 {
-		t.Errorf("a shared token is lost: %s", log.String())
 	}
 }

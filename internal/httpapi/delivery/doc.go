@@ -4,7 +4,7 @@
 //
 //	deliver.go   writes the answer, and returns the token if no byte of it was sent
 //	conns.go     counts the bytes that each connection sent
-//	supply.go    ends the wait of a caller if no token can come
+//	supply.go    says whether a token can come for a target
 //	report.go    the routes of the reports
 //	audit.go     records which key took, bought or reported a token
 //	solveid.go   the id of a token of /solve, and the terms of a guest

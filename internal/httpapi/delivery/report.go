@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -12,12 +13,11 @@ import (
 	"poold/internal/pool"
 )
 
-// ReportCounter counts reports on tokens; *pool.Tokens implements it.
+// ReportCounter counts reports on tokens; *pool.Pool implements it.
 type ReportCounter interface {
-	// Sold fails with pool.ErrUnknownToken unless the caller took the token and may still report on
-	// it.
-	Sold(ctx context.Context, id captcha.ID, token, caller string) error
-	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
+	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (
+		pool.Outcome, pool.Sale, error,
+	)
 }
 
 // ReportSender passes a report on to the provider in the background. Report does not block.
@@ -30,16 +30,18 @@ type Outcomes interface {
 	Reported(provider string, t captcha.Type, caller string, accepted bool)
 }
 
-// GuestList is the list of guests, which are identities without a target. *pool.Guests is a
-// GuestList.
-type GuestList interface {
-	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
-}
+// Errors of reports.
+var (
+	// ErrUnknownToken means that the caller got no such token, or that it died more than 15 min ago.
+	ErrUnknownToken = errors.New("httpapi: unknown token")
+	// ErrReported means that an earlier report on the token was counted.
+	ErrReported = errors.New("httpapi: token reported before")
+)
 
 // Reports contains the routes for the callers' reports on their tokens.
 type Reports struct {
-	Stock    ReportCounter
-	Guests   GuestList
+	Pool     ReportCounter
+	IDs      IDs
 	Buyer    ReportSender
 	Outcomes Outcomes
 	Audit    Audit
@@ -55,7 +57,11 @@ func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call
 		return err
 	}
 	token := c.Param(r, 1)
-	if err := p.report(r, c, SolveID{token, c.Target.ID, c.Target.Identity.Type}, token, good); err != nil {
+	order, err := p.orderOf(r.Context(), c, token)
+	if err == nil {
+		err = p.report(r, c, SolveID{order, c.Target.ID, c.Target.Identity.Type}, token, good)
+	}
+	if err != nil {
 		return p.limitUnknown(c, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -68,11 +74,18 @@ func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel
 	if err != nil {
 		return err
 	}
-	id, ok := readSolveID(c.Param(r, 0))
+	answered := c.Param(r, 0)
+	id, ok := readSolveID(answered)
 	if !ok {
-		return p.limitUnknown(c, pool.ErrUnknownToken)
+		return p.limitUnknown(c, ErrUnknownToken)
 	}
-	if err := p.AboutSolve(r, c, id, id.String(), good); err != nil {
+	if err := admit(c, id.Identity); err != nil {
+		return err
+	}
+	if id.Token, err = p.orderOf(r.Context(), c, id.Token); err == nil {
+		err = p.report(r, c, id, answered, good)
+	}
+	if err != nil {
 		return p.limitUnknown(c, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -82,7 +95,7 @@ func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel
 // limitUnknown limits a caller's reports about unknown tokens: after too many such reports in a
 // minute the caller gets 429 instead of 404. Reports about known tokens are not limited.
 func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
-	if !errors.Is(err, pool.ErrUnknownToken) {
+	if !errors.Is(err, ErrUnknownToken) {
 		return err
 	}
 	if wait := p.unknown.Count(c.Caller.StableName, c.Began); wait > 0 {
@@ -91,34 +104,53 @@ func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 	return err
 }
 
-// AboutSolve counts a report on a token of a target or a guest. A guest is added to the list of
-// guests only if the caller took the reported token from the guest's stock. Invented identities
-// therefore cannot fill the list.
-func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
-	t := c.Access.ByID[id.Identity]
+// orderOf returns the order of a token's id. Only the caller that got the token knows the id.
+func (p *Reports) orderOf(ctx context.Context, c *kernel.Call, token string) (string, error) {
+	signer, err := p.IDs.Signer(ctx)
+	if err != nil {
+		return "", err
+	}
+	order, valid := signer.Order(token, c.Caller.StableName)
+	if !valid {
+		return "", ErrUnknownToken
+	}
+	return order, nil
+}
+
+// AboutTask counts a report on the token of a compatible task. The token of the id is an order.
+func (p *Reports) AboutTask(r *http.Request, c *kernel.Call, of SolveID, good bool) error {
+	if err := admit(c, of.Identity); err != nil {
+		return err
+	}
+	signer, err := p.IDs.Signer(r.Context())
+	if err != nil {
+		return err
+	}
+	return p.report(r, c, of, IDOf(signer, c, of), good)
+}
+
+// admit finds the target of an identity, and fails if the caller may not ask for it.
+func admit(c *kernel.Call, id captcha.ID) error {
+	t := c.Access.ByID[id]
 	if !c.Caller.MayAsk(t) {
 		return kernel.ErrLimitedKey()
 	}
-	if c.Target = t; t == nil {
-		if err := p.Stock.Sold(r.Context(), id.Identity, id.Token, c.Caller.StableName); err != nil {
-			return err
-		}
-		// The guest may have been removed from the list, with its figures. The method Use adds it again.
-		if err := p.Guests.Use(r.Context(), id.Identity, pool.GuestUse{}); err != nil {
-			return err
-		}
-	}
-	return p.report(r, c, id, answered, good)
+	c.Target = t
+	return nil
 }
 
-// report counts a report on a token and passes the report on to the buyer. The argument answered is
-// the token's id in the form that the caller received.
+// report counts a report on a token and passes it on to the buyer. The token of the id is an order; answered is the id
+// in the form that the caller received.
 func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
-	ctx := context.WithoutCancel(r.Context())
-	sale, err := p.Stock.Report(ctx, id.Identity, id.Token, c.Caller.StableName, good)
-	if err != nil {
+	outcome, sale, err := p.Pool.Report(context.WithoutCancel(r.Context()), id.Token, id.Identity, good, rand.Text())
+	switch {
+	case err != nil:
 		return err
+	case outcome == pool.ReportRepeated:
+		return ErrReported
+	case outcome != pool.ReportCounted:
+		return ErrUnknownToken
 	}
 	p.Buyer.Report(sale.Provider, sale.Task, id.Type, sale.Age, good)
 	p.Outcomes.Reported(sale.Provider, id.Type, c.Caller.StableName, good)

@@ -6,17 +6,17 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
-	"poold/internal/refill/policy/worth"
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
 var solveID = regexp.MustCompile(`(?s)^(.*)\.([0-9a-f]{32})\.([^.]*)$`)
 
-// SolveID is the id of a token from POST /solve. SolveID consists of the token's id in the stock,
-// the identity and the type of the captcha.
+// SolveID is the id of a token from POST /solve: the token's id of package tokenid, the hash of the identity and the
+// type of the captcha.
 type SolveID struct {
 	Token    string
 	Identity captcha.ID
@@ -25,6 +25,16 @@ type SolveID struct {
 
 // String returns the id in the form that the responses of /solve contain.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
+
+// IDOf returns the id of a token for a caller: a SolveID if no target has the identity. The token of the argument is an
+// order.
+func IDOf(signer *tokenid.Signer, c *kernel.Call, of SolveID) string {
+	of.Token = signer.ID(of.Token, c.Caller.StableName)
+	if c.Target != nil {
+		return of.Token
+	}
+	return of.String()
+}
 
 // readSolveID parses the text that SolveID.String returns. For a text that is not a SolveID, the
 // result is false.
@@ -37,14 +47,21 @@ func readSolveID(text string) (s SolveID, ok bool) {
 	return s, slices.Contains(captcha.SolvableTypes(), s.Type)
 }
 
-// GuestOf returns the terms for buying tokens of an identity without a target.
-func GuestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
+// GuestOf returns the call and the order of a guest: an identity without a target.
+func GuestOf(set *targets.Set, asked targets.SolveRequest) (pool.Call, *solve.Spec, pool.Rate) {
 	lifetime, margin := set.Life(asked.Identity.Type)
-	g := &ondemand.Guest{Policy: worth.Policy(set.ProvidersPolicy), MaxWaste: targets.DefaultMaxWaste, Spec: purchase.Spec{
-		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
-		Margin: margin, Lifetime: lifetime,
-		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
-	}}
-	g.Use.Rate, g.Use.RatePer = kernel.WholeRate(set.Solve.Rate)
-	return g
+	spec := &solve.Spec{
+		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
+		Guest: true, Image: asked.Image, Margin: margin, Horizon: margin, Lifetime: lifetime,
+		Policy: string(set.ProvidersPolicy), MissCost: targets.DefaultMaxWaste, Afford: asked.Timeout,
+	}
+	if b := set.Solve.Budget; b != (targets.Budget{}) {
+		spec.Budgets = append(spec.Budgets, pool.Budget{Scope: pool.ScopeSolve, PerHour: b.PerHour, PerDay: b.PerDay})
+	}
+	if b := set.Budget; b != (targets.Budget{}) {
+		spec.Budgets = append(spec.Budgets, pool.Budget{Scope: pool.ScopeAll, PerHour: b.PerHour, PerDay: b.PerDay})
+	}
+	var rate pool.Rate
+	rate.Count, rate.Per = kernel.WholeRate(set.Solve.Rate)
+	return pool.Call{ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout}, spec, rate
 }

@@ -7,128 +7,79 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
-	"poold/internal/provider"
-	"poold/internal/purchase"
-	"poold/internal/refill"
-	"poold/internal/status"
 	"poold/internal/targets"
 )
 
-// market contains the data that a Supply reads: the refill status, the providers and the stock.
+// market is what a Supply reads.
 type market struct {
-	status.File
-	status.Purchases
-
-	note  refill.Status
-	down  bool         // all providers are down
-	looks []pool.Stock // results of Look; the last result repeats
-	errs  []error      // errors of Look; nil = the look succeeds
-	n     int          // number of looks so far
+	counts pool.Counts
+	err    error
+	down   bool // all providers are down
+	looks  int
 }
 
-func (m *market) Current(context.Context, string) (refill.Status, bool) { return m.note, true }
-
-func (m *market) Look(context.Context, captcha.ID, time.Duration, time.Duration) (pool.Stock, error) {
-	m.n++
-	if m.n <= len(m.errs) && m.errs[m.n-1] != nil {
-		return pool.Stock{}, m.errs[m.n-1]
-	}
-	return m.looks[min(m.n, len(m.looks))-1], nil
+func (m *market) Look(context.Context, pool.Query) (pool.Counts, error) {
+	m.looks++
+	m.counts.At = time.Now()
+	return m.counts, m.err
 }
 
-func (m *market) Providers(context.Context, time.Time) []purchase.Status {
-	kind := provider.StateOK
-	if m.down {
-		kind = provider.StateDown
-	}
-	return []purchase.Status{{Name: "solver", State: provider.State{Kind: kind, Reason: "it is down"}}}
+func (m *market) supply() Supply {
+	return Supply{Pool: m, Outage: func(context.Context) (string, time.Time, bool) { return "", time.Time{}, m.down }}
 }
 
-// file has the method Current that returns a Set, because market already has another
-// method Current.
-type file struct{ status.File }
-
-func (file) Current() *targets.Set { return &targets.Set{} }
-
-// TestWaitEndsAfterTwoEmptyLooks: the wait ends when the stock has neither token nor order in two
-// consecutive checks and nothing can be bought. An outage has an effect only after it has lasted
-// for outagePatience.
-func TestWaitEndsAfterTwoEmptyLooks(t *testing.T) {
-	empty, order, token := pool.Stock{}, pool.Stock{Orders: 1}, pool.Stock{Fresh: 1}
-	barred := func(length time.Duration) refill.Status {
-		return refill.Status{State: refill.Budget, Until: time.Now().Add(length)}
-	}
-	for name, c := range map[string]struct {
-		barred time.Duration // how long the budget allows no order; 0 = the budget is not used up
-		down   bool
-		looks  []pool.Stock
-		errs   []error
-		want   time.Duration // length of the wait; 0 = the wait does not end
-	}{
-		"barred":                         {barred: time.Hour, looks: []pool.Stock{empty}, want: 2 * supplyEvery},
-		"barred, with an order":          {barred: time.Hour, looks: []pool.Stock{order}},
-		"barred, with a token":           {barred: time.Hour, looks: []pool.Stock{token}},
-		"barred, one look finds nothing": {barred: time.Hour, looks: []pool.Stock{empty, order, empty, token, empty, order}},
-		"barred, the order ends":         {barred: time.Hour, looks: []pool.Stock{empty, order, empty, empty}, want: 4 * supplyEvery},
-		"barred, a look fails":           {barred: time.Hour, looks: []pool.Stock{empty}, errs: []error{nil, errors.New("away")}, want: 4 * supplyEvery},
-		"barred for a moment":            {barred: supplyEvery + time.Millisecond, looks: []pool.Stock{empty}},
-		"an outage":                      {down: true, looks: []pool.Stock{empty}, want: outagePatience + supplyEvery},
-		"an outage, with an order":       {down: true, looks: []pool.Stock{order}},
-		"tokens can be bought":           {looks: []pool.Stock{empty}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := &market{note: barred(c.barred), down: c.down, looks: c.looks, errs: c.errs}
-				if c.barred == 0 {
-					m.note = refill.Status{State: refill.OK}
-				}
-				s := Supply{Refill: m, Stock: m, Status: status.NewCollector(status.Sources{File: file{}, Purchases: m})}
-				ctx, leave := context.WithCancel(t.Context())
-				defer leave()
-				request := pool.Request{Wait: time.Minute}
-				began := time.Now()
-				s.Attend(ctx, &kernel.Target{Target: &targets.Target{Name: "t"}}, &request)
-				if request.Wait != time.Minute {
-					t.Errorf("the wait is %s", request.Wait)
-				}
-				got := time.Duration(0)
-				select {
-				case <-request.Over:
-					got = time.Since(began)
-				case <-time.After(30 * time.Second):
-				}
-				if got != c.want {
-					t.Errorf("the wait ends after %s, want %s", got, c.want)
-				}
-			})
-		})
-	}
-}
-
-// TestCallersDoNotWaitForATargetThatNeedsAnOperator: a new caller does not wait while an operator
-// must act first, not even if an order is in flight.
-func TestCallersDoNotWaitForATargetThatNeedsAnOperator(t *testing.T) {
-	for name, c := range map[string]struct {
-		target targets.Target
-		note   refill.Status
-		waits  bool
-	}{
-		"paused in the file": {targets.Target{Paused: true}, refill.Status{State: refill.OK}, false},
-		"paused":             {targets.Target{}, refill.Status{State: refill.Paused}, false},
-		"refused":            {targets.Target{}, refill.Status{State: refill.Refused}, false},
-		"starved":            {targets.Target{}, refill.Status{State: refill.Starved}, true},
-		"budget":             {targets.Target{}, refill.Status{State: refill.Budget, Until: time.Now().Add(time.Hour)}, true},
-	} {
-		ctx, leave := context.WithCancel(t.Context())
-		s := Supply{Refill: &market{note: c.note}, Stock: &market{looks: []pool.Stock{{Orders: 1}}}}
-		request := pool.Request{Wait: time.Minute}
-		s.Attend(ctx, &kernel.Target{Target: &c.target}, &request)
-		if (request.Wait == time.Minute) != c.waits {
-			t.Errorf("%s: the wait is %s", name, request.Wait)
+// TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An outage counts only
+// after a while. An operator must act first while a target is paused or refused.
+func TestATokenCannotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		used := func(length time.Duration) string {
+			return `{"state":"budget","until":"` + time.Now().Add(length).Format(time.RFC3339) + `"}`
 		}
-		leave()
-	}
+		now := time.Now()
+		refused := pool.Brake{Kind: string(pool.Hopeless), Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
+		for name, c := range map[string]struct {
+			target            targets.Target
+			market            market
+			atOnce, out, held bool
+		}{
+			"tokens can be bought":        {},
+			"the budget is used up":       {market: market{counts: pool.Counts{Status: used(time.Hour)}}, atOnce: true, out: true},
+			"the budget has room again":   {market: market{counts: pool.Counts{Status: used(-time.Second)}}},
+			"the budget, with an order":   {market: market{counts: pool.Counts{Status: used(time.Hour), Orders: 1}}},
+			"the budget, with a token":    {market: market{counts: pool.Counts{Status: used(time.Hour), Fresh: 1}}},
+			"an outage":                   {market: market{down: true}, out: true},
+			"an outage, with an order":    {market: market{down: true, counts: pool.Counts{Orders: 1}}},
+			"starved":                     {market: market{counts: pool.Counts{Status: `{"state":"starved"}`}}},
+			"paused":                      {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}}}, atOnce: true, out: true, held: true},
+			"paused, with an order":       {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}, Orders: 1}}, held: true},
+			"paused in the file":          {target: targets.Target{Paused: true}, atOnce: true, out: true, held: true},
+			"refused":                     {market: market{counts: pool.Counts{Brake: refused}}, atOnce: true, out: true, held: true},
+			"the pool cannot be read":     {market: market{err: errors.New("away"), down: true}},
+			"cannot be read while paused": {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
+		} {
+			target, supply := &kernel.Target{Target: &c.target}, c.market.supply()
+			out := supply.Out(target)
+			if got := out(t.Context()); got != c.atOnce {
+				t.Errorf("%s: out at once: %v", name, got)
+			}
+			if got := supply.Held(t.Context(), target); got != c.held {
+				t.Errorf("%s: held: %v", name, got)
+			}
+			if got := supply.IsOut(t.Context(), target); got != c.out {
+				t.Errorf("%s: out: %v", name, got)
+			}
+			time.Sleep(outagePatience)
+			if got := out(t.Context()); got != c.out {
+				t.Errorf("%s: out after a while: %v", name, got)
+			}
+			if c.market.looks != 2 {
+				t.Errorf("%s: %d looks: those within a moment are one", name, c.market.looks)
+			}
+			if target.Changed(); supply.IsOut(t.Context(), target) != c.out || c.market.looks != 3 {
+				t.Errorf("%s: a change is not looked for", name)
+			}
+		}
+	})
 }

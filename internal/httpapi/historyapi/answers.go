@@ -65,7 +65,7 @@ type Record struct {
 	Polls       int          `json:"polls"`      // polls by the replica that ended the order
 	By          string       `json:"by"`         // poll | callback: the event that ended the order; "" = neither
 	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
-	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Choice; "" = unknown
+	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Purchase; "" = unknown
 }
 
 // Solve is the response of GET /history/solve.
@@ -190,7 +190,7 @@ var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bough
 func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
 	return ActiveRecord{
 		Order: Order{
-			ID: u.Order.String(), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Site(),
+			ID: history.OrderID(&u.Purchase), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Site(),
 			Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task, Status: string(history.StatusPolling),
 		},
 		State: stateWords[u.State], PlacedAt: kernel.Stamp(u.Placed), SubmittedAt: kernel.Stamp(u.Submitted),

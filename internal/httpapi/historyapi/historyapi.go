@@ -140,7 +140,7 @@ func (h *Routes) writeActive(w http.ResponseWriter, r *http.Request, c *kernel.C
 		return err
 	}
 	position := func(u *purchase.OrderInFlight) history.Position {
-		return history.Position{Ended: u.Placed, ID: u.Order.String()}
+		return history.Position{Ended: u.Placed, ID: history.OrderID(&u.Purchase)}
 	}
 	all = slices.DeleteFunc(all, func(u purchase.OrderInFlight) bool { return !c.Sees(u.Target) || !asked.covers(position(&u), u.Target) })
 	slices.SortFunc(all, func(a, b purchase.OrderInFlight) int { return newestFirst(position(&a), position(&b)) })

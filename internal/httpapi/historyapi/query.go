@@ -12,7 +12,6 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/httpapi/kernel"
-	"poold/internal/pool"
 )
 
 const (
@@ -196,8 +195,7 @@ func decodeCursor(text string) (history.Position, bool) {
 	}
 	at, id, _ := strings.Cut(string(plain), ".")
 	ms, err := strconv.ParseInt(at, 10, 64)
-	_, known := pool.ParseRef(id)
-	known = known || entryID.MatchString(id)
+	known := history.IsOrder(id) || entryID.MatchString(id)
 	p := history.Position{Ended: time.UnixMilli(ms).UTC(), ID: id}
 	if err != nil || !known || !storable(p.Ended) || encodeCursor(p) != text {
 		return history.Position{}, false

@@ -2,11 +2,13 @@ package kernel
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"math"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -34,7 +36,7 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 		Set: set, Targets: make(map[string]*Target, len(set.Targets)), ByID: make(map[captcha.ID]*Target, len(set.Targets)),
 	}
 	for i := range set.Targets {
-		t := newTarget(&set.Targets[i])
+		t := &Target{Target: &set.Targets[i]}
 		a.Targets[t.Name], a.ByID[t.ID] = t, t
 	}
 	for _, key := range set.Server.Keys {
@@ -87,20 +89,43 @@ func (a *Access) Owner(secret string) *Caller {
 type Target struct {
 	*targets.Target
 
-	take pool.Request
+	mu     sync.Mutex // held during a look, so that callers share it
+	looked time.Time
+	counts pool.Counts
+	err    error
 }
 
-func newTarget(t *targets.Target) *Target {
-	own := &Target{t, pool.Request{ID: t.ID, Margin: t.Margin, MaxWaiting: 2*t.Depth + 10}}
-	own.take.Rate, own.take.RatePer = WholeRate(t.Rate)
-	return own
+// Call returns a call for a token of the target, without a name and a wait.
+func (t *Target) Call() pool.Call {
+	call := pool.Call{ID: t.ID, Margin: t.Margin, MostTickets: 2*t.Depth + 10}
+	call.Rate, call.RatePer = WholeRate(t.Rate)
+	return call
 }
 
-// Take returns the caller's pool.Request for a token of the target. The request has no wait.
-func (t *Target) Take(c *Caller) pool.Request {
-	request := t.take
-	request.Caller = c.StableName
-	return request
+// Looker reads the counts of an identity; *pool.Pool implements it.
+type Looker interface {
+	Look(ctx context.Context, q pool.Query) (pool.Counts, error)
+}
+
+// lookShared is how long callers without a token share the result of a look.
+const lookShared = 250 * time.Millisecond
+
+// Counts returns the counts of the target. They are at most lookShared old, and nobody changes them.
+func (t *Target) Counts(ctx context.Context, from Looker) (pool.Counts, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.looked) > lookShared {
+		t.counts, t.err = from.Look(context.WithoutCancel(ctx), pool.Query{ID: t.ID, Margin: t.Margin})
+		t.looked = time.Now()
+	}
+	return t.counts, t.err
+}
+
+// Changed makes the next call of Counts look again.
+func (t *Target) Changed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looked = time.Time{}
 }
 
 // WholeRate returns a rate as a whole number of tokens and a duration: 0.5/s becomes 1 per 2s.

@@ -67,36 +67,6 @@ func testOneOfManyHolds(t *testing.T, open Open) {
 	}
 }
 
-// Each holder has a higher fence than all earlier holders, even after the store has deleted the
-// claim.
-func testFencesGrow(t *testing.T, open Open) {
-	b := open(t, longTimesWith(func(c *dedup.ClaimTimes) {
-		c.Lease, c.Solved, c.Failed = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
-	}))
-	key, last := newKey(), int64(0)
-	for i := range 20 {
-		c := b.Replicas[i%len(b.Replicas)]
-		var got dedup.Claim
-		pollUntil(t, "held", time.Now(), 0, func() bool { got = enter(t, c, key, ""); return got.State == dedup.ClaimHeld })
-		if got.Fence <= last {
-			t.Fatalf("fence %d after %d", got.Fence, last)
-		}
-		last = got.Fence
-		switch i % 5 {
-		case 0: // the lease expires
-		case 1:
-			end(t, c, key, got.Fence, failure("no"), true) // the next solve begins at once
-		case 2:
-			end(t, c, key, got.Fence, token("t", 10*time.Millisecond), true)
-		case 3:
-			end(t, c, key, got.Fence, token("t", 0), true) // the token is not shared
-		case 4:
-			end(t, c, key, got.Fence, failure("no"), true)
-			pollUntil(t, "forgotten", time.Now(), 0, func() bool { return b.Left(t) == 0 })
-		}
-	}
-}
-
 // When the lease expires, and not earlier, another replica becomes the holder. The new holder gets the
 // name of the solve and the identity that the old holder recorded last.
 func testTakeoverAfterTheLease(t *testing.T, open Open) {
@@ -126,26 +96,6 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 		hold(t, b.Replicas[0], key, first.Fence, false)
 		hold(t, b.Replicas[1], key, got.Fence, true)
 	}
-}
-
-func testARenewedLeaseKeepsTheClaim(t *testing.T, open Open) {
-	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
-	b := open(t, times)
-	inTime(t, times.Lease, func() (longest time.Duration) {
-		key := newKey()
-		first := makeHolder(t, b.Replicas[0], key)
-		for began := time.Now(); time.Since(began) < 2*times.Lease && longest < times.Lease; {
-			time.Sleep(times.Lease / 10)
-			renewed := time.Now()
-			hold(t, b.Replicas[0], key, first.Fence, true)
-			got := enter(t, b.Replicas[1], key, first.Solve)
-			longest = max(longest, time.Since(renewed))
-			if longest < times.Lease {
-				checkClaim(t, "while it is held", got, dedup.ClaimSolving, first.Solve)
-			}
-		}
-		return longest
-	})
 }
 
 // inTime repeats a test until one run takes less than the limit, because a run on a busy machine may
@@ -178,34 +128,6 @@ func testOneOfManyTakesOver(t *testing.T, open Open) {
 		}
 		return took
 	})
-}
-
-// Neither a replaced holder nor a replica that never held the claim can renew the lease or end the solve.
-func testAnOldHolderChangesNothing(t *testing.T, open Open) {
-	b := open(t, longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
-	key := newKey()
-	end(t, b.Replicas[0], key, 7, token("of nothing", time.Minute), false)
-	hold(t, b.Replicas[0], key, 7, false)
-	first := makeHolder(t, b.Replicas[0], key)
-	var second dedup.Claim
-	pollUntil(t, "taken over", time.Now(), 0, func() bool {
-		second = enter(t, b.Replicas[1], key, first.Solve)
-		return second.State == dedup.ClaimHeld
-	})
-	old, now := b.Replicas[0], b.Replicas[1]
-	for _, e := range []dedup.ClaimEnd{token("late", time.Minute), failure("late")} {
-		end(t, old, key, first.Fence, e, false)
-		end(t, old, key, second.Fence+1, e, false)
-		hold(t, old, key, first.Fence, false)
-		hold(t, now, key, second.Fence, true)
-	}
-	end(t, now, key, second.Fence, token("in time", time.Minute), true)
-	end(t, old, key, first.Fence, token("late", time.Minute), false)
-	got := enter(t, b.Replicas[2], key, first.Solve)
-	checkClaim(t, "the token", got, dedup.ClaimShared, first.Solve)
-	if string(got.Value) != "in time" {
-		t.Errorf("told %q", got.Value)
-	}
 }
 
 // A solve ends after the time Longest, even if its lease is renewed.

@@ -81,19 +81,6 @@ func testAnErrorIsForgotten(t *testing.T, open Open) {
 	})
 }
 
-// The end of one key's solve does not affect another key.
-func testKeysAreApart(t *testing.T, open Open) {
-	b := open(t, longTimes)
-	one, two := newKey(), newKey()
-	first, second := makeHolder(t, b.Replicas[0], one), makeHolder(t, b.Replicas[0], two)
-	if first.Solve == second.Solve {
-		t.Error("two keys have one solve")
-	}
-	end(t, b.Replicas[0], one, first.Fence, failure("why"), true)
-	hold(t, b.Replicas[0], two, second.Fence, true)
-	checkClaim(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
-}
-
 // End and Release wake every replica, including the replica that makes the call.
 func testAllReplicasAreWoken(t *testing.T, open Open) {
 	b := open(t, longTimes)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
 )
 
@@ -61,49 +60,6 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 			t.Errorf("replica %d: %v, want %v", i, got, want)
 		}
 	}
-}
-
-// Requests that share a token are counted separately: those that arrived during the solve, and
-// those that arrived after its end. A request that gets no token is not counted. An entry whose
-// field Callers is 0 changes no count.
-func testRequestsCountByArrival(t *testing.T, open Open) {
-	b := open(t, longTimes)
-	key, other := newKey(), newKey()
-	solved, failed := makeHolder(t, b.Replicas[0], key), makeHolder(t, b.Replicas[0], other)
-	counts := func(what string, key captcha.ID, solve string, callers int, state dedup.ClaimState, want map[dedup.SavingsSource]int64) {
-		t.Helper()
-		for i, c := range b.Replicas {
-			before := saved(t, c)
-			got, err := c.Enter(t.Context(), entry(key, solve, callers))
-			if err != nil || got.State != state {
-				t.Fatalf("%s, replica %d: %+v, %v", what, i, got, err)
-			}
-			counted := saved(t, c)
-			for source, n := range before {
-				if counted[source] -= n; counted[source] == 0 {
-					delete(counted, source)
-				}
-			}
-			if !maps.Equal(counted, want) {
-				t.Errorf("%s, replica %d: counted %v, want %v", what, i, counted, want)
-			}
-		}
-	}
-	during := func(n int64) map[dedup.SavingsSource]int64 {
-		return map[dedup.SavingsSource]int64{dedup.SavedWaiting: n}
-	}
-	after := func(n int64) map[dedup.SavingsSource]int64 { return map[dedup.SavingsSource]int64{dedup.SavedAfter: n} }
-	counts("a new caller, during the solve", key, "", 2, dedup.ClaimSolving, nil)
-	counts("a waiting caller, during the solve", key, solved.Solve, 2, dedup.ClaimSolving, nil)
-	end(t, b.Replicas[0], key, solved.Fence, token("t", time.Minute), true)
-	end(t, b.Replicas[0], other, failed.Fence, failure("why"), true)
-	counts("waiting callers", key, solved.Solve, 3, dedup.ClaimShared, during(3))
-	counts("new callers", key, "", 2, dedup.ClaimShared, after(2))
-	counts("a waiting caller, after new ones", key, solved.Solve, 1, dedup.ClaimShared, during(1))
-	counts("no new caller", key, "", 0, dedup.ClaimShared, nil)
-	counts("no waiting caller", key, solved.Solve, 0, dedup.ClaimShared, nil)
-	counts("callers of another solve", key, failed.Solve, 2, dedup.ClaimError, nil)
-	counts("callers of a failed solve", other, failed.Solve, 2, dedup.ClaimError, nil)
 }
 
 // Days returns today first and then the six days before today, which have no requests in this test.

@@ -80,7 +80,7 @@ func (s *Secret) Signer(ctx context.Context) (*Signer, error) {
 }
 
 // Keep refreshes the secret every hour until ctx ends. After a failure, it tries again every second.
-func (s *Secret) Keep(ctx context.Context) {
+func (s *Secret) Keep(ctx context.Context) error {
 	for {
 		wait := time.Hour
 		if !s.db.Up() || s.refresh(ctx) != nil {
@@ -88,7 +88,7 @@ func (s *Secret) Keep(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(wait):
 		}
 	}

@@ -513,22 +513,19 @@ function set(node, attributes) {
 }
 
 // countsOf returns arrays with one element for each of the last n periods of step seconds. The last
-// element is the current period. The arrays contain the start times, the hits, the requests that
-// waited or missed, and the numbers of tokens ready and wanted (null = unknown). The argument list
-// has only the periods with counts.
+// element is the current period. The arrays contain the start times, the hits, and the requests that
+// waited or missed. The argument list has only the periods with counts.
 function countsOf(n, step, list) {
   const last = Math.floor(asOf() / 1000 / step);
-  const all = (value) => new Array(n).fill(value);
-  const at = all(0).map((_, i) => (last - n + 1 + i) * step), hits = all(0), others = all(0), fresh = all(null), want = all(null);
+  const zeros = () => new Array(n).fill(0);
+  const at = zeros().map((_, i) => (last - n + 1 + i) * step), hits = zeros(), others = zeros();
   for (const p of list) {
     const i = n - 1 - last + Math.floor(new Date(p.at || p.date).getTime() / 1000 / step);
     if (i < 0 || i >= n) continue;
     hits[i] = p.hits;
     others[i] = p.waited + p.misses;
-    fresh[i] = p.fresh ?? null;
-    want[i] = p.want ?? null;
   }
-  return { at, hits, others, fresh, want };
+  return { at, hits, others };
 }
 
 const hourAndMinute = (at) => at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
@@ -649,16 +646,16 @@ const used = (u, per) => count(u.used) + ' of ' + count(u.limit) + ' ' + per;
 
 function legend() {
   const item = (className, text) => h('span', { className }, text);
-  return h('p', { className: 'legend' }, item('hit', 'hits'), item('miss', 'waited or missed'), item('ready', 'tokens ready (lowest)'), item('want', 'wanted'));
+  return h('p', { className: 'legend' }, item('hit', 'hits'), item('miss', 'waited or missed'));
 }
 
 function drawChart(row, t) {
   if (!t) return;
   const d = row.detail, range = ranges[d.range];
-  const { at, hits, others, fresh, want } = countsOf(range.bars, range.step, range.list(row, t));
+  const { at, hits, others } = countsOf(range.bars, range.step, range.list(row, t));
   const sum = (list) => count(list.reduce((all, n) => all + n, 0));
   set(d.plot, { 'aria-label': 'Requests in the last ' + range.name + ': ' + sum(hits) + ' hits, ' + sum(others) + ' waited or missed' });
-  const data = [at, hits.map((n, i) => n + others[i]), hits, fresh, want];
+  const data = [at, hits.map((n, i) => n + others[i]), hits];
   const key = JSON.stringify(data);
   if (d.plotted === key) return;
   d.plotted = key;
@@ -671,12 +668,11 @@ function drawChart(row, t) {
   const axis = { stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
   const bars = uPlot.paths.bars({ size: [0.8, 40] });
   const bar = (fill) => ({ paths: bars, points: { show: false }, fill: color(fill), width: 0 });
-  const line = (stroke, dash) => ({ paths: uPlot.paths.stepped({ align: 1 }), points: { show: false }, stroke: color(stroke), width: 1.5, dash, spanGaps: true });
   d.chart = new uPlot({
     width: Math.max(260, Math.min(560, d.plot.clientWidth || 480)), height: 140, legend: { show: false }, cursor: { show: false },
     scales: { x: { range: (u, first, last) => [first - range.step / 2, last + range.step / 2] }, y: { range: (u, least, most) => [0, Math.max(1, most)] } },
     axes: [{ ...axis, size: 24, grid: { show: false }, splits: d.range === 'days' ? () => at : undefined, values: (u, list) => list.map((x) => range.text(new Date(1000 * x))) }, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }],
-    series: [{}, bar('--miss'), bar('--fresh'), line('--link'), line('--soft', [4, 3])],
+    series: [{}, bar('--miss'), bar('--fresh')],
   }, data, d.plot);
 }
 

@@ -1,0 +1,233 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// fault sets the brake of an account. A brake is not set by a call that was sent before another call
+// proved the account (up).
+var fault = newScript("fault", `
+-- KEYS 1 brake:ACCOUNT
+-- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
+-- Reply {1 it is set, else 0}
+local b, at = redis.call('HMGET', KEYS[1], 'kind', 'since', 'up'), now - ARGV[4]
+if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now or b[1] == 'account' and ARGV[1] == 'outage' then return {0} end
+redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'reason', ARGV[2], 'every', ARGV[3], 'next', now + ARGV[3],
+  'since', b[1] == ARGV[1] and b[2] or at)
+redis.call('PEXPIRE', KEYS[1], 86400000)
+return {1}
+`)
+
+// lift ends the brake of an account, because a call that was sent ago_ms ago proved it.
+var lift = newScript("lift", `
+-- KEYS 1 brake:ACCOUNT 2 obstacles
+-- ARGV 1 account 2 ago_ms
+-- Reply {1 it was set, else 0}
+local since = tonumber(redis.call('HGET', KEYS[1], 'since') or 0)
+if since == 0 or now - ARGV[2] < since then return {0} end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'up', now - ARGV[2])
+redis.call('PEXPIRE', KEYS[1], 60000)
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+return {1}
+`)
+
+// pause sets or ends the operator's pause of an identity. The end of a pause, like a probe, lets the next
+// order be placed at once.
+var pause = newScript("pause", `
+-- KEYS 1 brake:ID 2 due
+-- ARGV 1 id 2 text ('' = resume) 3 pause_ms (0 = no end)
+-- Reply {1 it was braked before, else 0}
+local was = redis.call('HEXISTS', KEYS[1], 'next')
+if ARGV[2] == '' then
+  redis.call('HDEL', KEYS[1], 'paused', 'resumes')
+  if was == 1 then redis.call('HSET', KEYS[1], 'next', now) end
+  redis.call('PEXPIRE', KEYS[1], 86400000)
+else
+  redis.call('HSET', KEYS[1], 'paused', ARGV[2], 'resumes', ARGV[3] == '0' and 0 or now + ARGV[3])
+  redis.call('PERSIST', KEYS[1])
+end
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+return {was}
+`)
+
+// flush discards the tokens of an identity.
+var flush = newScript("flush", `
+-- KEYS 1 tokens:ID 2 stats:ID 3 due
+-- ARGV 1 id
+-- Reply {number of discarded tokens}
+local n = 0
+for _, element in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  n = n + 1
+  redis.call('DEL', '@token:' .. string.match(element, '|(.*)$'))
+end
+if n == 0 then return {0} end
+redis.call('DEL', KEYS[1])
+count(ARGV[1], 'discarded', n)
+soon(ARGV[1])
+return {n}
+`)
+
+// report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition.
+var report = newScript("report", `
+-- KEYS 1 sale:ORDER
+-- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity
+-- Reply {1 counted, 0 unknown, -1 reported before; identity, provider, task, age in ms}
+local sale = redis.call('GET', KEYS[1])
+if not sale then return {0, '', '', '', 0} end
+local id, provider, task, born, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|?(.*)$')
+if (string.gsub(id, '^guest%-', '')) ~= ARGV[3] then return {0, '', '', '', 0} end
+if by ~= '' then return {by == ARGV[2] and 1 or -1, id, provider, task, now - born} end
+redis.call('SET', KEYS[1], sale .. '|' .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
+count(id, ARGV[1] == '1' and 'accepted' or 'rejected', 1)
+keep(id, 'verdicts', ARGV[1], 20)
+return {1, id, provider, task, now - born}
+`)
+
+// Brake is what keeps an identity or an account from buying. The zero value is no brake.
+type Brake struct {
+	Kind   string        // refused, failed, lost, hopeless, busy, account, outage or polls; "" = none
+	Reason string        // of the last failure
+	Since  time.Time     // zero: it counts failures, and does not brake yet
+	Every  time.Duration // between two probes
+	Next   time.Time     // of the next probe
+	Count  int           // weighted failures in a row
+	// Failures counts the orders that failed or were refused in a row.
+	Failures int
+
+	Paused  string    // what the operator said; "" = not paused
+	Resumes time.Time // zero = the pause has no end
+}
+
+// Brakes reports whether orders are kept back, apart from a pause.
+func (b Brake) Brakes() bool { return !b.Since.IsZero() }
+
+// IsPaused reports whether the operator paused buying.
+func (b Brake) IsPaused() bool { return b.Paused != "" }
+
+// readBrake reads a brake at a time. A brake never lasts longer than its own interval, or a minute.
+func readBrake(f fields, at time.Time) Brake {
+	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Count: int(f.int("count")), Failures: int(f.int("failures"))}
+	if f["since"] != "" && f["next"] != "" {
+		b.Since, b.Next = millis(f["since"]), millis(f["next"])
+		if latest := at.Add(max(b.Every, time.Minute)); b.Next.After(latest) {
+			b.Next = latest
+		}
+	}
+	if resumes := f.int("resumes"); f["paused"] != "" && (resumes == 0 || resumes > at.UnixMilli()) {
+		b.Paused = f["paused"]
+		if resumes > 0 {
+			b.Resumes = millis(f["resumes"])
+		}
+	}
+	return b
+}
+
+// The kinds of a brake that Brake sets. The others are ends of orders.
+const (
+	BrakeAccount = "account" // money, key or ban
+	BrakeOutage  = "outage"  // no proper answers
+	BrakePolls   = "polls"   // submits work, polls do not: the probe is a poll
+)
+
+// Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent
+// `ago` ago. False: another call has proved the account since.
+func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
+	v, err := p.call(ctx, fault, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(), ago.Milliseconds())
+	return err == nil && number(v[0]) == 1, err
+}
+
+// Lift ends the brake of an account's key, because a call that was sent `ago` ago worked.
+func (p *Pool) Lift(ctx context.Context, account, key string, ago time.Duration) (was bool, err error) {
+	v, err := p.call(ctx, lift, []string{p.key("brake", key), p.key("obstacles")}, account, ago.Milliseconds())
+	return err == nil && number(v[0]) == 1, err
+}
+
+// Probe lets the next order of an account be placed at once.
+func (p *Pool) Probe(ctx context.Context, account, key string) error {
+	_, err := p.call(ctx, retry, []string{p.key("brake", key), p.key("obstacles")}, account)
+	return err
+}
+
+// Brakes reads brakes of accounts' keys.
+func (p *Pool) Brakes(ctx context.Context, keys []string) ([]Brake, error) {
+	list := make([]Brake, len(keys))
+	err := p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		clock, all := pipe.Time(ctx), make([]*redis.MapStringStringCmd, len(keys))
+		for i, key := range keys {
+			all[i] = pipe.HGetAll(ctx, p.key("brake", key))
+		}
+		_, err := pipe.Exec(ctx)
+		for i := range all {
+			list[i] = readBrake(all[i].Val(), clock.Val())
+		}
+		return err
+	})
+	return list, err
+}
+
+// Pause stops buying for an identity; 0 = until Resume.
+func (p *Pool) Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error {
+	_, err := p.setPause(ctx, id, cmp.Or(cut(strings.TrimSpace(reason)), "paused by an operator"), length)
+	return err
+}
+
+// Resume ends a pause, and lets the next order of a failing identity be placed at once; then tried is true.
+func (p *Pool) Resume(ctx context.Context, id captcha.ID) (tried bool, err error) {
+	return p.setPause(ctx, id, "", 0)
+}
+
+func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string, length time.Duration) (braked bool, err error) {
+	v, err := p.call(ctx, pause, []string{p.key("brake", id), p.key("due")}, string(id), text, length.Milliseconds())
+	if err != nil {
+		return false, err
+	}
+	p.changed(id)
+	return number(v[0]) == 1, nil
+}
+
+// Flush discards the tokens of an identity and returns their number. Orders in flight still land.
+func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
+	v, err := p.call(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
+	if err != nil {
+		return 0, err
+	}
+	p.changed(id)
+	return int(number(v[0])), nil
+}
+
+// Sale is a token that was handed out.
+type Sale struct {
+	ID       captcha.ID
+	Provider string
+	Task     string
+	Age      time.Duration // since the earliest time of the solve
+}
+
+// Outcome says what a report did.
+type Outcome int
+
+// The outcomes of Report.
+const (
+	ReportUnknown  Outcome = 0 // no such token of the identity, or it died more than 15 min ago
+	ReportCounted  Outcome = 1
+	ReportRepeated Outcome = -1 // an earlier report was counted
+)
+
+// Report counts whether a site accepted the token of an order. The hash is that of the identity; the token may have
+// been bought for a target or for a guest. The nonce identifies the request.
+func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (Outcome, Sale, error) {
+	v, err := p.call(ctx, report, []string{p.key("sale", order)}, bit(accepted), nonce, string(hash))
+	if err != nil {
+		return ReportUnknown, Sale{}, err
+	}
+	return Outcome(number(v[0])), Sale{ID: captcha.ID(text(v[1])), Provider: text(v[2]), Task: text(v[3]), Age: span(v[4])}, nil
+}

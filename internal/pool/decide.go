@@ -1,0 +1,310 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// decide reads the counts of an identity, and sets the time of its next decision: in 2 s if something
+// is missing (the caller places orders; if it dies, another replica follows), or when a token begins
+// to be too old, at the latest after period_ms. With look it changes nothing.
+var decide = newScript("decide", `
+-- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
+-- ARGV 1 id 2 look (1, 0) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
+-- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
+--       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
+--       {orders' states, ages, tokens in their margin}; -1 = never
+local id, horizon, look = ARGV[1], now + ARGV[4] + ARGV[5], ARGV[2] == '1'
+local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
+if look then
+  stale, _, first = ageing(id, now + ARGV[4])
+else
+  first = expire(id, now + ARGV[4])
+end
+local old, outliving, young = stale, 0
+if first then old, outliving, young = ageing(id, horizon) end
+local fresh = old + outliving - stale
+local orders = redis.call('ZCARD', KEYS[3])
+local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
+local stats = redis.call('HGETALL', KEYS[5])
+local brake = redis.call('HGETALL', KEYS[6])
+local expiry, shrinks = first and leading(first) - now - ARGV[4] or -1, young and leading(young) - horizon + 1 or -1
+local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, now}
+if look then
+  local states, ages = '', {}
+  for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+    local o = redis.call('HMGET', '@order:' .. order, 'state', 'placed')
+    states, ages[#ages + 1] = states .. (o[1] or '-'), now - (o[2] or now)
+  end
+  reply[12], reply[13], reply[14] = states, ages, stale
+  return reply
+end
+local pause = tonumber(ARGV[7])
+if ARGV[6] + waiting > outliving + orders then
+  pause = math.min(pause, 2000)
+elseif shrinks > 0 then
+  pause = math.min(pause, shrinks)
+end
+local decider
+for i = 1, #stats, 2 do
+  if stats[i] == 'decider' then decider = stats[i + 1] end
+end
+if decider ~= ARGV[3] then -- nothing reads it but tests; it gives the counters their life
+  redis.call('HSET', KEYS[5], 'decider', ARGV[3])
+  redis.call('PEXPIRE', KEYS[5], 30 * 86400000)
+end
+redis.call('ZADD', KEYS[1], now + pause, id)
+reply[1] = pause
+return reply
+`)
+
+// dueSome hands the identities whose decision is due to the replica that asks, and moves them by 2 s, in
+// which the replica decides. It also wakes the first identity of each obstacle that may have ended.
+var dueSome = newScript("due_some", `
+-- KEYS 1 due 2 obstacles
+-- ARGV 1 most
+-- Reply list of identities
+for _, obstacle in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 20)) do
+  local first = turn(obstacle)
+  if first ~= '' then
+    redis.call('ZADD', KEYS[1], now, first)
+    redis.call('ZADD', KEYS[2], now + 1000, obstacle)
+  else
+    redis.call('ZREM', KEYS[2], obstacle)
+  end
+end
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], now + 2000, id) end
+return ids
+`)
+
+// decided writes what a decision found out: a time of the next decision that differs from the one of decide,
+// and a status that differs from the one before.
+var decided = newScript("decided", `
+-- KEYS 1 due 2 stats:ID
+-- ARGV 1 id 2 next_ms (-1 = unchanged) 3 status ('' = unchanged)
+if ARGV[2] ~= '-1' then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1]) end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], 'status', ARGV[3]) end
+return {1}
+`)
+
+// disown takes an identity that this replica cannot decide from due, unless callers or orders need it: then
+// another replica is asked in 2 s. It is due again when a token dies, which nobody else would count.
+var disown = newScript("disown", `
+-- KEYS 1 due 2 tickets:ID 3 inflight:ID
+-- ARGV 1 id
+local first = expire(ARGV[1], now)
+bury(ARGV[1])
+if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return {1} end
+if first then
+  redis.call('ZADD', KEYS[1], leading(first) + 1, ARGV[1])
+else
+  redis.call('ZREM', KEYS[1], ARGV[1])
+end
+return {1}
+`)
+
+// learn stores a learned state. A replica that has not followed the demand passes the version that it knows:
+// a newer state of another replica stays.
+var learn = newScript("learn", `
+-- KEYS 1 learned:ID 2 stats:ID
+-- ARGV 1 state 2 life_ms 3 version that it replaces (-1 = any)
+-- Reply {version, or 0}
+if ARGV[3] ~= '-1' and (redis.call('HGET', KEYS[2], 'learned') or '0') ~= ARGV[3] then return {0} end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return {redis.call('HINCRBY', KEYS[2], 'learned', 1)}
+`)
+
+// retry lets the next order of a failing identity, or of an account, be placed at once.
+var retry = newScript("retry", `
+-- KEYS 1 brake:ID or brake:ACCOUNT 2 obstacles
+-- ARGV 1 account ('' = an identity)
+if redis.call('HEXISTS', KEYS[1], 'next') == 0 then return {0} end
+redis.call('HSET', KEYS[1], 'next', now)
+if ARGV[1] ~= '' then redis.call('ZADD', KEYS[2], now, ARGV[1]) end
+return {1}
+`)
+
+// Counts is the state of an identity at one moment. Durations that do not apply are negative.
+type Counts struct {
+	Due        time.Duration // time until the next decision
+	Fresh      int           // tokens that outlive the margin
+	Outliving  int           // tokens that outlive the margin and the lead time
+	Orders     int           // orders in flight
+	Waiting    int           // tickets
+	NextExpiry time.Duration // until the first fresh token enters its margin
+	NextLook   time.Duration // until Outliving falls
+	NextEnd    time.Duration // until the first deadline of an order
+	Counters   Counters
+	Leads      []time.Duration // the last 48 lead times, newest first
+	Verdicts   []bool          // the last 20 reports, newest first; true = accepted
+	Failures   []Failure       // the last 5 failed orders, newest first
+	Brake      Brake           // what keeps the identity from buying
+	Status     string          // what the last decision noted; see Decided
+	Learned    int64           // the version of the learned state; 0 = none
+	At         time.Time       // on Redis' clock
+
+	// Only Look fills these.
+	Bought, Unknown int             // orders in flight that count as bought; those whose submit got no answer
+	Ages            []time.Duration // of the orders in flight
+}
+
+// Counters count events of an identity over all replicas, since it was first seen. At any time
+//
+//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded + Counts.Fresh + Counts.Bought
+type Counters struct {
+	Hits, Waited, Missed, Left, Replays, Returned             int64
+	Declined                                                  int64 // requests that Admit refused
+	Bought, Solved, Expired, Discarded, Failed, Lost, Refused int64
+	Accepted, Rejected                                        int64
+	Spent                                                     int64 // billionths of the currency
+}
+
+// Requests counts the finished requests and those that wait.
+func (c Counts) Requests() int64 {
+	f := c.Counters
+	return f.Hits + f.Waited + f.Missed + f.Left + int64(c.Waiting)
+}
+
+// Failure is a failed order.
+type Failure struct {
+	At     time.Time
+	Reason string
+}
+
+// Query asks for the counts of an identity.
+type Query struct {
+	ID           captcha.ID
+	Margin, Lead time.Duration
+	Want         int           // tokens that the policy wants
+	Period       time.Duration // time until the next decision if nothing changes
+}
+
+// Decide takes the next decision about an identity.
+func (p *Pool) Decide(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, false, q) }
+
+// Look reads the counts and changes nothing.
+func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, true, q) }
+
+func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
+	keys, args := p.decideArguments(look, q)
+	v, err := p.call(ctx, decide, keys, args...)
+	if err != nil {
+		return Counts{}, err
+	}
+	return readCounts(v), nil
+}
+
+func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
+	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
+	return keys, []any{string(q.ID), bit(look), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
+		max(q.Period, time.Second).Milliseconds()}
+}
+
+// readCounts reads the reply of decide.
+func readCounts(v []any) Counts {
+	c := Counts{
+		Due: span(v[0]), Fresh: int(number(v[1])), Outliving: int(number(v[2])), Orders: int(number(v[3])),
+		Waiting: int(number(v[4])), NextExpiry: span(v[5]), NextLook: span(v[6]), NextEnd: span(v[7]),
+		At: time.UnixMilli(number(v[10])).UTC(),
+	}
+	stats := fieldsOf(v[8])
+	c.Status, c.Learned = stats["status"], stats.int("learned")
+	c.Counters = stats.counters()
+	for _, lead := range stats.list("leads") {
+		c.Leads = append(c.Leads, time.Duration(lead)*time.Millisecond)
+	}
+	for _, verdict := range stats.list("verdicts") {
+		c.Verdicts = append(c.Verdicts, verdict == 1)
+	}
+	for _, line := range strings.Split(stats["failures"], ",") {
+		if at, reason, ok := strings.Cut(line, "|"); ok {
+			c.Failures = append(c.Failures, Failure{At: millis(at), Reason: strings.ReplaceAll(reason, "\x1f", ",")})
+		}
+	}
+	c.Brake = readBrake(fieldsOf(v[9]), c.At)
+	if len(v) > 11 { // it was a look
+		states := text(v[11])
+		c.Counters.Expired += number(v[13]) // the next decision counts them
+		c.Unknown = strings.Count(states, "u")
+		c.Bought = strings.Count(states, "b") + c.Unknown
+		ages, _ := v[12].([]any)
+		for _, age := range ages {
+			c.Ages = append(c.Ages, span(age))
+		}
+	}
+	return c
+}
+
+// Due returns at most `most` identities whose decision is due; this replica decides them within 2 s.
+func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
+	v, err := p.call(ctx, dueSome, []string{p.key("due"), p.key("obstacles")}, most)
+	ids := make([]captcha.ID, len(v))
+	for i := range v {
+		ids[i] = captcha.ID(text(v[i]))
+	}
+	return ids, err
+}
+
+// Decided notes the result of a decision: when the next one is due (below 0 = as Decide said), and a status
+// for all replicas ("" = unchanged).
+func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
+	if next < 0 {
+		next = -time.Millisecond
+	}
+	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), next.Milliseconds(), status)
+	return err
+}
+
+// Disown says that this replica does not know the identity.
+func (p *Pool) Disown(ctx context.Context, id captcha.ID) error {
+	_, err := p.call(ctx, disown, []string{p.key("due"), p.key("tickets", id), p.key("inflight", id)}, string(id))
+	return err
+}
+
+// learnedLife is how long a learned state is kept after its last change.
+const learnedLife = 30 * 24 * time.Hour
+
+// Learned returns the learned state of an identity; nil = none.
+func (p *Pool) Learned(ctx context.Context, id captcha.ID) (state []byte, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		if state, err = p.db.Get(ctx, p.key("learned", id)).Bytes(); errors.Is(err, redis.Nil) {
+			return nil
+		}
+		return err
+	})
+	return state, err
+}
+
+// AnyVersion makes SaveLearned replace whatever is stored.
+const AnyVersion = -1
+
+// SaveLearned stores the learned state of an identity and returns its version. If the stored version is
+// another one than `replaces`, the state of another replica stays, and the result is 0.
+func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte, replaces int64) (version int64, err error) {
+	v, err := p.call(ctx, learn, []string{p.key("learned", id), p.stats(id)}, state, learnedLife.Milliseconds(), replaces)
+	if err != nil {
+		return 0, err
+	}
+	return number(v[0]), nil
+}
+
+// Retry lets the next order of an identity be placed at once although its orders fail.
+func (p *Pool) Retry(ctx context.Context, id captcha.ID) error {
+	_, err := p.call(ctx, retry, []string{p.key("brake", id), p.key("obstacles")}, "")
+	return err
+}
+
+// SetDue makes decisions due now, unless they have another time. A start and a reload pass all targets.
+func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZAddNX(ctx, p.key("due"), members(ids)...).Err() })
+}

@@ -1,0 +1,187 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each
+// ticket. Its stock has its own name, so that nothing changes hands when a target with the identity comes or
+// goes. All guests share their counters, because each picture is another guest.
+
+const guestMark = "guest-"
+
+// Guests is the ID that has the counters of all guests.
+const Guests captcha.ID = "guests"
+
+// Guest returns the ID of an identity without a target.
+func Guest(id captcha.ID) captcha.ID { return guestMark + id }
+
+// Hash returns the identity that an ID stands for, and whether it is a guest's.
+func Hash(id captcha.ID) (hash captcha.ID, guest bool) {
+	text, guest := strings.CutPrefix(string(id), guestMark)
+	return captcha.ID(text), guest
+}
+
+// admit checks a request for a guest: the rate of all such requests, and the brake of the identity, if it
+// lasts longer than the caller should wait. A repeated call, and one for which a token is ready, buys
+// nothing and passes.
+var admit = newScript("admit", `
+-- KEYS 1 rate:guests 2 brake:ID 3 reply:CALL 4 tokens:ID 5 tickets:ID
+-- ARGV 1 id 2 nonce 3 rate (0 = none) 4 rate_per_ms 5 patience_ms
+-- Reply {ok}, {limited, ms} or {brake, ms, kind, reason}
+local done = redis.call('GET', KEYS[3])
+if done and string.sub(done, 1, 1) ~= 'f' or redis.call('LLEN', KEYS[4]) > redis.call('ZCARD', KEYS[5]) then
+  return {'ok'}
+end
+local b = redis.call('HMGET', KEYS[2], 'next', 'every', 'kind', 'reason')
+local wait = b[1] and math.min(b[1] - now, tonumber(b[2])) or 0
+if wait > tonumber(ARGV[5]) then
+  count(ARGV[1], 'declined', 1)
+  return {'brake', wait, b[3], b[4]}
+end
+local rate, per = tonumber(ARGV[3]), tonumber(ARGV[4])
+if rate == 0 or redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {'ok'} end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - per)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf') -- Redis' clock went back
+local oldest = redis.call('ZRANGE', KEYS[1], -rate, -rate, 'WITHSCORES')[2]
+if oldest then
+  count(ARGV[1], 'declined', 1)
+  return {'limited', oldest + per - now}
+end
+redis.call('ZADD', KEYS[1], now, ARGV[2])
+redis.call('PEXPIRE', KEYS[1], per)
+return {'ok'}
+`)
+
+// refuse answers the callers that no token and no order in flight serves, the latest first, or one call.
+var refuse = newScript("refuse", `
+-- KEYS 1 tickets:ID 2 tokens:ID 3 inflight:ID
+-- ARGV 1 id 2 answer 3 ticket ('' = all that nothing serves)
+-- Reply {number of answered callers}
+if ARGV[3] ~= '' then
+  if not redis.call('ZSCORE', KEYS[1], ARGV[3]) then return {0} end
+  fail(ARGV[1], ARGV[3], ARGV[2])
+  return {1}
+end
+local tickets = redis.call('ZREVRANGE', KEYS[1], 0, 999)
+local n = math.max(0, #tickets - redis.call('LLEN', KEYS[2]) - redis.call('ZCARD', KEYS[3]))
+for i = 1, n do fail(ARGV[1], tickets[i], ARGV[2]) end
+return {n}
+`)
+
+// guestsNow sums the stock of guests.
+var guestsNow = newScript("guests", `
+-- KEYS 1 due
+-- ARGV identities
+-- Reply {tokens, orders in flight, bought ones, tickets}
+local fresh, orders, bought, waiting = 0, 0, 0, 0
+for _, id in ipairs(ARGV) do
+  fresh = fresh + redis.call('LLEN', '@tokens:' .. id) - ageing(id, now)
+  waiting = waiting + redis.call('ZCARD', '@tickets:' .. id)
+  for _, order in ipairs(redis.call('ZRANGE', '@inflight:' .. id, 0, -1)) do
+    local state = redis.call('HGET', '@order:' .. order, 'state')
+    orders = orders + 1
+    if state == 'b' or state == 'u' then bought = bought + 1 end
+  end
+end
+return {fresh, orders, bought, waiting}
+`)
+
+// GuestStock sums the stock of all guests.
+type GuestStock struct {
+	Guests   int // that have tokens, orders or tickets, or had some until lately
+	Fresh    int // tokens, with those that are in their margin
+	Orders   int // in flight
+	Bought   int // orders in flight that count as bought
+	Waiting  int // tickets
+	Counters Counters
+}
+
+// LookGuests reads the stock of all guests.
+func (p *Pool) LookGuests(ctx context.Context) (g GuestStock, err error) {
+	var due []string
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.TxPipeline()
+		all, stats := pipe.ZRange(ctx, p.key("due"), 0, -1), pipe.HGetAll(ctx, p.key("stats", Guests))
+		_, err := pipe.Exec(ctx)
+		due, g.Counters = all.Val(), fields(stats.Val()).counters()
+		return err
+	})
+	guests := slices.DeleteFunc(due, func(id string) bool { return !strings.HasPrefix(id, guestMark) })
+	g.Guests = len(guests)
+	for part := range slices.Chunk(guests, mostEntries) {
+		var args []any
+		for _, id := range part {
+			args = append(args, id)
+		}
+		v, err := p.call(ctx, guestsNow, []string{p.key("due")}, args...)
+		if err != nil {
+			return g, err
+		}
+		for i, sum := range []*int{&g.Fresh, &g.Orders, &g.Bought, &g.Waiting} {
+			*sum += int(number(v[i]))
+		}
+	}
+	return g, err
+}
+
+// Patience is how long a caller waits for the end of an obstacle. It learns of a longer one at once.
+const Patience = 2 * time.Second
+
+// Rate limits requests; the zero value is no limit.
+type Rate struct {
+	Count int
+	Per   time.Duration
+}
+
+// BrakeError means that an identity's brake allows no order for longer than Patience.
+type BrakeError struct {
+	Kind, Reason string
+	RetryAfter   time.Duration
+}
+
+func (e *BrakeError) Error() string { return "pool: no order: " + e.Reason }
+
+// Admit lets a request for a guest pass, before its Take. The error may be a *RateError or a *BrakeError; such a
+// request is counted as declined, and must not be taken.
+func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
+	v, err := p.call(ctx, admit,
+		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),
+			p.key("tickets", c.ID)},
+		string(c.ID), c.Nonce, rate.Count, max(rate.Per, time.Millisecond).Milliseconds(), Patience.Milliseconds())
+	switch {
+	case err != nil:
+		return err
+	case text(v[0]) == "limited":
+		return &RateError{RetryAfter: span(v[1])}
+	case text(v[0]) == "brake":
+		return &BrakeError{RetryAfter: span(v[1]), Kind: text(v[2]), Reason: text(v[3])}
+	}
+	return nil
+}
+
+// Refuse answers the callers of an identity that no token and no order in flight serves: no order can be
+// placed for them. It returns their number.
+func (p *Pool) Refuse(ctx context.Context, id captcha.ID, e *FailedError) (int, error) {
+	return p.refuse(ctx, id, "", e)
+}
+
+// Fail answers one call that waits.
+func (p *Pool) Fail(ctx context.Context, c *Call, e *FailedError) error {
+	_, err := p.refuse(ctx, c.ID, p.ticket(c), e)
+	return err
+}
+
+func (p *Pool) refuse(ctx context.Context, id captcha.ID, ticket string, e *FailedError) (int, error) {
+	v, err := p.call(ctx, refuse, []string{p.key("tickets", id), p.key("tokens", id), p.key("inflight", id)},
+		string(id), e.stored(), ticket)
+	if err != nil {
+		return 0, err
+	}
+	return int(number(v[0])), nil
+}

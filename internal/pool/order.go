@@ -1,0 +1,578 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// State is the state of an order in the journal.
+type State string
+
+// The states of an order. The journal keeps Ended for a minute, so that a late message cannot bring
+// the order back.
+const (
+	Placed     State = "p" // stored, not submitted
+	Submitting State = "s" // the submit may have left
+	Unknown    State = "u" // the submit got no answer: the order counts as bought
+	Bought     State = "b" // the task is known
+	Ended      State = "e"
+)
+
+// place stores a new order, if brakes, depth, budgets and permits allow it. An identity that something
+// else than its own state refused gets a turn in wants.
+var place = newScript("place", `
+-- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
+--      8 brake:ACCOUNT 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
+-- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
+--      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
+--      then scope, per_hour, per_day for each budget
+-- Reply {ok, now, next identity of wants}, {enough}, {brake, ms, reason, kind},
+--       or {paused | permit | budget, ms, text}
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
+local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
+local _, outliving = ageing(id, now + ARGV[8])
+if ARGV[11] == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= ARGV[7] + waiting then
+  redis.call('ZREM', KEYS[10], id)
+  return {'enough'}
+end
+local function want(obstacle, opens)
+  if ARGV[11] == '1' then return end
+  local place = tonumber(redis.call('GET', '@turn:' .. id) or now)
+  redis.call('ZADD', '@wants:' .. obstacle, 'LT', waiting > 0 and math.min(place, now - 1e12) or place, id)
+  redis.call('ZADD', KEYS[12], 'LT', opens, obstacle)
+  redis.call('ZADD', KEYS[11], now + 30000, id)
+end
+local probes = {}
+for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
+  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures')
+  if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4]} end
+  if b[1] then
+    local wait = math.min(b[1] - now, math.max(b[2], 60000)) -- never longer than its own interval: the clock may go back
+    if wait > 0 then
+      if i == 8 then want(ARGV[3], now + wait) end
+      return {'brake', wait, b[3], b[6] or ''}
+    end
+    local rest = i == 9 and b[8] + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and b[7] + 60000 or 0
+    probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}
+  end
+end
+for i = 13, #KEYS do
+  local at = 12 + 3 * (i - 13)
+  redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - 86400000)
+  for j, span in ipairs({3600000, 86400000}) do
+    local limit = tonumber(ARGV[at + j])
+    local from = string.format('(%.0f', now - span)
+    local used = limit > 0 and redis.call('ZCOUNT', KEYS[i], from, '+inf') or 0
+    if limit > 0 and used >= limit then
+      local opens = redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span
+      if ARGV[at] ~= id then want(ARGV[at], opens) end
+      return {'budget', opens - now, ARGV[at]}
+    end
+  end
+end
+if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
+  want(ARGV[3], now + 10000)
+  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. ARGV[6] .. ' threads of ' .. ARGV[3] .. ' in use'}
+end
+for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
+for i = 13, #KEYS do
+  redis.call('ZADD', KEYS[i], now, ARGV[1])
+  redis.call('PEXPIRE', KEYS[i], 86400000)
+end
+for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + ARGV[5], ARGV[1]) end
+redis.call('SADD', KEYS[3], ARGV[1])
+redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
+  'facts', ARGV[9], 'price', ARGV[10])
+if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
+redis.call('ZREM', KEYS[10], id)
+redis.call('DEL', '@turn:' .. id)
+return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
+`)
+
+// begin notes that the submit may leave. The owner alone may submit, once.
+var begin = newScript("begin", `
+-- KEYS 1 order:ORDER
+-- ARGV 1 replica 2 nonce of the submit
+-- Reply {1 submit, 0 do not}
+local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'submit')
+if o[1] ~= ARGV[1] or o[2] ~= 'p' and not (o[2] == 's' and o[3] == ARGV[2]) then return {0} end
+redis.call('HSET', KEYS[1], 'state', 's', 'submit', ARGV[2], 'submitted', now)
+return {1}
+`)
+
+// bought notes the task of an order, or with an empty task that the outcome of its submit is unknown.
+// Whoever knows the task becomes the owner.
+var bought = newScript("bought", `
+-- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
+-- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (an unknown order counts so long)
+-- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
+local o = redis.call('HMGET', KEYS[1], 'owner', 'state')
+local task = ARGV[4]
+if not o[1] or o[2] == 'e' or task == '' and (o[1] ~= ARGV[3] or o[2] == 'b') then return {'gone'} end
+if task ~= '' then
+  local other = redis.call('GET', KEYS[2])
+  if other and other ~= ARGV[1] then return {'repeated'} end
+  redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[5])
+  local kind = redis.call('HGET', KEYS[5], 'kind')
+  if kind and kind ~= 'polls' then redis.call('DEL', KEYS[5]) end -- an accepted submit proves the account
+end
+redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
+if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
+if task == '' then
+  redis.call('SREM', '@owned:' .. ARGV[3], ARGV[1])
+  for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + ARGV[7], ARGV[1]) end
+elseif o[1] ~= ARGV[3] or o[2] == 'u' then
+  redis.call('SADD', '@owned:' .. ARGV[3], ARGV[1])
+end
+if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
+if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
+return {'ok'}
+`)
+
+// end ends an order: everything that its end changes, in one step. A repetition finds it ended.
+//
+// The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
+// (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
+// margin) and repeated (the service sold the text before), which were bought. Only solved, lost and timed out
+// ones count in the budgets: services do not charge for the rest.
+var end = newScript("end", `
+-- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
+--      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
+--      then spend:SCOPE for each budget
+-- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
+--      placed) 6 lifetime_ms 7 margin_ms 8 provider|user agent|text 9 row ('' = no sink) 10 reason
+--      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
+--      15 account 16 timed out (1: the service may still solve it)
+-- Reply {how, next identity of wants, 1: a decision is due soon}, {gone} or {other}: another replica owns the order
+local order, how, id = ARGV[1], ARGV[3], ARGV[4]
+local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
+if not o[1] or o[2] == 'e' then return {'gone'} end
+if ARGV[2] ~= '' and o[1] ~= ARGV[2] then return {'other'} end
+if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
+redis.call('ZREM', KEYS[2], order) -- needs no memory
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'state', 'e')
+redis.call('PEXPIRE', KEYS[1], 60000)
+redis.call('ZREM', KEYS[3], order)
+redis.call('ZREM', KEYS[4], order)
+redis.call('SREM', '@owned:' .. o[1], order)
+local counted = o[2] == 'b' or o[2] == 'u'
+local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
+if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
+local costs = how == 'solved' or how == 'lost' or ARGV[16] == '1'
+if not costs then
+  for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
+end
+local reason, quiet = ARGV[10], false -- a token that comes as expected, beside others, needs no decision
+if how == 'solved' then
+  local born = math.min(now, o[3] + ARGV[5])
+  local dies, provider = born + ARGV[6], string.match(ARGV[8], '^[^|]*')
+  if not redis.call('SET', KEYS[12], order, 'NX', 'PX', math.max(1, dies - now)) then
+    how, reason = 'repeated', 'the service sold this token before'
+    count(id, 'failed', 1)
+  else
+    count(id, 'solved', 1)
+    if ARGV[12] ~= '0' then keep(id, 'leads', ARGV[12], 48) end
+    quiet = redis.call('EXISTS', KEYS[8]) == 0
+    if not quiet then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
+    if dies < now + ARGV[7] then
+      how, reason = 'expired', 'the token came too late for its margin'
+      count(id, 'expired', 1)
+    else
+      redis.call('SET', KEYS[13], string.format('%.0f|', born) .. ARGV[8], 'PX', dies - now + 60000)
+      redis.call('SET', KEYS[14], table.concat({id, provider, ARGV[13], string.format('%.0f', born)}, '|'), 'PX', dies - now + 900000)
+      if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
+      wake(id)
+    end
+  end
+elseif how ~= 'stopped' then
+  count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
+end
+if costs and how ~= 'repeated' and tonumber(ARGV[14]) > 0 then count(id, 'spent', ARGV[14]) end
+-- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval. After 15
+-- orders, the next one of an identity waits until the brake is a minute old.
+local function brake(key, weight, from, every, most)
+  local b = redis.call('HMGET', key, 'since', 'every', 'kind')
+  if b[3] == 'hopeless' and how ~= 'hopeless' then return end -- the strictest stays
+  local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
+  local failures = redis.call('HINCRBY', key, 'failures', 1)
+  redis.call('HSET', key, 'kind', how, 'reason', reason)
+  if b[2] and b[3] == how then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
+  if n >= from then
+    local rest = key == KEYS[8] and failures + redis.call('ZCARD', KEYS[4]) >= 15 and (b[1] or now) + 60000 or 0
+    redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
+    redis.call('HSETNX', key, 'since', now)
+  end
+  if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
+end
+if how == 'hopeless' then brake(KEYS[8], 8, 1, 60000, 3600000)
+elseif how == 'refused' then
+  brake(KEYS[8], 3, 8, 5000, 5000)
+  brake(KEYS[7], 1, 20, 5000, 5000)
+elseif how == 'failed' or how == 'repeated' or how == 'lost' then brake(KEYS[8], 1, 8, 5000, 5000)
+elseif how == 'busy' then brake(KEYS[7], 1, 1, 1000, 10000)
+end
+if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
+  keep(id, 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
+end
+if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller learns it whom no other order serves
+  local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
+  local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
+  for i = 1, n do fail(id, tickets[i], ARGV[11]) end
+end
+if ARGV[9] ~= '' then tell('ends', 'kind', how, 'order', order, 'row', ARGV[9]) end
+quiet = quiet and how == 'solved'
+if not quiet then soon(id) end
+return {how, turn(ARGV[15]), quiet and 0 or 1}
+`)
+
+// beat keeps a replica alive and takes over the orders of dead ones. A replica that had no answer from
+// Redis itself judges nobody.
+var beat = newScript("beat", `
+-- KEYS 1 replicas 2 deadlines
+-- ARGV 1 replica
+-- Reply {number of its orders, orders past their deadline, live replicas}
+local last = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+local mine = '@owned:' .. ARGV[1]
+if last > now - DEAD / 2 then
+  for _, r in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - DEAD, 'LIMIT', 0, 8)) do
+    local theirs = '@owned:' .. r
+    for _, order in ipairs(redis.call('SPOP', theirs, 50)) do
+      local state = redis.call('HGET', '@order:' .. order, 'state')
+      if state and state ~= 'e' then
+        redis.call('HSET', '@order:' .. order, 'owner', ARGV[1])
+        redis.call('SADD', mine, order)
+      end
+    end
+    if redis.call('EXISTS', theirs) == 0 then redis.call('ZREM', KEYS[1], r) end
+  end
+end
+return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
+  redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf')}
+`)
+
+// Budget is a scope with a limit: at most PerHour and PerDay orders in any hour and day; 0 = no limit. The
+// scope of a target is its identity.
+type Budget struct {
+	Scope           string
+	PerHour, PerDay int
+}
+
+// The scopes that several identities share.
+const (
+	ScopeAll   = "all"   // every order
+	ScopeSolve = "solve" // orders without a target
+)
+
+// Order is an order to place.
+type Order struct {
+	Name        string // random; without |
+	ID          captcha.ID
+	Account     string        // whose permits it needs
+	Key         string        // of the account's brake: another key of the same account has another brake
+	Life        time.Duration // until the deadline
+	Hold        time.Duration // until the deadline of an order whose submit got no answer; 0 = Life
+	Concurrency int           // of the account
+	Depth       int
+	Horizon     time.Duration // margin and lead time: tokens that die sooner do not count
+	Facts       string        // JSON that an adopter needs
+	Price       int64         // billionths of the currency; -1 = unknown
+	Unpooled    bool          // the depth does not count, and no other replica could place it: a picture
+	Budgets     []Budget
+}
+
+// The reasons of a RefusedError.
+const (
+	ReasonEnough = "enough" // tokens and orders suffice
+	ReasonPaused = "paused"
+	ReasonBrake  = "brake"
+	ReasonPermit = "permit" // all permits of the account are in use
+	ReasonBudget = "budget"
+)
+
+// RefusedError says why an order was not placed.
+type RefusedError struct {
+	Reason string
+	After  time.Duration // when to try again; 0 = when something changes
+	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
+	Kind   string        // of the brake
+}
+
+func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Text }
+
+// Place stores an order, and returns the time and the identity whose turn it is next at the account.
+func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
+	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("owned", p.Replica), p.key("permits", o.Account), p.key("inflight", o.ID),
+		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.key("due"), p.key("obstacles")}
+	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth, o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled)}
+	for _, b := range o.Budgets {
+		keys = append(keys, p.key("spend", b.Scope))
+		args = append(args, b.Scope, b.PerHour, b.PerDay)
+	}
+	v, err := p.call(ctx, place, keys, args...)
+	switch {
+	case err != nil:
+		return time.Time{}, "", err
+	case text(v[0]) == "ok":
+		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
+	}
+	refused := &RefusedError{Reason: text(v[0])}
+	if len(v) > 2 {
+		refused.After, refused.Text = span(v[1]), text(v[2])
+	}
+	if len(v) > 3 {
+		refused.Kind = text(v[3])
+	}
+	return time.Time{}, "", refused
+}
+
+// Begin notes that the submit may leave. False: the order is another replica's, or has ended, or was
+// submitted before. The nonce identifies this submit, so that Begin may be repeated.
+func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
+	v, err := p.call(ctx, begin, []string{p.key("order", order)}, p.Replica, nonce)
+	return err == nil && number(v[0]) == 1, err
+}
+
+// The results of Bought and End besides the ends themselves.
+const (
+	Gone     = "gone"     // the order has ended
+	Other    = "other"    // another replica owns the order
+	Repeated = "repeated" // the service gave the task, or the token, before
+	Expired  = "expired"  // the token came too late
+)
+
+// taskLife is how long a task id belongs to its order.
+const taskLife = 24 * time.Hour
+
+// Bought notes the task of an order. An empty task means that the submit got no answer. The result is ok,
+// Gone or Repeated.
+func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (string, error) {
+	v, err := p.call(ctx, bought,
+		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"), p.key("brake", o.Key),
+			p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
+		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row, cmp.Or(o.Hold, o.Life).Milliseconds())
+	if err != nil {
+		return "", err
+	}
+	return text(v[0]), nil
+}
+
+// How is the end of an order.
+type How string
+
+// The ends of an order.
+const (
+	Solved   How = "solved"
+	Failed   How = "failed"   // bought, and no token
+	Lost     How = "lost"     // bought, and the outcome is unknown
+	Refused  How = "refused"  // the service refused the submit
+	Hopeless How = "hopeless" // the service rejects the parameters
+	Busy     How = "busy"     // the service has no capacity
+	Fault    How = "fault"    // the account has a fault; see Pool.Brake
+	Stopped  How = "stopped"  // nothing was submitted
+	Late     How = "late"     // past the deadline: Stopped or Lost
+)
+
+// End describes the end of an order.
+type End struct {
+	How    How
+	Anyone bool // whether another replica may own the order: a callback, or past the deadline
+
+	// Of a solved order.
+	Provider, UserAgent, Value string
+	Task                       string
+	Repeats                    bool          // texts may repeat: a picture
+	Born                       time.Duration // from the placing to the earliest time of the solve
+	Lifetime, Margin           time.Duration
+	Lead                       time.Duration // 0 = not counted
+
+	Reason   string // of another end
+	TimedOut bool   // the service may still solve the task of a failed order, and charge for it
+	// Answer is what a caller of a solve without a target learns if no other order serves it.
+	Answer *FailedError
+	Row    string // JSON for the sink; "" = no sink
+}
+
+// End ends an order. The result is the end (also Expired or Repeated), Gone or Other, and the identity
+// whose turn it is next at the account.
+func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next captcha.ID, err error) {
+	token, value, answer, owner := "", "", "", p.Replica
+	if e.How == Solved {
+		token = clean(e.Provider) + "|" + clean(e.UserAgent) + "|" + e.Value
+		if value = e.Value; e.Repeats {
+			value = o.Name
+		}
+	}
+	if e.Answer != nil {
+		answer = e.Answer.stored()
+	}
+	if e.Anyone {
+		owner = ""
+	}
+	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID), p.key("tokens", o.ID),
+		p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.stats(o.ID), p.key("outbox", "ends"),
+		p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name), p.key("sale", o.Name)}
+	for _, b := range o.Budgets {
+		keys = append(keys, p.key("spend", b.Scope))
+	}
+	v, err := p.call(ctx, end, keys, o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.TimedOut))
+	if err != nil {
+		return "", "", err
+	}
+	if len(v) == 1 || number(v[2]) == 1 {
+		p.changed(o.ID)
+	}
+	if len(v) > 1 {
+		next = captcha.ID(text(v[1]))
+	}
+	return text(v[0]), next, nil
+}
+
+// Beat says that this replica lives, and takes over the orders of dead ones. It returns the number of
+// this replica's orders, and orders past their deadline.
+func (p *Pool) Beat(ctx context.Context) (owned int, late []string, err error) {
+	v, err := p.call(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
+	if err != nil {
+		return 0, nil, err
+	}
+	live := texts(v[2])
+	p.live.Store(&live)
+	return int(number(v[0])), texts(v[1]), nil
+}
+
+// Entry is an order as the journal has it.
+type Entry struct {
+	Order
+	Task              string
+	Owner             string
+	State             State
+	Placed, Submitted time.Time     // Submitted is zero before the submit
+	Age               time.Duration // since the placing
+}
+
+// Find reads an order of the journal. False: it does not exist or has ended.
+func (p *Pool) Find(ctx context.Context, order string) (e Entry, is bool, err error) {
+	list, err := p.entries(ctx, []string{order})
+	if err != nil || len(list) == 0 {
+		return Entry{}, false, err
+	}
+	return list[0], true, nil
+}
+
+// mostEntries limits the orders that one exchange with Redis reads.
+const mostEntries = 500
+
+// Journal lists the orders of all replicas, by their deadlines.
+func (p *Pool) Journal(ctx context.Context) (list []Entry, err error) {
+	var orders []string
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		orders, err = p.db.ZRange(ctx, p.key("deadlines"), 0, -1).Result()
+		return err
+	})
+	for part := range slices.Chunk(orders, mostEntries) {
+		if err != nil {
+			break
+		}
+		var some []Entry
+		some, err = p.entries(ctx, part)
+		list = append(list, some...)
+	}
+	return list, err
+}
+
+// entries reads orders of the journal, without those that do not exist or have ended.
+func (p *Pool) entries(ctx context.Context, orders []string) (list []Entry, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		clock := pipe.Time(ctx)
+		hashes := make([]*redis.MapStringStringCmd, len(orders))
+		for i, order := range orders {
+			hashes[i] = pipe.HGetAll(ctx, p.key("order", order))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+		for i, order := range orders {
+			h := fields(hashes[i].Val())
+			if h["id"] == "" {
+				continue
+			}
+			e := Entry{
+				Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
+				Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
+			}
+			if h["submitted"] != "" {
+				e.Submitted = millis(h["submitted"])
+			}
+			e.Age = clock.Val().Sub(e.Placed)
+			list = append(list, e)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Owned lists the orders that this replica owns.
+func (p *Pool) Owned(ctx context.Context) (orders []string, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		orders, err = p.db.SMembers(ctx, p.key("owned", p.Replica)).Result()
+		return err
+	})
+	return orders, err
+}
+
+// Drop removes an order from the deadlines, because the journal has lost it.
+func (p *Pool) Drop(ctx context.Context, order string) error {
+	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZRem(ctx, p.key("deadlines"), order).Err() })
+}
+
+// InFlight returns the number of orders in flight at each account.
+func (p *Pool) InFlight(ctx context.Context, accounts []string) ([]int, error) {
+	list := make([]int, len(accounts))
+	err := p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		counts := make([]*redis.IntCmd, len(accounts))
+		for i, account := range accounts {
+			counts[i] = pipe.ZCard(ctx, p.key("permits", account))
+		}
+		_, err := pipe.Exec(ctx)
+		for i := range counts {
+			list[i] = int(counts[i].Val())
+		}
+		return err
+	})
+	return list, err
+}
+
+// Spent returns the orders of a scope in the last hour and day.
+func (p *Pool) Spent(ctx context.Context, scope string) (hour, day int, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		clock := pipe.Time(ctx)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+		spent := countSpent(ctx, pipe, p.key("spend", scope), clock.Val())
+		_, err := pipe.Exec(ctx)
+		hour, day = int(spent[0].Val()), int(spent[1].Val())
+		return err
+	})
+	return hour, day, err
+}
+
+// countSpent reads the orders of a scope in the last hour and day.
+func countSpent(ctx context.Context, pipe redis.Pipeliner, key string, now time.Time) (spent [2]*redis.IntCmd) {
+	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
+		spent[i] = pipe.ZCount(ctx, key, "("+strconv.FormatInt(now.Add(-span).UnixMilli(), 10), "+inf")
+	}
+	return spent
+}

@@ -1,0 +1,327 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/captcha"
+	"poold/internal/redisdb"
+)
+
+// Config configures a Pool.
+type Config struct {
+	DB redis.UniversalClient
+	// Takes is the client of takes and beats: orders that wait for a connection must not hold them up; nil = DB.
+	Takes   redis.UniversalClient
+	Prefix  string // of every key
+	Replica string // a name that no earlier process had; "" = random
+	Log     *slog.Logger
+	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
+	// dropped and its orders have a new owner.
+	Beat time.Duration
+	// Away returns an error while Redis is known to be away, without asking it; nil = it is never known.
+	Away func() error
+	// Outbox is the most rows of each stream that wait for the sink; 0 = 100,000. Later rows are dropped and
+	// counted.
+	Outbox int
+	// Changed is called after a script of this replica changed something about an identity, so that a
+	// decision is due. It must not block; nil = no decisions.
+	Changed func(captcha.ID)
+}
+
+// Pool is the part of poold in Redis. It is safe for concurrent use.
+type Pool struct {
+	Replica string
+
+	db, takes  redis.UniversalClient
+	tag        string // {captcha}:
+	beat       time.Duration
+	away       func() error
+	closing    chan struct{} // closed by EndWaits
+	close      sync.Once
+	live       atomic.Pointer[[]string] // the replicas of the last beat
+	compiled   map[*script]*redis.Script
+	log        *slog.Logger
+	changed    func(captcha.ID)
+	waiters    waiters
+	lanes      lanes
+	background atomic.Int64  // goroutines that end or serve calls
+	cancels    chan struct{} // an element for each call that could not be ended yet
+	ended      chan struct{} // closed when Run ends
+}
+
+// New returns a Pool. It does no I/O.
+func New(c Config) *Pool {
+	p := &Pool{
+		Replica: c.Replica, db: c.DB, takes: c.Takes, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed,
+		beat: cmp.Or(c.Beat, time.Second), away: c.Away, closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
+	}
+	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*p.beat).Milliseconds(), 10),
+		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
+	for _, s := range scripts {
+		p.compiled[s] = redis.NewScript(placeholders.Replace(s.text))
+	}
+	if p.takes == nil {
+		p.takes = p.db
+	}
+	if p.Replica == "" {
+		p.Replica = rand.Text()[:12]
+	}
+	if p.away == nil {
+		p.away = func() error { return nil }
+	}
+	if p.changed == nil {
+		p.changed = func(captcha.ID) {}
+	}
+	p.cancels, p.ended = make(chan struct{}, mostCancels), make(chan struct{})
+	p.waiters.of = map[string][]chan struct{}{}
+	p.lanes.of = map[captcha.ID]*lane{}
+	return p
+}
+
+// Run beats and receives wake-ups until ctx ends. Then it waits for the calls that are being ended.
+// After each beat it calls beaten with the number of orders that this replica owns, and with orders
+// past their deadline.
+func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) error {
+	defer p.settle()
+	defer close(p.ended)
+	var group errgroup.Group
+	group.Go(func() error { p.listen(ctx); return nil })
+	group.Go(func() error {
+		for {
+			limited, stop := context.WithTimeout(ctx, p.beat)
+			owned, late, err := p.Beat(limited)
+			stop()
+			if err == nil {
+				beaten(owned, late)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(p.beat):
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// inBackground runs work in a goroutine. A call may still begin while Run waits for the others, which no WaitGroup
+// allows.
+func (p *Pool) inBackground(work func()) {
+	p.background.Add(1)
+	go func() {
+		defer p.background.Add(-1)
+		work()
+	}()
+}
+
+// settle waits until nothing runs in the background.
+func (p *Pool) settle() {
+	for p.background.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// EndWaits ends the waits of all calls with ErrClosed, because this replica stops.
+func (p *Pool) EndWaits() { p.close.Do(func() { close(p.closing) }) }
+
+// Live returns the names of the live replicas, as of the last beat; nil = unknown.
+func (p *Pool) Live() []string {
+	if list := p.live.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
+func (p *Pool) Leave(ctx context.Context) error {
+	return p.plainly(ctx, func(ctx context.Context) error {
+		return p.db.ZAdd(ctx, p.key("replicas"), redis.Z{Score: 0, Member: p.Replica}).Err()
+	})
+}
+
+// First reports whether who was the first to ask for the name. It stays true when who asks again. The name is
+// remembered for the given life.
+func (p *Pool) First(ctx context.Context, name, who string, life time.Duration) (is bool, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		key := p.key("first", name)
+		if is, err = p.db.SetNX(ctx, key, who, life).Result(); err != nil || is {
+			return err
+		}
+		other, err := p.db.Get(ctx, key).Result()
+		is = other == who
+		return err
+	})
+	return is, err
+}
+
+// waiters are the calls of this replica that wait, by name. Requests with one Idempotency-Key share a name.
+type waiters struct {
+	mu sync.Mutex
+	of map[string][]chan struct{}
+}
+
+// add registers a call before its first take, so that no wake-up falls between.
+func (w *waiters) add(call string, waits bool) (woken <-chan struct{}, stop func()) {
+	if !waits {
+		return nil, func() {}
+	}
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	w.of[call] = append(w.of[call], c)
+	w.mu.Unlock()
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		rest := w.of[call][:0:0]
+		for _, other := range w.of[call] {
+			if other != c {
+				rest = append(rest, other)
+			}
+		}
+		if w.of[call] = rest; len(rest) == 0 {
+			delete(w.of, call)
+		}
+	}
+}
+
+func (w *waiters) has(call string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.of[call]) > 0
+}
+
+func (w *waiters) wake(call string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.of[call] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// listen wakes the calls that scripts name. After a lost connection the calls ask by themselves.
+func (p *Pool) listen(ctx context.Context) {
+	channel := p.db.Subscribe(ctx, p.key("wake", p.Replica))
+	defer func() { _ = channel.Close() }()
+	messages := channel.Channel()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m, open := <-messages:
+			if !open {
+				return
+			}
+			p.waiters.wake(m.Payload)
+		}
+	}
+}
+
+// ledger returns the ID that has the counters of an identity.
+func ledger(id captcha.ID) captcha.ID {
+	if _, guest := Hash(id); guest {
+		return Guests
+	}
+	return id
+}
+
+// stats returns the key of the counters of an identity.
+func (p *Pool) stats(id captcha.ID) string { return p.key("stats", ledger(id)) }
+
+// key returns a key: the tag, the kind and the parts, joined by colons.
+func (p *Pool) key(kind string, parts ...any) string {
+	var b strings.Builder
+	b.WriteString(p.tag)
+	b.WriteString(kind)
+	for _, part := range parts {
+		fmt.Fprintf(&b, ":%v", part)
+	}
+	return b.String()
+}
+
+// plainly runs plain commands.
+func (p *Pool) plainly(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, stop := context.WithTimeout(ctx, callLimit)
+	defer stop()
+	if err := p.away(); err != nil {
+		return err
+	}
+	return redisdb.Down(do(ctx))
+}
+
+// fields is a hash that Redis replied. An absent field is empty or 0.
+type fields map[string]string
+
+func fieldsOf(v any) fields {
+	list, _ := v.([]any)
+	f := fields{}
+	for i := 0; i+1 < len(list); i += 2 {
+		f[text(list[i])] = text(list[i+1])
+	}
+	return f
+}
+
+func (f fields) int(name string) int64 {
+	n, _ := strconv.ParseInt(f[name], 10, 64)
+	return n
+}
+
+// list reads a field with numbers and commas.
+func (f fields) list(name string) (list []int64) {
+	for word := range strings.SplitSeq(f[name], ",") {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func (f fields) counters() Counters {
+	return Counters{
+		Hits: f.int("hits"), Waited: f.int("waited"), Missed: f.int("missed"), Declined: f.int("declined"), Left: f.int("left"), Replays: f.int("replays"),
+		Returned: f.int("returned"), Bought: f.int("bought"), Solved: f.int("solved"), Expired: f.int("expired"),
+		Discarded: f.int("discarded"), Failed: f.int("failed"), Lost: f.int("lost"), Refused: f.int("refused"),
+		Accepted: f.int("accepted"), Rejected: f.int("rejected"), Spent: f.int("spent"),
+	}
+}
+
+func members(ids []captcha.ID) []redis.Z {
+	list := make([]redis.Z, len(ids))
+	for i, id := range ids {
+		list[i].Member = string(id)
+	}
+	return list
+}
+
+// fingerprint returns a short hash of a text.
+func fingerprint(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:12])
+}
+
+// clean removes the separator of stored texts.
+func clean(s string) string { return strings.ReplaceAll(s, "|", " ") }
+
+// cut shortens a reason to 500 bytes.
+func cut(s string) string {
+	if len(s) <= 500 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:500], "") + "…"
+}

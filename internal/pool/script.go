@@ -1,0 +1,327 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
+)
+
+// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is dead,
+// NOTED for the names of the noted counters, ROWS for the most rows of a stream of the outbox.
+const head = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+
+-- ledger returns the identity that has the counters: all guests have one set.
+local function ledger(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
+
+-- note puts a text before a list, which keeps the last n.
+local function note(list, text, n)
+  redis.call('LPUSH', list, text)
+  redis.call('LTRIM', list, 0, n - 1)
+  redis.call('PEXPIRE', list, 30 * 86400000)
+end
+
+-- count adds to a counter of an identity, and to the minute of the hour. Before the first event of a UTC hour or
+-- day it notes the counters.
+local minutely = {hits = true, waited = true, missed = true, left = true, bought = true, solved = true}
+local function count(id, name, n)
+  id = ledger(id)
+  local stats, hour, first = '@stats:' .. id, math.floor(now / 3600000), true
+  if minutely[name] then
+    local minutes = '@minutes:' .. id .. ':' .. hour
+    first = redis.call('HINCRBY', minutes, name .. math.floor(now / 60000) % 60, n) == n
+    if first then redis.call('PEXPIRE', minutes, 7200000) end
+  end
+  local last = first and tonumber(redis.call('HGET', stats, 'hour') or 0)
+  if first and last < hour then
+    local values = redis.call('HMGET', stats, NOTED)
+    for i = 1, #values do values[i] = values[i] or 0 end
+    local text = hour .. '|' .. table.concat(values, '|')
+    note('@hours:' .. id, text, 25)
+    if math.floor(last / 24) < math.floor(hour / 24) then note('@days:' .. id, text, 8) end
+    redis.call('HSET', stats, 'hour', hour)
+    redis.call('PEXPIRE', stats, 30 * 86400000)
+  end
+  redis.call('HINCRBY', stats, name, n)
+end
+
+-- keep puts an entry before the comma separated list in a field of the counters, which keeps the last n.
+local function keep(id, field, entry, n)
+  local list, stats = {entry}, '@stats:' .. ledger(id)
+  for old in string.gmatch(redis.call('HGET', stats, field) or '', '[^,]+') do
+    if #list < n then list[#list + 1] = old end
+  end
+  redis.call('HSET', stats, field, table.concat(list, ','))
+end
+
+-- tell appends a row to the outbox. A full stream drops the row and counts it.
+local function tell(stream, ...)
+  if redis.call('XLEN', '@outbox:' .. stream) < ROWS then
+    redis.call('XADD', '@outbox:' .. stream, '*', 'at', now, ...)
+  else
+    redis.call('HINCRBY', '@outbox:dropped', stream, 1)
+  end
+end
+
+-- fail ends a ticket. Its caller gets the answer; a task's caller reads it at the next poll.
+local function fail(id, ticket, answer)
+  local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
+  redis.call('ZREM', '@tickets:' .. id, ticket)
+  redis.call('SET', '@reply:' .. call, 'f|||' .. answer, 'PX', replica == '' and 900000 or 10000)
+  count(id, 'missed', 1)
+  if replica ~= '' then redis.pcall('PUBLISH', '@wake:' .. replica, call) end
+end
+
+-- leading returns the number before the first |.
+local function leading(element) return tonumber(string.match(element, '^%d+')) end
+
+-- stored returns the entry token:ORDER; nil if it is gone, or born in the future (Redis' clock went back).
+local function stored(order)
+  local found = redis.call('GET', '@token:' .. order)
+  return found and leading(found) <= now + 1000 and found or nil
+end
+
+-- hand stores a token as the answer of a call. The answer and the text live for life ms; 0 = until the token dies.
+local function hand(call, fingerprint, nonce, source, element, life, row)
+  local dies, order = string.match(element, '^(%d+)|(.*)$')
+  local done = table.concat({'t', fingerprint, nonce, source, order, dies}, '|')
+  if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
+  redis.call('SET', '@reply:' .. call, done, 'PX', life)
+  if row ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', row) end
+  return done
+end
+
+-- live reports whether the replica of a ticket lives. A compatible task has none and always lives.
+local alive = {}
+local function live(ticket)
+  local r = string.match(ticket, '|([^|]*)|')
+  if alive[r] == nil then alive[r] = r == '' or tonumber(redis.call('ZSCORE', '@replicas', r) or 0) > now - DEAD end
+  return alive[r]
+end
+
+-- bury removes the oldest tickets of dead replicas, and of tasks that nobody can poll any more: they would be demand.
+-- It returns the number of the others.
+local function bury(id)
+  local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99, 'WITHSCORES')
+  local left = #oldest / 2
+  for i = 1, #oldest, 2 do
+    if not live(oldest[i]) or tonumber(oldest[i + 1]) < (now - 900000) * 1000 then
+      left = left - redis.call('ZREM', '@tickets:' .. id, oldest[i])
+    end
+  end
+  return #oldest < 200 and left or redis.call('ZCARD', '@tickets:' .. id)
+end
+
+-- expire removes the tokens that die before the moment, and returns the next one. A task whose token
+-- expired unread ends: its ticket must not buy again.
+local function expire(id, moment)
+  local list, n = '@tokens:' .. id, 0
+  local first = redis.call('LINDEX', list, 0)
+  while first and leading(first) < moment do
+    redis.call('LPOP', list)
+    n, first = n + 1, redis.call('LINDEX', list, 0)
+  end
+  if n == 0 then return first end
+  count(id, 'expired', n)
+  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
+    if n > 0 and string.find(ticket, '||', 1, true) then
+      n = n - 1
+      fail(id, ticket, '0|the token expired before the task was read')
+    end
+  end
+  return first
+end
+
+-- assign gives each live ticket, oldest first, the token that dies first of those that live long
+-- enough for it. It returns the element for a caller with this ticket and need, and the tickets
+-- before the caller that have a token.
+local function assign(id, own, need)
+  local stock, used, served = redis.call('LRANGE', '@tokens:' .. id, 0, -1), {}, {}
+  if #stock == 0 then return nil, served end
+  local function first(life)
+    for i, element in ipairs(stock) do
+      if not used[i] and leading(element) >= now + life then
+        used[i] = true
+        return element
+      end
+    end
+  end
+  local from, tickets = 0
+  repeat -- in parts: most callers of a long queue are behind the last token
+    tickets = redis.call('ZRANGE', '@tickets:' .. id, from, from + 31)
+    for _, ticket in ipairs(tickets) do
+      if ticket == own or #served == #stock then return own and first(need), served end
+      from = from + 1
+      if not live(ticket) then
+        from = from - redis.call('ZREM', '@tickets:' .. id, ticket)
+      elseif first(leading(ticket)) then
+        served[#served + 1] = ticket
+      end
+    end
+  until #tickets < 32
+  return own and first(need), served
+end
+
+-- wake tells the callers for whom there is a token to repeat their take.
+local function wake(id)
+  if redis.call('EXISTS', '@tickets:' .. id) == 0 then return end
+  local _, served = assign(id)
+  for _, ticket in ipairs(served) do
+    local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
+    if replica ~= '' then redis.pcall('PUBLISH', '@wake:' .. replica, call) end
+  end
+end
+
+-- soon makes a decision due in 2 s. The replica that ran the script decides at once: the mark is for
+-- its death.
+local function soon(id) redis.call('ZADD', '@due', 'LT', now + 2000, id) end
+
+-- turn ends the wait of the first identity of an obstacle: a decision about it is due soon. If it has to
+-- wait again within 10 s, it keeps its place.
+local function turn(obstacle)
+  local first = redis.call('ZPOPMIN', '@wants:' .. obstacle)
+  if not first[1] then return '' end
+  redis.call('SET', '@turn:' .. first[1], first[2], 'PX', 10000)
+  soon(first[1])
+  return first[1]
+end
+
+-- insert adds a token to the sorted list. It nearly always belongs at the end. It reports whether it is the only one.
+local function insert(id, element)
+  local list, moment = '@tokens:' .. id, leading(element)
+  local last = redis.call('LINDEX', list, -1)
+  if last and leading(last) > moment then
+    for _, other in ipairs(redis.call('LRANGE', list, 0, -1)) do
+      if leading(other) > moment then
+        redis.call('LINSERT', list, 'BEFORE', other, element)
+        break
+      end
+    end
+  else
+    redis.call('RPUSH', list, element)
+  end
+  redis.call('PEXPIRE', list, 30 * 86400000)
+  return not last
+end
+
+-- ageing returns how many tokens die before the moment, how many do not, and the first of these.
+local function ageing(id, moment)
+  local list, n, from = '@tokens:' .. id, 0, 0
+  repeat
+    local part = redis.call('LRANGE', list, from, from + 31)
+    for _, element in ipairs(part) do
+      if leading(element) >= moment then
+        return n, (#part < 32 and from + #part or redis.call('LLEN', list)) - n, element
+      end
+      n = n + 1
+    end
+    from = from + 32
+  until #part < 32
+  return n, 0
+end
+`
+
+// A script is one whole step in Redis. Its text is the body, and before it the parts of head that it needs. A body
+// indexes only some of its KEYS; all keys have one hash tag, and the first routes the script.
+type script struct{ name, body, text string }
+
+// scripts lists all scripts.
+var scripts []*script
+
+func newScript(name, body string) *script {
+	s := &script{name: name, body: body, text: link(head, body)}
+	scripts = append(scripts, s)
+	return s
+}
+
+// declared finds the function that a part of head declares.
+var declared = regexp.MustCompile(`(?m)^local function (\w+)`)
+
+// link puts before a body the first part of head, and the functions that the body calls: a function costs time in
+// each run, even if nothing calls it.
+func link(head, body string) string {
+	parts := strings.Split(head, "\n\n")
+	for _, part := range slices.Backward(parts[1:]) {
+		if name := declared.FindStringSubmatch(part); name == nil || regexp.MustCompile(`\b`+name[1]+`\(`).MatchString(body) {
+			body = part + "\n\n" + body
+		}
+	}
+	return parts[0] + "\n\n" + body
+}
+
+// ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
+var ErrDown = redisdb.ErrDown
+
+// passing lists the errors after which the same call may succeed.
+var passing = []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY"}
+
+// mayPass reports whether a call that failed may be repeated.
+func mayPass(err error) bool {
+	for _, prefix := range passing {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, redis.ErrPoolTimeout)
+}
+
+// callLimit limits a call whose context has no deadline: a caller learns within it that Redis is away.
+const callLimit = time.Second
+
+// call runs a script, and repeats it until ctx ends if its failure may pass, above the repetitions of go-redis.
+func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
+	if _, limited := ctx.Deadline(); !limited {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, callLimit)
+		defer stop()
+	}
+	db := p.db
+	if s == take || s == takes || s == cancel || s == beat {
+		db = p.takes
+	}
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if err := p.away(); err != nil { // known to be away: nobody waits for the limit
+			return nil, err
+		}
+		reply, err := p.compiled[s].Run(ctx, db, keys, args...).Slice()
+		switch {
+		case err == nil:
+			return reply, nil
+		case ctx.Err() == nil && !mayPass(err):
+			return nil, fmt.Errorf("redis: %s: %w", s.name, redisdb.Down(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, redisdb.Down(fmt.Errorf("%s: %w", s.name, err))
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: no secret depends on the pause
+		}
+	}
+}
+
+func text(v any) string { s, _ := v.(string); return s }
+
+func texts(v any) (list []string) {
+	items, _ := v.([]any)
+	for _, item := range items {
+		list = append(list, text(item))
+	}
+	return list
+}
+
+func number(v any) int64 { n, _ := v.(int64); return n }
+
+func span(v any) time.Duration { return time.Duration(number(v)) * time.Millisecond }

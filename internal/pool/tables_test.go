@@ -1,0 +1,237 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb/redistest"
+)
+
+var update = flag.Bool("update", false, "write the tables in testdata")
+
+// A row is one step of a table: the state that it finds, the call, and the state that it leaves.
+type row struct {
+	name  string
+	given string // commands, one in a line; now+N and now-N stand for Unix ms
+	call  func(p *Pool) any
+	twice bool // the call is repeated, as after a lost reply; the table has the state after the second
+}
+
+// TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
+// testdata/NAME.txt.
+func TestTables(t *testing.T) {
+	if *mutant >= 0 {
+		mutate(scriptLines()[*mutant])
+	}
+	for name, rows := range tables {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for _, r := range rows {
+				synctest.Test(t, func(t *testing.T) { fmt.Fprintf(&text, "%s\n", play(t, r)) })
+			}
+			file := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text.String(); got != string(want) {
+				t.Errorf("the table differs from %s (-update writes it):\n%s", file, difference(string(want), got))
+			}
+		})
+	}
+}
+
+// difference returns the lines of each text that the other one lacks at their place.
+func difference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	var b strings.Builder
+	for i := range max(len(w), len(g)) {
+		var left, right string
+		if i < len(w) {
+			left = w[i]
+		}
+		if i < len(g) {
+			right = g[i]
+		}
+		if left != right {
+			fmt.Fprintf(&b, "line %d: want %s\n         got  %s\n", i+1, left, right)
+		}
+	}
+	return b.String()
+}
+
+// play runs a row in a bubble, whose clock stands still meanwhile.
+func play(t *testing.T, r row) string {
+	server := redistest.InBubble(t)
+	db, _ := server.Client(redis.Options{})
+	defer func() { _ = db.Close() }()
+	p := New(Config{DB: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
+	ctx := t.Context()
+	var heard []string
+	ear := db.Subscribe(ctx, p.key("wake", "r1"), p.key("wake", "r2"))
+	if _, err := ear.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ear.Close() }()
+	messages := ear.Channel()
+	now := time.Now()
+	db.ZAdd(ctx, p.key("replicas"), redis.Z{Score: float64(now.UnixMilli()), Member: "r1"}, redis.Z{Score: float64(now.UnixMilli()), Member: "r2"})
+	for line := range strings.Lines(r.given) {
+		var words []any
+		for i, word := range strings.Fields(line) {
+			if i == 1 {
+				word = p.tag + word
+			}
+			words = append(words, fromNow(word, now))
+		}
+		if len(words) > 0 {
+			if err := db.Do(ctx, words...).Err(); err != nil {
+				t.Fatalf("%s: %s: %v", r.name, line, err)
+			}
+		}
+	}
+	before := dump(t, db, p.tag, now)
+	result := r.call(p)
+	if r.twice {
+		result = r.call(p)
+	}
+	p.settle()
+	synctest.Wait()
+	for len(messages) > 0 {
+		m := <-messages
+		heard = append(heard, strings.TrimPrefix(m.Channel, p.tag)+" "+m.Payload)
+	}
+	after := dump(t, db, p.tag, now)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", r.name)
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			fmt.Fprintf(&b, "- %s\n", line)
+		}
+	}
+	for _, line := range after {
+		mark := "+"
+		if slices.Contains(before, line) {
+			mark = " "
+		}
+		fmt.Fprintf(&b, "%s %s\n", mark, line)
+	}
+	for _, message := range heard {
+		fmt.Fprintf(&b, "! %s\n", message)
+	}
+	fmt.Fprintf(&b, "= %s\n", toNow(fmt.Sprint(result), now))
+	return b.String()
+}
+
+var (
+	relative = regexp.MustCompile(`now([+-]\d+)`)
+	absolute = regexp.MustCompile(`\b\d{13}(\d{3})?\b`)
+)
+
+func fromNow(word string, now time.Time) string {
+	return relative.ReplaceAllStringFunc(word, func(s string) string {
+		n, _ := strconv.ParseInt(s[3:], 10, 64)
+		return strconv.FormatInt(now.UnixMilli()+n, 10)
+	})
+}
+
+func toNow(s string, now time.Time) string {
+	return absolute.ReplaceAllStringFunc(s, func(s string) string {
+		n, _ := strconv.ParseInt(s[:13], 10, 64)
+		return fmt.Sprintf("now%+d", n-now.UnixMilli())
+	})
+}
+
+// dump lists the keys with their values and TTLs in ms.
+func dump(t *testing.T, db *redis.Client, tag string, now time.Time) (lines []string) {
+	ctx := context.Background()
+	keys, err := db.Keys(ctx, "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		var value string
+		switch kind := db.Type(ctx, key).Val(); kind {
+		case "string":
+			value = db.Get(ctx, key).Val()
+		case "list":
+			value = strings.Join(db.LRange(ctx, key, 0, -1).Val(), " ")
+		case "set":
+			members := db.SMembers(ctx, key).Val()
+			slices.Sort(members)
+			value = strings.Join(members, " ")
+		case "zset":
+			for _, z := range db.ZRangeWithScores(ctx, key, 0, -1).Val() {
+				value += fmt.Sprintf("%v=%s ", z.Member, strconv.FormatFloat(z.Score, 'f', -1, 64))
+			}
+		case "hash":
+			all := db.HGetAll(ctx, key).Val()
+			var pairs []string
+			for field, of := range all {
+				pairs = append(pairs, field+"="+of)
+			}
+			slices.Sort(pairs)
+			value = strings.Join(pairs, " ")
+		case "stream":
+			for _, m := range db.XRange(ctx, key, "-", "+").Val() {
+				var pairs []string
+				for field, of := range m.Values {
+					pairs = append(pairs, fmt.Sprint(field, "=", of))
+				}
+				slices.Sort(pairs)
+				value += "[" + strings.Join(pairs, " ") + "]"
+			}
+		}
+		if strings.TrimPrefix(key, tag) == "replicas" && strings.Count(value, "=") == 2 {
+			continue // of the test itself
+		}
+		line := strings.TrimPrefix(key, tag) + ": " + strings.TrimSpace(value)
+		if ttl := db.PTTL(ctx, key).Val(); ttl > 0 {
+			line += fmt.Sprintf(" (%d ms)", ttl.Milliseconds())
+		}
+		lines = append(lines, toNow(line, now))
+	}
+	return lines
+}
+
+// taken is what a table prints of Take's results.
+func taken(token Token, err error) any {
+	if err != nil {
+		return describe(err)
+	}
+	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, agent %q", token.Value, token.Order, token.Provider,
+		time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source, token.UserAgent)
+}
+
+func describe(err error) string {
+	var rate *RateError
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &rate):
+		return fmt.Sprint("rate limited, again in ", rate.RetryAfter)
+	case errors.As(err, &refused):
+		return strings.TrimSpace(fmt.Sprintf("%v, again in %v %s", err, refused.After, refused.Kind))
+	}
+	return fmt.Sprint(err)
+}

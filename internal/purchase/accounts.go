@@ -1,0 +1,606 @@
+package purchase
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"poold/internal/backoff"
+	"poold/internal/captcha"
+	"poold/internal/panics"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase/signature"
+)
+
+const (
+	// formerFor is how long the account of a removed provider, or a former key, is remembered. It exceeds the
+	// longest life of an order.
+	formerFor = 26 * time.Hour
+	// refreshEvery is the time between two reads of a provider's thread limit and balance.
+	refreshEvery = time.Minute
+	// accountEvery is the shortest time between two probes of an account with a fault, outageEvery that of a
+	// service without proper answers.
+	accountEvery, outageEvery = time.Minute, 10 * time.Second
+	// outageAfter is the number of calls without a proper answer after which there is an outage. They
+	// concern at least two orders: the odd answers of one task are that task's fault.
+	outageAfter = 5
+	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
+	// polled from the start.
+	silentAfter = 3
+	// mostReports limits the reports that are passed on at once.
+	mostReports, reportTries = 64, 3
+)
+
+// Provider is the part of *provider.Client that a Buyer needs. Values are comparable: SetProviders knows an
+// unchanged provider by its value.
+type Provider interface {
+	Name() string
+	Timeout() time.Duration
+	Pace(t captcha.Type) (firstPoll, interval time.Duration)
+
+	Submit(ctx context.Context, r provider.Request) (task string, err error)
+	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
+	Report(ctx context.Context, task string, t captcha.Type, good bool) error
+	ReportWindow() time.Duration
+	Threads(ctx context.Context) (total int, ok bool, err error)
+	ReadBalance(ctx context.Context) error
+	Probe(ctx context.Context) error
+
+	State(at time.Time) provider.State
+	Fault() *provider.Fault
+	Adopt(ctx context.Context, f *provider.Fault)
+	PollTurn(at time.Time) (ok bool, wait time.Duration)
+}
+
+// Entry is a provider of the file.
+type Entry struct {
+	Provider    Provider
+	Account     string // fingerprint of its account and key; see Account
+	Concurrency int    // most orders in flight, of all replicas
+	Simulated   bool   // it costs nothing, and no site accepts its tokens
+	Callbacks   Callbacks
+	Price       func(captcha.Type) float64 // of a token; negative = unknown
+}
+
+// Account returns the fingerprint of an account and its key. It does not depend on the provider's name, so
+// that a renamed provider is recognised, and is too short to reveal the key.
+func Account(protocol, url string, key captcha.Secret) string {
+	return hex.EncodeToString(signature.MAC(key, "poold account", protocol, strings.TrimRight(url, "/"))[:6])
+}
+
+// brakeKey returns the name of the brake of an account's key.
+func brakeKey(provider, fingerprint string) string { return provider + "." + fingerprint }
+
+// account is a provider of the file, or a former one, at this replica. accounts.mu guards all fields but
+// Provider and key.
+type account struct {
+	Provider
+
+	key       string // of its brake
+	entry     Entry
+	removed   time.Time  // of the reload that removed it; zero = it is in the file
+	brake     pool.Brake // as last read
+	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe
+	inFlight  int        // orders of all replicas, as last read; only with a Chooser
+	threads   int        // most orders that the service allows; 0 = unknown
+	refreshed time.Time
+	silent    int // expected callbacks in a row that did not arrive
+	submits   streak
+	polls     streak
+}
+
+// limit returns the most orders in flight: what the file and the service allow.
+func (a *account) limit() int {
+	limit := max(1, a.entry.Concurrency)
+	if a.threads > 0 {
+		limit = min(limit, a.threads)
+	}
+	return limit
+}
+
+// accounts are the providers of the file in their order, and the former ones. It is safe for concurrent use.
+type accounts struct {
+	mu     sync.Mutex
+	listed []*account
+	former []*account // the latest removed first
+}
+
+// SetProviders replaces the providers of the file, in their order. Orders in flight keep their account, also
+// of a removed provider or a former key.
+func (b *Buyer) SetProviders(entries []Entry) {
+	for _, e := range entries {
+		b.secrets.Remember(e.Provider.Name(), e.Callbacks.Secrets)
+	}
+	as, now := &b.accounts, time.Now()
+	as.mu.Lock()
+	old := as.listed
+	as.listed = nil
+	for _, e := range entries {
+		i := slices.IndexFunc(old, func(a *account) bool { return a.Provider == e.Provider })
+		a := &account{Provider: e.Provider, key: brakeKey(e.Provider.Name(), e.Account)}
+		if i >= 0 {
+			a = old[i]
+		}
+		a.entry = e
+		as.listed = append(as.listed, a)
+	}
+	for _, a := range old {
+		if !slices.Contains(as.listed, a) {
+			a.removed = now
+			as.former = slices.Insert(as.former, 0, a)
+		}
+	}
+	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
+		same := func(listed *account) bool { return listed.entry.Account == a.entry.Account }
+		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
+	})
+	as.mu.Unlock()
+	select {
+	case b.refreshNow <- struct{}{}:
+	default: // a wake-up is pending
+	}
+}
+
+// of returns the account at which the task of an order is asked for, and the account with the key that
+// submitted it, if that is known and another one. nil = none.
+func (as *accounts) of(f *facts) (present, former *account) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	same := func(a *account) bool { return a.entry.Account == f.Fingerprint }
+	var renamed, rotated *account
+	for _, a := range as.listed {
+		switch {
+		case same(a) && a.Name() == f.Provider:
+			return a, nil
+		case same(a):
+			renamed = a
+		case a.Name() == f.Provider:
+			rotated = a
+		}
+	}
+	if i := slices.IndexFunc(as.former, same); i >= 0 {
+		former = as.former[i]
+	}
+	if renamed == nil && rotated != nil {
+		return rotated, former
+	}
+	return cmp.Or(renamed, former), nil
+}
+
+// byName returns the provider of the file with a name, or nil.
+func (as *accounts) byName(name string) *account {
+	for _, a := range as.list() {
+		if a.Name() == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// list returns the providers of the file.
+func (as *accounts) list() []*account {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return slices.Clone(as.listed)
+}
+
+// Pace returns the poll times of the provider that probably gets the next order: the first one that is up, or else
+// the first one. Without a provider they are 0.
+func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	b.accounts.mu.Lock()
+	var likely *account
+	for _, a := range b.accounts.listed {
+		if likely == nil || likely.brake.Brakes() && !a.brake.Brakes() {
+			likely = a
+		}
+	}
+	b.accounts.mu.Unlock()
+	if likely == nil {
+		return 0, 0
+	}
+	return likely.Pace(t)
+}
+
+// terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
+func (as *accounts) terms(a *account) (e Entry, brake pool.Brake, silent bool) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	e = a.entry
+	e.Concurrency = a.limit()
+	return e, a.brake, a.silent >= silentAfter
+}
+
+// How the provider of an order was chosen, besides the words of the Chooser.
+const (
+	ChoiceOrdered = "ordered" // the first one that was up
+	ChoiceProbe   = "probe"   // one whose brake lets an order pass
+)
+
+// Offer is a provider that is up.
+type Offer struct {
+	Provider string
+	Price    float64 // of a token; negative = unknown
+	Slots    int     // most orders in flight
+	Full     bool    // all slots are in use
+}
+
+// choose chooses among candidates: the first one that is up, or that the Chooser names. A braked one gets the
+// order if a probe is due: with the policy ordered if no earlier one is up, else at once, because otherwise
+// it would never get an order again. If all are braked, the first one refuses the order and says why.
+func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string) {
+	as, now := &b.accounts, time.Now()
+	by := b.c.Chooser
+	if s.Policy == "" || s.Policy == ChoiceOrdered {
+		by = nil
+	}
+	var up []int
+	var offers []Offer
+	probe := -1
+	as.mu.Lock()
+	for i, a := range candidates {
+		switch {
+		case !a.brake.Brakes():
+			up = append(up, i)
+			offers = append(offers, Offer{a.Name(), a.entry.Price(s.Identity.Type), a.limit(), a.inFlight >= a.limit()})
+		case probe < 0 && now.Sub(a.tried) >= a.brake.Every && (by != nil || len(up) == 0):
+			probe = i
+		}
+	}
+	if probe >= 0 {
+		candidates[probe].tried = now // not by Next, which is on Redis' clock; if another replica probed, place refuses
+	}
+	as.mu.Unlock()
+	switch {
+	case probe >= 0:
+		return probe, ChoiceProbe
+	case len(up) == 0:
+		return 0, ChoiceOrdered
+	case by == nil:
+		return up[0], ChoiceOrdered
+	}
+	i, choice := by.Choose(s, offers)
+	return up[i], choice
+}
+
+// refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
+// hangs does not delay the others. During an account fault only orders call the service.
+func (b *Buyer) refresh(ctx context.Context) {
+	as, now := &b.accounts, time.Now()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for _, a := range as.list() {
+		as.mu.Lock()
+		if now.Sub(a.refreshed) >= refreshEvery && a.brake.Kind != pool.BrakeAccount {
+			a.refreshed = now
+			calls.Go(func() {
+				_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
+			})
+		}
+		as.mu.Unlock()
+	}
+}
+
+func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
+	defer cancel()
+	was, asked := a.Fault(), time.Now()
+	total, ok, err := a.Threads(limited)
+	if ctx.Err() != nil {
+		return
+	}
+	if fault := (*provider.Error)(nil); errors.As(err, &fault) && fault.Class == provider.Account {
+		b.note(ctx, a, call{was: was, asked: asked, err: err})
+	}
+	as := &b.accounts
+	as.mu.Lock()
+	before := a.limit()
+	if err == nil { // else the last number stays
+		a.threads = 0
+		if ok {
+			a.threads = max(1, total) // with 0 threads, the answer to an order says why
+		}
+	}
+	after := a.limit()
+	as.mu.Unlock()
+	if before != after {
+		b.c.Log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after)
+	}
+	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
+		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
+	}
+}
+
+// Status is the state of a provider of the file.
+type Status struct {
+	Name        string
+	State       provider.State
+	Brake       pool.Brake // of its key, over all replicas
+	InFlight    int        // orders of all replicas; 0 while Redis is away
+	Concurrency int
+	Silent      bool // callbacks do not arrive, so tasks are polled from the start
+}
+
+// Providers returns the states of the providers of the file. The brake that all replicas share decides, not
+// what this replica's client has seen.
+func (b *Buyer) Providers(ctx context.Context) []Status {
+	b.readBrakes(ctx)
+	var list []Status
+	var names []string
+	for _, a := range b.accounts.list() {
+		e, brake, silent := b.accounts.terms(a)
+		client := a.State(time.Now())
+		s := Status{Name: a.Name(), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
+		s.State = provider.State{Kind: provider.StateOK, Balance: client.Balance}
+		if brake.Brakes() {
+			s.State.Kind, s.State.Code = provider.StateDown, client.Code
+			s.State.Fault, s.State.Remedy = client.Fault, client.Remedy
+			s.State.Reason, s.State.Since, s.State.Until = brake.Reason, brake.Since, brake.Next
+			if brake.Kind == string(pool.Busy) || brake.Kind == string(pool.Refused) {
+				s.State.Kind = provider.StateBusy
+			}
+		}
+		list, names = append(list, s), append(names, a.Name())
+	}
+	if counts, err := b.c.Pool.InFlight(ctx, names); err == nil {
+		for i, n := range counts {
+			list[i].InFlight = n
+		}
+	}
+	return list
+}
+
+// Stranded are paid tasks of a provider that nobody can collect, because no provider of the file has its account.
+type Stranded struct {
+	Provider string
+	Orders   int
+	Until    time.Time // of the last one: they count as in flight
+}
+
+// Stranded lists the stranded tasks of this replica, by provider.
+func (b *Buyer) Stranded() (list []Stranded) {
+	by := map[string]Stranded{}
+	for _, value := range b.stranded.Range {
+		one := value.(Stranded) //nolint:forcetypeassert // the map has no other values
+		sum := by[one.Provider]
+		sum.Provider, sum.Orders = one.Provider, sum.Orders+1
+		if one.Until.After(sum.Until) {
+			sum.Until = one.Until
+		}
+		by[one.Provider] = sum
+	}
+	return slices.SortedFunc(maps.Values(by), func(a, b Stranded) int { return strings.Compare(a.Provider, b.Provider) })
+}
+
+// ErrUnknownProvider means that no provider of the file has the name.
+var ErrUnknownProvider = errors.New("no provider has this name")
+
+// Probe tries a provider now, after an operator has repaired its account: it reads the balance, and lets the
+// next order pass. The error is ErrUnknownProvider, that of the service, or pool.ErrDown.
+func (b *Buyer) Probe(ctx context.Context, name string) error {
+	a := b.accounts.byName(name)
+	if a == nil {
+		return ErrUnknownProvider
+	}
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
+	defer cancel()
+	if err := a.Probe(limited); err != nil {
+		return fmt.Errorf("probing %s: %w", name, err)
+	}
+	return b.c.Pool.Probe(ctx, name, a.key)
+}
+
+// streak counts calls in a row that had no proper answer.
+type streak struct {
+	failures int
+	order    string // of the first failure
+	several  bool   // they concern several orders
+}
+
+func (s *streak) add(order string) (outage bool) {
+	if s.failures++; s.failures == 1 {
+		s.order = order
+	}
+	s.several = s.several || s.order != order
+	return s.failures >= outageAfter && s.several
+}
+
+// call is a finished submit or poll.
+type call struct {
+	poll  bool
+	order string
+	was   *provider.Fault // of the client before the call
+	asked time.Time
+	err   error
+}
+
+// note brakes an account, or lifts its brake, after a call with its key. A failed submit that is busy or
+// refused is counted by the end of its order, and an accepted one proves the account when its task is
+// stored.
+func (b *Buyer) note(ctx context.Context, a *account, c call) {
+	as, ago := &b.accounts, time.Since(c.asked)
+	var fault *provider.Error
+	if errors.As(c.err, &fault) && fault.Class == provider.Account {
+		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
+		return
+	}
+	counts, failed := isProper(c.err)
+	if !counts {
+		return
+	}
+	as.mu.Lock()
+	s, kind, known := &a.submits, pool.BrakeOutage, a.brake
+	if c.poll {
+		s, kind = &a.polls, pool.BrakePolls
+	}
+	first := failed && !c.poll && s.failures == 0
+	outage := failed && s.add(c.order)
+	if !failed {
+		*s = streak{}
+	}
+	as.mu.Unlock()
+	if first {
+		b.c.Log.Warn("a submit had no answer", "provider", a.Name(), "err", c.err)
+	}
+	switch {
+	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
+	case outage:
+		every := outageEvery
+		if _, interval := a.Pace(""); c.poll {
+			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
+		}
+		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
+	case failed || !c.poll:
+	case known.Kind == pool.BrakePolls, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
+		// The answered poll ends an outage of polls, and an account fault that only polls had.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+		defer cancel()
+		_, _ = b.c.Pool.Lift(limited, a.Name(), a.key, ago) // without an answer, the next answered poll tries again
+	}
+}
+
+// isProper reports whether a call says anything about the service, and whether it had no proper answer. The
+// codes of package provider are lower case, those of the services are not.
+func isProper(err error) (counts, failed bool) {
+	var fault *provider.Error
+	switch {
+	case err == nil, errors.Is(err, provider.ErrNotReady):
+		return true, false
+	case !errors.As(err, &fault), fault.Code == "caller_gave_up", fault.Code == "outage": // no call was made, or heard out
+		return false, false
+	}
+	isOurs := fault.Code == strings.ToLower(fault.Code)
+	return true, fault.Class == provider.Capacity && isOurs && fault.Code != "http_429"
+}
+
+// reasonOf returns the code and the cause of a fault, without its class.
+func reasonOf(fault *provider.Error) string {
+	_, reason, _ := strings.Cut(fault.Error(), " fault ")
+	return reason
+}
+
+// setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
+func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	_, _ = b.c.Pool.Brake(limited, key, kind, reason, every, ago)
+}
+
+// passBreaker lets the next submit pass the client's own breaker: the brake that all replicas share has
+// already let the order pass.
+func passBreaker(ctx context.Context, a *account) {
+	if f := a.Fault(); f != nil {
+		f.Next = time.Now()
+		a.Adopt(ctx, f)
+	}
+}
+
+// readBrakes reads the brakes of the accounts' keys, and with a Chooser the orders in flight. Clients take
+// over account faults that other replicas met, so that each replica's log and status say what to do, and
+// their ends.
+func (b *Buyer) readBrakes(ctx context.Context) {
+	as := &b.accounts
+	listed := as.list()
+	var keys, names []string
+	for _, a := range listed {
+		keys, names = append(keys, a.key), append(names, a.Name())
+	}
+	brakes, err := b.c.Pool.Brakes(ctx, keys)
+	if err != nil {
+		return
+	}
+	var counts []int
+	if b.c.Chooser != nil {
+		counts, _ = b.c.Pool.InFlight(ctx, names) // without it, no offer is full
+	}
+	for i, a := range listed {
+		as.mu.Lock()
+		before, now := a.brake, brakes[i]
+		if a.brake = now; !before.Brakes() && now.Brakes() {
+			a.tried = time.Now()
+		}
+		if i < len(counts) {
+			a.inFlight = counts[i]
+		}
+		as.mu.Unlock()
+		switch own := a.Fault(); {
+		case now.Kind == pool.BrakeAccount && before.Kind != now.Kind && own == nil:
+			code, _, _ := strings.Cut(now.Reason, ": ")
+			a.Adopt(ctx, &provider.Fault{
+				Kind: provider.FaultAccount, Code: code, Reason: now.Reason, Action: "submit", Since: now.Since, Next: now.Next,
+				Every: now.Every, Polls: true,
+			})
+		case before.Brakes() && !now.Brakes() && own != nil:
+			a.Adopt(ctx, nil)
+		}
+	}
+}
+
+// noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
+func (b *Buyer) noteCallback(a *account, came bool) {
+	_, _, before := b.accounts.terms(a)
+	b.accounts.mu.Lock()
+	if a.silent++; came {
+		a.silent = 0
+	}
+	b.accounts.mu.Unlock()
+	_, _, after := b.accounts.terms(a)
+	switch {
+	case after && !before:
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, the base address",
+			"provider", a.Name(), "tasks", silentAfter)
+	case before && !after:
+		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
+	}
+}
+
+// The outcomes of a report.
+const (
+	ReportPassed  = "passed"
+	ReportLate    = "late"    // the service accepts no report so long after the solve
+	ReportRefused = "refused" // not passed on, or the service did not take it
+)
+
+// Report passes to the provider, in the background, whether a site accepted the token of a task. The age is
+// that of the token. It does not block: while too many reports are on their way, it drops this one.
+func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
+	solved := time.Now().Add(-age)
+	started := b.reports.TryGo(func() error {
+		return panics.Contain(b.c.Log, "panic in a report", func() {
+			b.c.Observer.Count("report", provider, b.sendReport(provider, task, t, solved, accepted))
+		})
+	})
+	if !started {
+		b.c.Observer.Count("report", provider, ReportRefused)
+	}
+}
+
+func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, accepted bool) (outcome string) {
+	a := b.accounts.byName(name)
+	if a == nil || task == "" {
+		return ReportRefused
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)
+	defer cancel()
+	for try := 1; ; try++ {
+		if time.Since(solved) >= a.ReportWindow() {
+			return ReportLate
+		}
+		err := a.Report(ctx, task, t, accepted)
+		if err == nil {
+			return ReportPassed
+		}
+		n := newsOf("", err)
+		if n.trigger != busy || try == reportTries || backoff.Sleep(ctx, max(100*time.Millisecond, n.delay)) != nil {
+			b.c.Log.Debug("a report was refused", "provider", name, "err", err)
+			return ReportRefused
+		}
+	}
+}

@@ -1,0 +1,412 @@
+//go:build !race
+
+package purchase_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+)
+
+// keyed returns a provider with a key of the same account, and its entry.
+func keyed(key string) (*fake, purchase.Entry) {
+	f := newFake("main")
+	e := f.entry()
+	e.Account = key
+	return f, e
+}
+
+// Orders in flight are asked for with the present key; if the service refuses it or does not know the task, with
+// the key that submitted them. A fault of one key never brakes another one.
+func TestKeyRotation(t *testing.T) {
+	wrongKey := fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
+	unknownTask := fails(provider.Task, "ERROR_WRONG_CAPTCHA_ID")
+	for _, c := range []struct {
+		name               string
+		old, new           error // of polls with the keys
+		oldPolls, newPolls int
+		kinds, brake       string
+	}{
+		{name: "the new key sees the task", old: wrongKey, newPolls: 1, kinds: "open solved"},
+		{name: "another account, with overlap", new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open solved"},
+		{name: "another account, revoked", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open failed"},
+		{name: "an older file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "open solved", brake: "account"},
+	} {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			before, entry := keyed("old")
+			after, present := keyed("new")
+			before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "old"}, c.old }
+			after.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "new"}, c.new }
+			r := w.replica("r1", nil, entry)
+			r.mustBuy(spec())
+			time.Sleep(5 * second)
+			r.SetProviders([]purchase.Entry{present})
+			time.Sleep(6 * second)
+			same(t, "polls with the old key", before.polled(), c.oldPolls)
+			same(t, "polls with the new key", after.polled(), c.newPolls)
+			same(t, "kinds", w.kinds(), c.kinds)
+			same(t, "brake of the old key", w.brake("main.old"), "")
+			same(t, "brake of the new key", w.brake("main.new"), c.brake)
+		})
+	}
+	bubble(t, "revoked before the file has the new key", func(t *testing.T, w *world) {
+		before, entry := keyed("old")
+		after, present := keyed("new")
+		before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, wrongKey }
+		r := w.replica("r1", nil, entry)
+		for range 4 {
+			r.mustBuy(spec())
+		}
+		time.Sleep(30 * second)
+		same(t, "brake of the old key", w.brake("main.old"), "account")
+		var refused *pool.RefusedError
+		if err := r.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonBrake {
+			t.Errorf("with the revoked key: %v", err)
+		}
+		r.SetProviders([]purchase.Entry{present})
+		time.Sleep(5 * second)
+		same(t, "kinds", w.kinds(), "open open open open solved solved solved solved")
+		r.mustBuy(spec())
+		same(t, "submits with the new key", after.submitted(), 1)
+		same(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
+	})
+	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
+		f, entry := keyed("k")
+		r := w.replica("r1", nil, entry)
+		r.mustBuy(spec())
+		r.mustBuy(spec())
+		time.Sleep(9 * second)
+		r.SetProviders(nil) // the memory has the account
+		time.Sleep(2 * second)
+		same(t, "kinds", w.kinds(), "open open solved solved")
+		r.SetProviders([]purchase.Entry{entry})
+		f.set(func() { f.poll = notReady })
+		r.mustBuy(spec())
+		r.stop()
+		next := newFake("other")
+		renamed := next.entry()
+		renamed.Account = "k"
+		two := w.replica("r2", nil) // its file has no provider: the order is stranded until the reload
+		time.Sleep(10 * second)
+		if s := two.log.String(); two.log.Count("cannot be collected", "provider=main") != 1 {
+			t.Errorf("%+v", s)
+		}
+		if s := two.Stranded(); len(s) != 1 || s[0].Provider != "main" || s[0].Orders != 1 || !s[0].Until.After(time.Now()) {
+			t.Errorf("%+v", s)
+		}
+		two.SetProviders([]purchase.Entry{renamed})
+		time.Sleep(4 * second)
+		if s := two.Stranded(); len(s) > 0 {
+			t.Errorf("%+v", s)
+		}
+		same(t, "kinds", w.kinds(), "open open solved solved open solved")
+	})
+}
+
+// The first poll comes when the task may be solved, or after the fallback time; the last one at the time-out.
+func TestPollTimes(t *testing.T) {
+	for _, c := range []struct {
+		name                            string
+		called                          bool
+		fallback, limit, life, shortest time.Duration
+		first                           string
+	}{
+		{name: "without callbacks", limit: 60 * second, life: 200 * second, first: "10"},
+		{name: "by the shortest lead time", limit: 60 * second, life: 200 * second, shortest: 30 * second, first: "25"},
+		{name: "not before the first wait", limit: 60 * second, life: 200 * second, shortest: 12 * second, first: "10"},
+		{name: "the fallback", called: true, fallback: 33 * second, limit: 90 * second, life: 200 * second, first: "33"},
+		{name: "half the time-out", called: true, limit: 60 * second, life: 200 * second, first: "30"},
+		{name: "half the usable life", called: true, limit: 180 * second, life: 90 * second, first: "40"},
+		{name: "at most two minutes", called: true, limit: time.Hour, life: time.Hour, first: "120"},
+	} {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.limit, f.poll = c.limit, notReady
+			e := f.entry()
+			e.Callbacks.Fallback = c.fallback
+			if c.called {
+				e.Callbacks.URL, e.Callbacks.Secrets = "https://poold", []captcha.Secret{"s"}
+			}
+			r := w.replica("r1", nil, e)
+			s := spec()
+			s.Lifetime, s.Shortest = c.life, c.shortest
+			r.mustBuy(s)
+			time.Sleep(c.limit + second)
+			times := strings.Fields(f.pollTimes())
+			same(t, "first poll", times[0], c.first)
+			same(t, "last poll", times[len(times)-1], fmt.Sprintf("%.0f", c.limit.Seconds()))
+			if n := int((c.limit - 10*second) / (4 * second)); len(times) > n {
+				t.Errorf("%d polls: %v", len(times), times)
+			}
+		})
+	}
+}
+
+// A token is born at the last poll that was answered "not ready", else at its submit, unless the service says
+// when it was solved.
+func TestTheAgeOfAPolledToken(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		polls []error // before the token
+		dated time.Duration
+		born  time.Duration
+	}{
+		{name: "no poll before", born: 2 * second},
+		{name: "not ready", polls: []error{provider.ErrNotReady}, born: 14 * second},
+		{name: "no answer", polls: []error{provider.ErrNotReady, unheard("http_502")}, born: 14 * second},
+		{name: "dated", dated: 5 * second, born: 7 * second},
+		{name: "solved before", dated: -60 * second, born: -58 * second},
+	} {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.submit = func(int, provider.Request) (string, error) { time.Sleep(2 * second); return "T1", nil }
+			f.poll = func(n int, _ string) (provider.Solution, error) {
+				if n <= len(c.polls) {
+					return provider.Solution{}, c.polls[n-1]
+				}
+				return provider.Solution{Token: "03AF", Dated: c.dated != 0, SinceSubmit: c.dated}, nil
+			}
+			r := w.replica("r1", nil, f.entry())
+			at := time.Now()
+			r.buys.Go(func() {
+				s := spec()
+				r.Buy(t.Context(), s, func(captcha.ID, error) { time.Sleep(2 * second) })
+			})
+			time.Sleep(40 * second)
+			_, born := w.take(r)
+			same(t, "born after", born.Sub(at).Round(second), c.born)
+		})
+	}
+}
+
+// While the service refuses an account, nothing is submitted but a probe each minute; orders in flight are
+// asked for once a minute, and at the time-out. An accepted probe ends it.
+func TestAnAccountFault(t *testing.T) {
+	bubble(t, "of polls too", func(t *testing.T, w *world) {
+		f := newFake("main")
+		fault := fails(provider.Account, "IP_BANNED")
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if n > 1 {
+				return "", fault
+			}
+			return "T1", nil
+		}
+		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, fault }
+		r := w.replica("r1", nil, f.entry())
+		r.mustBuy(spec())
+		time.Sleep(11 * second)
+		for range 119 {
+			_ = r.buy(spec())
+			time.Sleep(second)
+		}
+		same(t, "polls", f.pollTimes(), "10 65 120")
+		same(t, "submits: the polls are the trials", f.submitted(), 1)
+		same(t, "kinds", strings.Count(w.kinds(), "lost"), 1)
+	})
+	bubble(t, "of submits", func(t *testing.T, w *world) {
+		f := newFake("main")
+		broken := true
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if broken {
+				return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
+			}
+			return fmt.Sprint("T", n), nil
+		}
+		one, two := w.replica("r1", nil, f.entry()), w.replica("r2", nil, f.entry())
+		for range 185 {
+			_ = one.buy(spec())
+			_ = two.buy(spec())
+			time.Sleep(second)
+		}
+		same(t, "submits", f.submitted(), 4)
+		s := two.Providers(t.Context())[0]
+		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" {
+			t.Errorf("%+v", s)
+		}
+		f.set(func() { broken = false })
+		if err := two.Probe(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		two.mustBuy(spec())
+		time.Sleep(2 * second)
+		one.mustBuy(spec())
+		same(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
+	})
+	bubble(t, "seen before the first order", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.threads, f.threadsErr = 1, fails(provider.Account, "ERROR_WRONG_USER_KEY")
+		r := w.replica("r1", nil, f.entry())
+		time.Sleep(second)
+		same(t, "brake", w.brake("main.main-key"), "account")
+		same(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+	})
+}
+
+// Without proper answers to the calls of several orders there is an outage: polls that fail stop submits, and
+// end it when they work; the odd answers of one task are that task's fault.
+func TestOutages(t *testing.T) {
+	bubble(t, "of polls", func(t *testing.T, w *world) {
+		f := newFake("main")
+		broken := true
+		f.poll = func(_ int, task string) (provider.Solution, error) {
+			if broken {
+				return provider.Solution{}, unheard("odd")
+			}
+			return provider.Solution{Token: "of-" + task}, nil
+		}
+		r := w.replica("r1", nil, f.entry())
+		for range 100 {
+			_ = r.buy(spec())
+			time.Sleep(second)
+		}
+		same(t, "submits until the polls fail", f.submitted(), 10)
+		same(t, "brake", w.brake("main.main-key"), "polls")
+		f.set(func() { broken = false })
+		time.Sleep(7 * second)
+		same(t, "brake", w.brake("main.main-key"), "")
+		same(t, "solved", strings.Count(w.kinds(), "solved"), 10)
+		r.mustBuy(spec())
+	})
+	bubble(t, "of one task", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.poll = func(_ int, task string) (provider.Solution, error) {
+			if task == "main1" {
+				return provider.Solution{}, unheard("odd")
+			}
+			return provider.Solution{}, provider.ErrNotReady
+		}
+		r := w.replica("r1", nil, f.entry())
+		r.mustBuy(spec())
+		time.Sleep(60 * second)
+		same(t, "brake", w.brake("main.main-key"), "")
+		r.mustBuy(spec())
+		time.Sleep(40 * second)
+		same(t, "brake", w.brake("main.main-key"), "")
+	})
+	bubble(t, "of submits", func(t *testing.T, w *world) {
+		f := newFake("main")
+		broken := true
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if broken {
+				return "", unheard("http_502")
+			}
+			return fmt.Sprint("T", n), nil
+		}
+		e := f.entry()
+		e.Concurrency = 100
+		r := w.replica("r1", nil, e)
+		for range 26 {
+			_ = r.buy(spec())
+			time.Sleep(second)
+		}
+		same(t, "submits: five, and one each 10 s", f.submitted(), 7)
+		same(t, "logged", r.log.Count("a submit had no answer"), 1)
+		s := r.Providers(t.Context())[0]
+		same(t, "reason", s.State.Reason, "no proper answer: http_502")
+		f.set(func() { broken = false })
+		time.Sleep(9 * second)
+		r.mustBuy(spec())
+		r.mustBuy(spec())
+	})
+}
+
+// chooser chooses the last offer, and notes what it was offered.
+type chooser struct{ seen []string }
+
+func (c *chooser) Choose(s *purchase.Spec, offers []purchase.Offer) (int, string) {
+	c.seen = append(c.seen, fmt.Sprint(s.Policy, offers))
+	return len(offers) - 1, "best"
+}
+
+// With the policy ordered, the first provider that is up gets the order. A chooser sees only those that are
+// up, but a probe of another one goes first.
+func TestChoice(t *testing.T) {
+	bubble(t, "choice", func(t *testing.T, w *world) {
+		first, second, c := newFake("first"), newFake("second"), &chooser{}
+		second.threads = 1
+		second.poll = notReady
+		empty := fails(provider.Account, "ERROR_ZERO_BALANCE")
+		first.submit = func(int, provider.Request) (string, error) { return "", empty }
+		one := w.replica("r1", c, first.entry(), second.entry())
+		counts := func() string { return fmt.Sprint(first.submitted(), " ", second.submitted()) }
+		one.mustBuy(spec())
+		one.mustBuy(spec())
+		same(t, "ordered", counts(), "1 1")
+		var refused *pool.RefusedError
+		if err := one.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
+			t.Errorf("the service allows one thread: %v", err)
+		}
+		other := w.replica("r2", nil, first.entry(), second.entry()) // has not read the brakes yet
+		if err := other.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		s := spec()
+		s.Policy = "best"
+		if err := one.buy(s); !errors.As(err, &refused) {
+			t.Error(err)
+		}
+		same(t, "offers", fmt.Sprint(c.seen), "[best[{second 0.002 1 true}]]")
+		time.Sleep(60 * time.Second)
+		one.mustBuy(s)
+		same(t, "with a probe", counts(), "2 1")
+		same(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")
+	})
+	bubble(t, "simulated only", func(t *testing.T, w *world) {
+		real, simulated := newFake("real"), newFake("simulated")
+		r := w.replica("r1", nil)
+		if err := r.buy(spec()); !errors.Is(err, purchase.ErrNoProvider) {
+			t.Error(err)
+		}
+		r.SetProviders([]purchase.Entry{real.entry()})
+		s := spec()
+		s.SimulatedOnly = true
+		if err := r.buy(s); !errors.Is(err, purchase.ErrSimulatedOnly) {
+			t.Error(err)
+		}
+		e := simulated.entry()
+		e.Simulated = true
+		r.SetProviders([]purchase.Entry{real.entry(), e})
+		r.mustBuy(s)
+		same(t, "submits", simulated.submitted(), 1)
+	})
+	bubble(t, "whose turn it is", func(t *testing.T, w *world) {
+		f := newFake("main")
+		e := f.entry()
+		e.Concurrency = 1
+		r := w.replica("r1", nil, e)
+		r.mustBuy(spec())
+		s := spec()
+		s.Identity.Sitekey = "other"
+		s.ID = s.Identity.ID()
+		if err := r.buy(s); err == nil {
+			t.Error("two orders at once")
+		}
+		time.Sleep(11 * second)
+		synctest.Wait()
+		same(t, "turns", fmt.Sprint(r.turns), fmt.Sprint([]captcha.ID{s.ID}))
+	})
+}
+
+// Reports go to the provider within its window, and never block.
+func TestReports(t *testing.T) {
+	bubble(t, "reports", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", nil, f.entry())
+		r.Report("main", "T1", captcha.Turnstile, 30*second, false)
+		r.Report("main", "T2", captcha.Turnstile, 61*second, true)
+		r.Report("gone", "T3", captcha.Turnstile, 0, true)
+		time.Sleep(second)
+		synctest.Wait()
+		same(t, "reports", fmt.Sprint(f.reports), "[T1false]")
+		same(t, "outcomes", r.counted(), "report gone refused, report main late, report main passed")
+	})
+}

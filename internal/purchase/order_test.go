@@ -1,0 +1,447 @@
+//go:build !race
+
+package purchase_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+)
+
+type fault = provider.Error
+
+var update = flag.Bool("update", false, "write testdata/ends.txt")
+
+// TestEnds plays every way in which an order of a guest, for which a caller waits, can end, and compares what
+// the end leaves with testdata/ends.txt: the rows, the counters, the brakes, the budget, and what the caller
+// learns.
+func TestEnds(t *testing.T) {
+	var text strings.Builder
+	for _, c := range []struct {
+		name   string
+		target bool
+		submit error
+		poll   error
+		wait   time.Duration
+	}{
+		{name: "solved", wait: 20 * second},
+		{name: "refused at the submit", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "refused, for a target", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "parameters rejected at the submit", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
+		{name: "no capacity", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
+		{name: "account fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
+		{name: "submit without an answer", submit: unheard("timeout"), wait: 170 * second},
+		{name: "submit with an unknown error", submit: errors.New("odd"), wait: 170 * second},
+		{name: "unsolvable", poll: fails(provider.Task, "ERROR_CAPTCHA_UNSOLVABLE"), wait: 20 * second},
+		{name: "parameters rejected at a poll", poll: fails(provider.Parameters, "ERROR_PAGEURL"), wait: 20 * second},
+		{name: "not solved in time", poll: provider.ErrNotReady, wait: 130 * second},
+		{name: "last poll without an answer", poll: unheard("http_502"), wait: 130 * second},
+	} {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.submit = func(int, provider.Request) (string, error) { return "T1", c.submit }
+			f.poll = func(int, string) (provider.Solution, error) {
+				return provider.Solution{Token: "03AF", UserAgent: "agent"}, c.poll
+			}
+			r := w.replica("r1", nil, f.entry())
+			s := spec()
+			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
+			answer := make(chan string, 1)
+			go func() {
+				token, err := r.pool.Take(t.Context(), &pool.Call{
+					Name: "waiting", Nonce: "n", ID: s.ID, Wait: c.wait, Margin: s.Margin, MostTickets: 9,
+				})
+				answer <- fmt.Sprintf("%q %v", token.Value, err)
+			}()
+			time.Sleep(time.Millisecond)
+			r.mustBuy(s)
+			time.Sleep(c.wait)
+			fmt.Fprintf(&text, "# %s\n", c.name)
+			for _, m := range w.db.XRange(t.Context(), "{p}:outbox:ends", "-", "+").Val() {
+				var p purchase.Purchase
+				if err := json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p); err != nil {
+					t.Fatal(err)
+				}
+				after := func(at time.Time) string {
+					if at.IsZero() {
+						return "-"
+					}
+					return at.Sub(p.Placed).Round(100 * time.Millisecond).String()
+				}
+				if p.Identity.Proxy != "" || p.Identity.Sitekey == "" || p.ID != s.ID || p.Order != m.Values["order"] {
+					t.Errorf("row %+v", p)
+				}
+				fmt.Fprintf(&text, "row %s: %s %s %s by %q at %s, task %q code %q price %d submitted %s solved %s polls %d"+
+					" callback %v chosen %s\n",
+					m.Values["kind"], p.Status, p.Outcome, p.Target, p.EndedBy, p.Provider, p.Task, p.Code, p.Price,
+					after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses between polls are random
+			}
+			stats := ""
+			for _, field := range []string{"bought", "solved", "failed", "lost", "refused", "spent", "leads"} {
+				if n := w.number("stats:"+string(s.ID), field); n != "" && n != "0" {
+					stats += " " + field + "=" + n
+				}
+			}
+			fmt.Fprintf(&text, "stats%s; %d in flight; spend %d\n", stats, w.inFlight("main"), w.spend())
+			for _, key := range []string{"main.main-key", string(s.ID)} {
+				b := w.db.HGetAll(t.Context(), "{p}:brake:"+key).Val()
+				if b["kind"] != "" {
+					fmt.Fprintf(&text, "brake %.4s: %s count %q every %q: %s\n", key, b["kind"], b["count"], b["every"], b["reason"])
+				}
+			}
+			fmt.Fprintf(&text, "observed %s\n", r.outcomes())
+			r.stop()
+			fmt.Fprintf(&text, "caller %s\n\n", <-answer)
+		})
+	}
+	if *update {
+		if err := os.WriteFile("testdata/ends.txt", []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile("testdata/ends.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != string(want) {
+		t.Errorf("the ends differ from testdata/ends.txt (-update writes it):\n%s", text.String())
+	}
+}
+
+// A picture's bytes go to the provider once, and nowhere else.
+func TestPictures(t *testing.T) {
+	bubble(t, "a picture", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "same text"}, nil }
+		r := w.replica("r1", nil, f.entry())
+		s := spec()
+		s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: "abc"}}
+		s.ID, s.Depth, s.Image = s.Identity.ID(), 0, []byte("PICTURE-BYTES")
+		for range 2 { // two pictures may have the same text
+			r.mustBuy(s)
+		}
+		for _, key := range w.db.Keys(t.Context(), "*order:*").Val() {
+			if all := fmt.Sprint(w.db.HGetAll(t.Context(), key).Val()); strings.Contains(all, "PICTURE") {
+				t.Error("the journal has the picture")
+			}
+		}
+		time.Sleep(20 * second)
+		same(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
+		same(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
+		same(t, "ends", w.kinds(), "open open solved solved")
+	})
+}
+
+// A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
+// buys nothing again.
+func TestADeadReplicasOrders(t *testing.T) {
+	for _, c := range []struct {
+		at                       string
+		kinds                    string // after 10 s
+		later                    string // at the end
+		submits, inFlight, spend int64  // after 10 s
+		token                    string
+	}{
+		{at: "placed", submits: 0},
+		{at: "begun", kinds: "open", later: "open lost", submits: 1, inFlight: 1, spend: 1},
+		{at: "submitted", kinds: "open", later: "open lost", submits: 1, inFlight: 1, spend: 1},
+		{at: "bought", kinds: "open", later: "open solved", submits: 1, inFlight: 1, spend: 1, token: "token-of-main1"},
+		{at: "polled", kinds: "open solved", later: "open solved", submits: 1, spend: 1, token: "token-of-main1"},
+	} {
+		bubble(t, c.at, func(t *testing.T, w *world) {
+			f := newFake("main")
+			var one *replica
+			die := func(at string) {
+				if at == c.at {
+					one.kill()
+				}
+			}
+			hold := make(chan struct{})
+			f.submit = func(n int, _ provider.Request) (string, error) {
+				die("submitted")
+				if c.at == "begun" {
+					die("begun")
+					<-hold
+				}
+				return "main1", nil
+			}
+			f.poll = func(n int, task string) (provider.Solution, error) {
+				if n == 1 && c.at == "polled" {
+					die("polled")
+				}
+				return provider.Solution{Token: "token-of-" + task}, nil
+			}
+			one = w.replica("r1", nil, f.entry())
+			time.Sleep(2 * second)
+			two := w.replica("r2", nil, f.entry())
+			one.buys.Go(func() {
+				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
+			})
+			synctest.Wait()
+			die("bought")
+			if c.at == "polled" {
+				time.Sleep(10 * second) // until the first poll
+			}
+			time.Sleep(9900 * time.Millisecond)
+			same(t, "submits", int64(f.submitted()), c.submits)
+			same(t, "kinds", w.kinds(), c.kinds)
+			same(t, "in flight", w.inFlight("main"), c.inFlight)
+			same(t, "spend", w.spend(), c.spend)
+			time.Sleep(160 * second)
+			close(hold)
+			same(t, "kinds at the end", w.kinds(), c.later)
+			same(t, "submits at the end", int64(f.submitted()), c.submits)
+			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
+				t.Errorf("token %q, born %v", value, born)
+			}
+			same(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
+		})
+	}
+}
+
+// Every replica lists the orders in flight of all replicas, as soon as they may have been submitted.
+func TestOrdersInFlight(t *testing.T) {
+	bubble(t, "orders in flight", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if n == 2 {
+				return "", errors.New("no answer")
+			}
+			return fmt.Sprint("T", n), nil
+		}
+		one, two := w.replica("r1", nil, f.entry()), w.replica("r2", nil)
+		one.mustBuy(spec())
+		time.Sleep(2 * second)
+		one.mustBuy(spec())
+		order := pool.Order{Name: "placed", ID: identity.ID(), Life: time.Minute, Depth: 100, Account: "x", Concurrency: 1}
+		if _, _, err := one.pool.Place(t.Context(), &order); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * second)
+		list, err := two.OrdersInFlight(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range list {
+			if o.Order == "" || o.ID != identity.ID() || o.Submitted.Before(o.Placed) || o.Identity.Sitekey != "0x4AAA" {
+				t.Errorf("%+v", o)
+			}
+			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
+		}
+		slices.Sort(got)
+		same(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
+	})
+}
+
+// An order whose submit had no answer ends at its deadline, also if every replica that knew it is gone; its
+// callback may still end it before.
+func TestLateOrders(t *testing.T) {
+	bubble(t, "late", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
+		one := w.replica("r1", nil, f.entry())
+		one.mustBuy(spec())
+		one.stop()
+		time.Sleep(150 * second)
+		same(t, "kinds", w.kinds(), "open")
+		two := w.replica("r2", nil) // its file has no provider
+		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
+		time.Sleep(15 * second)
+		same(t, "kinds", w.kinds(), "open lost")
+		same(t, "observed", two.outcomes(), "lost by deadline")
+		same(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
+	})
+}
+
+// A stop ends an order that is not submitted, finishes a submit in flight and stores its task, and leaves a
+// bought order to the other replicas at once.
+func TestStops(t *testing.T) {
+	bubble(t, "before the submit", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", nil, f.entry())
+		ctx, cancel := context.WithCancel(t.Context())
+		r.Buy(ctx, spec(), func(captcha.ID, error) { cancel() })
+		same(t, "submits", f.submitted(), 0)
+		same(t, "in flight", w.inFlight("main"), 0)
+		same(t, "spend", w.spend(), 0)
+		same(t, "kinds", w.kinds(), "")
+		r.stop()
+		if err := r.buy(spec()); err == nil {
+			t.Error("an order was placed after the stop")
+		}
+	})
+	bubble(t, "in flight", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if n == 2 {
+				time.Sleep(9 * second)
+			}
+			return "T" + string(rune('0'+n)), nil
+		}
+		f.poll = func(n int, task string) (provider.Solution, error) {
+			return provider.Solution{Token: "token-of-" + task}, nil
+		}
+		one := w.replica("r1", nil, f.entry())
+		two := w.replica("r2", nil, f.entry())
+		one.mustBuy(spec())
+		time.Sleep(4 * second)
+		one.mustBuy(spec())
+		began := time.Now()
+		one.stop()
+		same(t, "the stop takes", time.Since(began).Round(second), 9*second)
+		same(t, "kinds", w.kinds(), "open open")
+		time.Sleep(3 * second)
+		same(t, "kinds", w.kinds(), "open open solved solved")
+		same(t, "observed", two.outcomes(), "solved by poll, solved by poll")
+	})
+}
+
+// A panic in one order ends nothing else: the order is resumed, and the others go on.
+func TestPanics(t *testing.T) {
+	bubble(t, "a panic", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.submit = func(n int, _ provider.Request) (string, error) {
+			if n == 1 {
+				panic("of a submit")
+			}
+			return "T2", nil
+		}
+		f.poll = func(n int, task string) (provider.Solution, error) {
+			if n == 1 {
+				panic("of a poll")
+			}
+			return provider.Solution{Token: "token-of-" + task}, nil
+		}
+		r := w.replica("r1", (*chooser)(nil), f.entry())
+		r.mustBuy(spec()) // unknown: the submit may have left
+		r.mustBuy(spec())
+		time.Sleep(20 * second)
+		same(t, "kinds", w.kinds(), "open open solved")
+		same(t, "in flight", w.inFlight("main"), 1)
+		same(t, "logged", r.log.Count("panic while buying"), 2)
+		s := spec()
+		s.Policy = "best"
+		if err := r.buy(s); err == nil {
+			t.Error("an order was placed by a chooser that panics")
+		}
+	})
+}
+
+// While Redis does not answer, nothing is submitted; a task that was bought meanwhile is stored when it
+// answers again.
+func TestRedisAway(t *testing.T) {
+	bubble(t, "placing", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", nil, f.entry())
+		w.setDown(true)
+		began := time.Now()
+		if err := r.buy(spec()); !isDown(err) || time.Since(began) > 3100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		w.setDown(false)
+		time.Sleep(5 * second)
+		r.mustBuy(spec())
+	})
+	bubble(t, "a lost answer of the placing", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", nil, f.entry())
+		p := pool.New(pool.Config{DB: w.db, Prefix: "p", Replica: "r1", Log: r.log.Logger()})
+		s := spec()
+		_, _, err := p.Place(t.Context(), &pool.Order{
+			Name: "lost", ID: s.ID, Account: "main", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,
+			Facts: `{"provider":"main","budgets":[{"Scope":"all"}]}`,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * second)
+		same(t, "in flight", w.inFlight("main"), 0)
+		same(t, "spend", w.spend(), 0)
+	})
+	bubble(t, "between the steps", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", nil, f.entry())
+		f.submit = func(int, provider.Request) (string, error) {
+			w.setDown(true)
+			time.AfterFunc(30*second, func() { w.setDown(false) })
+			return "T1", nil
+		}
+		f.poll = func(n int, task string) (provider.Solution, error) {
+			if n == 1 {
+				w.setDown(true)
+				time.AfterFunc(30*second, func() { w.setDown(false) })
+			}
+			return provider.Solution{Token: "token-of-" + task}, nil
+		}
+		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) {}) })
+		time.Sleep(75 * second)
+		same(t, "kinds", w.kinds(), "open solved")
+		same(t, "submits", f.submitted(), 1)
+	})
+	bubble(t, "before the submit", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", nil, f.entry())
+		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.setDown(true) }) })
+		time.Sleep(20 * second)
+		w.setDown(false)
+		time.Sleep(5 * second)
+		same(t, "submits", f.submitted(), 0)
+		same(t, "in flight", w.inFlight("main"), 0)
+	})
+}
+
+// A replica that has a token lands it, although another one has taken the order over meanwhile.
+func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
+	bubble(t, "taken over", func(t *testing.T, w *world) {
+		r := w.replica("r1", nil, newFake("main").entry())
+		r.mustBuy(spec())
+		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
+		time.Sleep(11 * second)
+		same(t, "kinds", w.kinds(), "open solved")
+	})
+}
+
+// If the process was frozen while it began a submit, it asks again whether the order is still its own.
+func TestASlowBegin(t *testing.T) {
+	for name, want := range map[string]int{"r2": 1, "r1": 2} {
+		bubble(t, "the owner is "+name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			r := w.replica("r1", nil, f.entry())
+			r.mustBuy(spec()) // Redis knows the scripts now
+			freeze := func(command string, args []string) string {
+				if command != "EVALSHA" || args[1] != "1" || !strings.Contains(args[2], "order:") {
+					return ""
+				}
+				w.server.SetAnswer(nil)
+				begun := w.db.EvalSha(context.Background(), args[0], args[2:3], args[3], args[4]).Val()
+				w.db.HSet(context.Background(), args[2], "owner", name)
+				time.Sleep(2100 * time.Millisecond)
+				return "*1\r\n:" + strings.Trim(fmt.Sprint(begun), "[]") + "\r\n"
+			}
+			r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.server.SetAnswer(freeze) }) })
+			at := time.Now()
+			time.Sleep(5 * second)
+			same(t, "submits", f.submitted(), want)
+			if want == 2 && f.submits[1].Sub(at) != 2100*time.Millisecond {
+				t.Error("the process was not frozen")
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+//go:build !race
+
+package refill_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// several returns the numbers of replicas of the long stories. With -short the harder one is enough.
+func several() []int {
+	if testing.Short() {
+		return []int{3}
+	}
+	return []int{1, 3}
+}
+
+// An adaptive target buys nothing before its first request, follows the demand, stops with it, and remembers it
+// across a restart. Replicas among which the requests alternate reach the same as one.
+func TestAdaptive(t *testing.T) {
+	t.Parallel()
+	for _, n := range several() {
+		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
+			login := adaptive("login", 20)
+			replicas := w.start(n, file(login))
+			time.Sleep(time.Minute)
+			same(t, "orders before the first request", w.sold(login), 0)
+			w.demand(login, 5*second, 10*time.Minute, replicas...)
+			before, stop := w.sold(login), w.commands()
+			asked, hits := w.demand(login, 5*second, 10*time.Minute, replicas...)
+			scripts, reads := stop()
+			t.Logf("%d of %d requests found a token, %d were bought, %d scripts", hits, asked, w.sold(login)-before, scripts)
+			if bought := w.sold(login) - before; hits < asked*97/100 || bought > asked*115/100 {
+				t.Errorf("%d of %d requests found a token, %d were bought", hits, asked, bought)
+			}
+			if reads > 20 || scripts > (3*n+4)*600 {
+				t.Errorf("%d scripts, and %d reads of the learned state", scripts, reads)
+			}
+			if s := w.status(login); s.Want < 2 || s.Forecast <= 0 || s.State != refill.OK {
+				t.Errorf("status while there is demand: %+v", s)
+			}
+			time.Sleep(5 * time.Minute)
+			quiet, version := w.sold(login), w.counts(login).Learned
+			time.Sleep(10 * time.Minute)
+			if more := w.sold(login) - quiet; more > 3 {
+				t.Errorf("%d tokens were bought while nobody asked", more)
+			}
+			same(t, "saves while nobody asks", w.counts(login).Learned, version)
+			for _, r := range replicas {
+				r.stop()
+			}
+			next := w.start(1, file(login))
+			if asked, hits = w.demand(login, 5*second, 6*time.Minute, next...); hits < asked*92/100 { // the first come too early
+				t.Errorf("after a restart %d of %d requests found a token", hits, asked)
+			}
+		})
+	}
+}
+
+// What several replicas learn of a sparse, regular demand is enough to meet it.
+func TestSparseDemandAtSeveralReplicas(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("hours of sparse demand take half a minute")
+	}
+	for _, n := range []int{1, 3} {
+		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
+			login := adaptive("login", 20)
+			replicas := w.start(n, file(login))
+			w.demand(login, 2*time.Minute, 30*time.Minute, replicas...)
+			if asked, hits := w.demand(login, 2*time.Minute, time.Hour, replicas...); hits < asked*9/10 {
+				t.Errorf("%d of %d requests found a token", hits, asked)
+			}
+		})
+	}
+}
+
+// Failing orders are tried slowly, and the status names the cause. A reload with other providers tries at once.
+func TestBrakes(t *testing.T) {
+	t.Parallel()
+	others := func(login targets.Target) *targets.Set {
+		set := file(login)
+		set.Providers = []targets.Provider{{Name: "other"}}
+		return set
+	}
+	bubble(t, "the provider rejects the parameters", func(t *testing.T, w *world) {
+		login := target("login", 20)
+		w.how = func(*purchase.Spec) pool.How { return pool.Hopeless }
+		r := w.start(1, file(login))[0]
+		time.Sleep(10 * second)
+		if n := w.sold(login); n > 3 {
+			t.Errorf("%d orders in 10 s", n)
+		}
+		same(t, "state", w.state(login), "refused ERROR hopeless")
+		if in := time.Until(w.status(login).Until); in < 45*second || in > time.Minute {
+			t.Errorf("the next order comes in %v", in)
+		}
+		time.Sleep(time.Hour)
+		if n := w.sold(login); n < 6 || n > 10 { // after 1, 2, 4, ... minutes
+			t.Errorf("%d orders in an hour", n)
+		}
+		same(t, "logged", r.log.Count("level=ERROR", "state=refused", `reason="ERROR hopeless"`), 1)
+		w.set(func() { w.how = nil })
+		r.Apply(others(login))
+		time.Sleep(44 * second)
+		same(t, "state after a solve", w.state(login), "ok")
+		same(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
+	})
+	bubble(t, "the orders fail", func(t *testing.T, w *world) {
+		login := target("login", 20)
+		w.lead, w.how = second, func(*purchase.Spec) pool.How { return pool.Failed }
+		w.start(2, file(login))
+		time.Sleep(10 * second)
+		before := w.sold(login)
+		time.Sleep(10 * time.Minute)
+		if n := w.sold(login) - before; n < 80 || n > 125 {
+			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
+		}
+		same(t, "state", w.state(login), "starved the last orders failed or were refused, one try each 5s "+
+			"(has the sitekey changed?); the last: ERROR failed")
+		w.set(func() { w.how = nil })
+		time.Sleep(10 * second)
+		same(t, "state after a solve", w.state(login), "ok")
+	})
+	bubble(t, "there is no provider", func(t *testing.T, w *world) {
+		login := target("login", 3)
+		w.noProvider = true
+		r := w.start(1, file(login))[0]
+		time.Sleep(5 * second)
+		stop := w.commands()
+		time.Sleep(5 * time.Minute)
+		if scripts, _ := stop(); scripts > 5*60*3+40 {
+			t.Errorf("%d scripts in 5 minutes", scripts)
+		}
+		same(t, "state", w.state(login), "starved "+purchase.ErrNoProvider.Error())
+		w.set(func() { w.noProvider = false })
+		r.Apply(others(login))
+		time.Sleep(100 * time.Millisecond)
+		same(t, "orders at once", w.sold(login), 3)
+		same(t, "state after the reload", w.state(login), "ok")
+	})
+}
+
+// A used-up budget stops purchases until it has room. The room of the overall budget goes to the target that has
+// waited longest.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	bubble(t, "of a target", func(t *testing.T, w *world) {
+		login := target("login", 3)
+		login.Budget.PerHour = 2
+		r := w.start(1, file(login))[0]
+		began := time.Now()
+		time.Sleep(5 * second)
+		s := w.status(login)
+		in := s.Until.Sub(began)
+		if s.State != refill.Budget || in < 59*time.Minute || in > 61*time.Minute ||
+			!strings.HasPrefix(s.Reason, refill.OwnBudget+"; there is room again at 2026-") {
+			t.Errorf("status %+v", s)
+		}
+		time.Sleep(time.Until(began.Add(time.Hour - second)))
+		same(t, "orders within the hour", w.sold(login), 2)
+		time.Sleep(4 * second)
+		same(t, "orders after the hour", w.sold(login), 4)
+		same(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)
+	})
+	bubble(t, "of all", func(t *testing.T, w *world) {
+		first, later := target("first", 1), target("later", 1)
+		set, both := file(first), file(first, later)
+		set.Budget.PerHour, both.Budget.PerHour = 1, 1
+		r := w.start(1, set)[0]
+		time.Sleep(2 * second)
+		r.Apply(both)
+		time.Sleep(5 * second)
+		if s := w.state(later); !strings.HasPrefix(s, "budget "+refill.OverallBudget) {
+			t.Error(s)
+		}
+		time.Sleep(time.Hour)
+		same(t, "orders of the first", w.sold(first), 1)
+		same(t, "orders of the second", w.sold(later), 1)
+	})
+}
+
+// Idle targets cost one script in about 27 s each, whatever the number of replicas.
+func TestIdleCosts(t *testing.T) {
+	t.Parallel()
+	const idle, minutes = 200, 5
+	for _, n := range []int{1, 3} {
+		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
+			var list []targets.Target
+			for i := range idle {
+				list = append(list, adaptive(fmt.Sprint("t", i), 5))
+			}
+			w.start(n, file(list...))
+			time.Sleep(2 * time.Minute)
+			stop := w.commands()
+			time.Sleep(minutes * time.Minute)
+			scripts, reads := stop()
+			each := float64(scripts-n*minutes*60*3) / idle / minutes // each replica asks twice and beats once in a second
+			t.Logf("%.2f scripts a minute and idle target", each)
+			if each < 2 || each > 2.4 || reads > 0 {
+				t.Errorf("%.2f scripts a minute and idle target, %d reads", each, reads)
+			}
+		})
+	}
+}

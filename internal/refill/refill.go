@@ -1,0 +1,463 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/backoff"
+	"poold/internal/captcha"
+	"poold/internal/panics"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+const (
+	// gather is how long a change waits for others, which make one decision together.
+	gather = 20 * time.Millisecond
+	// askEvery is the pause between two questions for what is due, and awayEvery while Redis does not answer; give or
+	// take a half.
+	askEvery, awayEvery = 500 * time.Millisecond, 2 * time.Second
+	// mostDue is the number of identities that one question returns.
+	mostDue = 100
+	// addEvery is how often a replica makes its targets due that have no time: Redis has lost its data, or a
+	// replica with another file has removed them.
+	addEvery = 30 * time.Second
+	// guestsEvery is how often a replica decides about its guests, because no other replica can.
+	guestsEvery = 2 * time.Second
+	// leastLook and mostLook limit the time between two decisions about a target without a change.
+	leastLook, mostLook = time.Second, 30 * time.Second
+	// askTime limits a question, and stepTime the calls of Redis in a decision, apart from orders.
+	askTime, stepTime = time.Second, 3 * time.Second
+	// mostDecisions and mostOrders limit the goroutines of a replica.
+	mostDecisions, mostOrders = 64, 8192
+)
+
+// Buyer carries orders: *purchase.Buyer, or a wrapper that sees its refusals, as in the daemon.
+type Buyer interface {
+	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
+	// identity whose turn it is next at the account.
+	Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error))
+	// Pace returns the poll times of the provider that probably gets the next order.
+	Pace(t captcha.Type) (firstPoll, interval time.Duration)
+}
+
+// Manager decides for the targets of a file. It is safe for concurrent use.
+type Manager struct {
+	pool  *pool.Pool
+	buyer Buyer
+	log   *slog.Logger
+	turn  atomic.Int64 // when the loop of Run began its last turn, in Unix ns
+
+	mu            sync.Mutex
+	set           *targets.Set
+	subjects      map[captcha.ID]*subject
+	changed       []captcha.ID  // to be decided soon
+	woken         chan struct{} // there are changed identities; capacity 1
+	added, looked time.Time     // when the loop made all targets due, and looked at all guests
+
+	decisions, orders errgroup.Group
+}
+
+// subject is an identity about which this replica can decide.
+type subject struct {
+	// The Manager's mu guards these.
+	target  *targets.Target // nil = a guest
+	spec    purchase.Spec   // what each order has
+	users   int             // callers of a guest
+	marked  bool            // it is in Manager.changed
+	running bool            // a decision runs
+	again   bool            // it changed meanwhile
+	retry   bool            // the cause of failing orders may have ended
+	failing bool            // its orders fail
+
+	// The running decision owns these.
+	demand
+	reported string // the state that was logged last
+}
+
+// New returns a Manager without targets.
+func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
+	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1)}
+	m.decisions.SetLimit(mostDecisions)
+	m.orders.SetLimit(mostOrders)
+	return m
+}
+
+// Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
+// a definition, of the providers or of the overall budget, the decision comes at once, and a failing target tries an
+// order at once. The first set is applied before Run.
+func (m *Manager) Apply(set *targets.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first, old := m.set == nil, m.subjects
+	others := !first && (m.set.Budget != set.Budget || !reflect.DeepEqual(m.set.Providers, set.Providers))
+	m.set, m.subjects = set, map[captcha.ID]*subject{}
+	for id, s := range old {
+		if s.target == nil {
+			m.subjects[id] = s
+		}
+	}
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		s := old[t.ID]
+		changed := s == nil || !reflect.DeepEqual(definition(s.target), definition(t))
+		if changed {
+			s = &subject{demand: demand{tracker: policy.NewTracker(Params(t, 0, 0), Windows(t))}, reported: OK}
+		}
+		s.target, s.spec = t, Spec(t, set.Budget)
+		m.subjects[t.ID] = s
+		if !first && (changed || others) { // at a start all replicas share the work
+			s.retry = true
+			m.markLocked(t.ID, s)
+		}
+	}
+}
+
+// Retry lets the next order of each failing target of a type be placed at once: another provider has become the
+// best one.
+func (m *Manager) Retry(t captcha.Type) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, s := range m.subjects {
+		if s.failing && s.target.Identity.Type == t && s.target.ProvidersPolicy != targets.ProvidersOrdered {
+			s.retry = true
+			m.markLocked(id, s)
+		}
+	}
+}
+
+// definition is the part of a target on which its learned state and its orders depend.
+func definition(t *targets.Target) targets.Target {
+	d := *t
+	d.Line, d.Owner, d.OnEmpty, d.Rate = 0, "", "", targets.Rate{}
+	return d
+}
+
+// Spec returns what each order of a target has, given the budget of all orders. Only a budget with a limit is
+// counted.
+func Spec(t *targets.Target, overall targets.Budget) purchase.Spec {
+	s := purchase.Spec{
+		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
+		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy), MissCost: t.MaxWaste,
+	}
+	if b := t.Budget; b != (targets.Budget{}) {
+		s.Budgets = append(s.Budgets, pool.Budget{Scope: string(t.ID), PerHour: b.PerHour, PerDay: b.PerDay})
+	}
+	if overall != (targets.Budget{}) {
+		s.Budgets = append(s.Budgets, pool.Budget{Scope: pool.ScopeAll, PerHour: overall.PerHour, PerDay: overall.PerDay})
+	}
+	return s
+}
+
+// Guest lets this replica decide for a guest while a caller waits: one order for each ticket. The caller calls
+// release when it waits no longer.
+func (m *Manager) Guest(spec purchase.Spec) (release func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.subjects[spec.ID]
+	if s == nil {
+		s = &subject{}
+		m.subjects[spec.ID] = s
+	}
+	s.spec = spec
+	s.users++
+	return sync.OnceFunc(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if s.users--; s.users == 0 {
+			delete(m.subjects, spec.ID)
+		}
+	})
+}
+
+// Changed says that a decision about an identity is due: a script of this replica changed something, or its turn has
+// come. It does not block. An identity that this replica does not know is left to the others.
+func (m *Manager) Changed(id captcha.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.subjects[id]; s != nil {
+		m.markLocked(id, s)
+	}
+}
+
+func (m *Manager) markLocked(id captcha.ID, s *subject) {
+	if s.marked {
+		return
+	}
+	s.marked = true
+	m.changed = append(m.changed, id)
+	select {
+	case m.woken <- struct{}{}:
+	default:
+	}
+}
+
+// LastTurn returns when the loop of Run began its last turn; 1970 before the first one. It turns every few seconds,
+// also without Redis. If it does not, the process hangs. LastTurn does not block.
+func (m *Manager) LastTurn() time.Time { return time.Unix(0, m.turn.Load()) }
+
+// Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
+// what was learned.
+func (m *Manager) Run(ctx context.Context) error {
+	ask := time.NewTimer(0)
+	defer ask.Stop()
+	for ctx.Err() == nil {
+		m.turn.Store(time.Now().UnixNano())
+		var ids []captcha.ID
+		select {
+		case <-ctx.Done():
+		case <-m.woken:
+			_ = backoff.Sleep(ctx, gather)
+			m.mu.Lock()
+			ids, m.changed = m.changed, nil
+			m.mu.Unlock()
+		case <-ask.C:
+			var pause time.Duration
+			ids, pause = m.due(ctx)
+			ask.Reset(pause)
+		}
+		for _, id := range ids {
+			m.dispatch(ctx, id)
+		}
+	}
+	_ = m.decisions.Wait()
+	_ = m.orders.Wait()
+	m.saveAll(ctx)
+	return nil
+}
+
+// due returns the identities whose decision is due, and the pause until the next question. Now and then it makes the
+// targets due that have no time, and marks the guests.
+func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duration) {
+	ctx, stop := context.WithTimeout(ctx, askTime)
+	defer stop()
+	now, adds := time.Now(), []captcha.ID{}
+	m.mu.Lock()
+	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
+	for id, s := range m.subjects {
+		if s.target == nil && look {
+			m.markLocked(id, s)
+		} else if s.target != nil && add && s.target.Halted() == "" {
+			adds = append(adds, id)
+		}
+	}
+	if look {
+		m.looked = now
+	}
+	if add {
+		m.added = now
+	}
+	m.mu.Unlock()
+	err := m.pool.SetDue(ctx, adds)
+	if err == nil {
+		ids, err = m.pool.Due(ctx, mostDue)
+	}
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.added = time.Time{} // Redis may have lost its data
+		return nil, backoff.Around(awayEvery, 0.5)
+	}
+	if len(ids) == mostDue {
+		return ids, 0
+	}
+	return ids, backoff.Around(askEvery, 0.5)
+}
+
+// dispatch begins a decision, unless one about the identity runs: then another one follows.
+func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
+	d := &decision{m: m, id: id}
+	m.mu.Lock()
+	if s := m.subjects[id]; s != nil {
+		s.marked, s.again = false, s.running
+		if s.running {
+			m.mu.Unlock()
+			return
+		}
+		s.running = true
+		d.subject, d.target, d.spec, d.retry, s.retry = s, s.target, s.spec, s.retry, false
+	}
+	m.mu.Unlock()
+	m.decisions.Go(func() error {
+		err := panics.Contain(m.log, "panic in a decision", func() { d.run(ctx) })
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if s := d.subject; s != nil {
+			s.running = false
+			if s.again && err == nil {
+				m.markLocked(id, s)
+			}
+		}
+		return nil
+	})
+}
+
+// decision is one decision about an identity, by the definition that held when it began.
+type decision struct {
+	*subject // nil = this replica does not know the identity
+
+	m      *Manager
+	id     captcha.ID
+	target *targets.Target
+	spec   purchase.Spec
+	retry  bool
+	held   int // tokens and orders for callers to come
+}
+
+func (d *decision) run(ctx context.Context) {
+	var err error
+	limited, stop := context.WithTimeout(ctx, stepTime)
+	defer stop()
+	switch {
+	case d.subject == nil || d.target != nil && d.target.Halted() != "":
+		err = d.m.pool.Disown(limited, d.id)
+	case d.target == nil: // one order for each caller that has none; the Buyer tells the callers of a refusal
+		var c pool.Counts
+		c, err = d.m.pool.Decide(limited, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
+		if err == nil {
+			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
+		}
+	default:
+		err = d.ofTarget(ctx, limited)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.id, "err", err)
+	}
+}
+
+// ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
+func (d *decision) ofTarget(ctx, limited context.Context) error {
+	if d.retry {
+		if err := d.m.pool.Retry(limited, d.id); err != nil {
+			return err
+		}
+	}
+	at := time.Now()
+	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
+	plan := d.tracker.Plan(at)
+	lead := plan.Lead
+	c, err := d.m.pool.Decide(limited, pool.Query{
+		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
+		Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+	})
+	if err == nil {
+		err = d.recall(limited, at, &c)
+	}
+	if err != nil {
+		return err
+	}
+	d.tracker.Learn(at, stock(&c))
+	if plan = d.tracker.Plan(at); (plan.Lead - lead).Abs() > lead/10 {
+		d.m.Changed(d.id) // the counts are read again with the new lead time, which the orders need too
+		return nil
+	}
+	plan.Lead = lead
+	wants := d.tracker.Decide(at, plan, stock(&c))
+	if c.Brake.Brakes() && wants.Order > 0 {
+		wants.Order = 1
+		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
+			wants.Order, wants.Look = 0, wait
+		}
+	}
+	d.m.mu.Lock()
+	d.failing = c.Brake.Brakes()
+	d.m.mu.Unlock()
+	spec, step := d.spec, 0
+	d.held = max(0, c.Fresh+c.Orders-c.Waiting)
+	spec.Depth, spec.Horizon, spec.Shortest = wants.Want, spec.Margin+wants.Lead, wants.Shortest
+	if d.target.Refill == targets.RefillAdaptive {
+		// The depth grows by one with each order, so that an order of another replica since the look counts.
+		spec.Depth, spec.Horizon, step = c.Fresh+c.Orders-c.Waiting+1, spec.Margin, 1
+	}
+	refused := d.place(ctx, wants.Order, spec, step)
+	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
+		return refused
+	}
+	limited, stop := context.WithTimeout(ctx, stepTime)
+	defer stop()
+	if err := d.save(limited, d.m, d.id, saveEvery); err != nil {
+		return err
+	}
+	next, note := d.next(&wants, &c, refused), d.note(ctx, &wants, &c, refused)
+	if next < 0 && note == "" {
+		return nil
+	}
+	return d.m.pool.Decided(limited, d.id, next, note)
+}
+
+// next returns when the next decision is due if that differs from what the script has set; else -1.
+func (d *decision) next(wants *policy.Decision, c *pool.Counts, err error) time.Duration {
+	next := wants.Look
+	var refused *pool.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		if refused.Reason != pool.ReasonBudget || refused.Text != string(d.id) {
+			// The target has a place in wants, or another replica was faster, or its own brake or pause was set
+			// meanwhile: decide has set 2 s.
+			return -1
+		}
+		next = refused.After
+	case err != nil:
+		next = mostLook // there is no provider: a reload decides at once
+	case wants.Order > 0:
+		return -1 // soon; an end comes before
+	}
+	next = max(leastLook, min(next, mostLook))
+	missing := wants.Want+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
+	if next < c.Due || missing && next > c.Due+gather {
+		return next
+	}
+	return -1
+}
+
+// place places orders one after the other, until one is refused or the definition changes. The depth grows by a step
+// with each order. Each order runs in a goroutine of its own.
+func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) error {
+	m := d.m
+	for ; n > 0; n-- {
+		m.mu.Lock()
+		holds := m.subjects[d.id] == d.subject
+		if holds {
+			s.Budgets = d.subject.spec.Budgets // a reload may have changed the overall budget
+		}
+		m.mu.Unlock()
+		if !holds {
+			return nil
+		}
+		if d.tracker != nil {
+			s.Afford = d.tracker.Lasts(d.held)
+		}
+		placed := make(chan error, 1)
+		began := m.orders.TryGo(func() error {
+			m.buyer.Buy(ctx, s, func(next captcha.ID, err error) {
+				if next != "" {
+					m.Changed(next)
+				}
+				placed <- err
+			})
+			return nil
+		})
+		if !began {
+			return fmt.Errorf("%d orders are in flight at this replica", mostOrders)
+		}
+		if err := <-placed; err != nil {
+			return err
+		}
+		if d.tracker != nil {
+			d.tracker.Placed(time.Now())
+			d.held++
+		}
+		s.Depth += step
+	}
+	return nil
+}

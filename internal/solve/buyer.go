@@ -1,0 +1,81 @@
+package solve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+)
+
+// Spec describes the order that a request wants.
+type Spec = purchase.Spec
+
+// Orderer carries one order from its place to its end, and returns at the end; *purchase.Buyer does.
+type Orderer interface {
+	Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error))
+}
+
+// Buyer is an Orderer for guests: if an order cannot be placed, it tells the callers that wait for it.
+// The refiller and the Service buy through it.
+type Buyer struct {
+	Orderer
+
+	Pool *pool.Pool
+	Log  *slog.Logger
+}
+
+// Buy buys with the Orderer.
+func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
+	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
+		if s.Guest && err != nil && ctx.Err() == nil {
+			b.tell(ctx, s, err)
+		}
+		placed(next, err)
+	})
+}
+
+// tell answers the callers of a guest for whom no order can be placed.
+func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
+	answer := &pool.FailedError{Obstacle: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
+	var refused *pool.RefusedError
+	switch {
+	case errors.Is(cause, pool.ErrDown):
+		return
+	case errors.As(cause, &refused):
+		lasts := refused.After == 0 || refused.After > pool.Patience
+		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == string(pool.Busy)
+		if refused.Reason == pool.ReasonEnough || isBusy || !lasts {
+			return
+		}
+		answer.Reason = refused.Text
+		if refused.After > 0 {
+			answer.Until = time.Now().Add(refused.After)
+		}
+		switch refused.Reason {
+		case pool.ReasonBudget:
+			answer.Obstacle, answer.Reason = pool.ReasonBudget, budgetText(refused)
+		case pool.ReasonBrake:
+			// Only the counts tell the identity's own brake from the one of an account.
+			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
+			if err == nil && c.Brake.Brakes() {
+				answer = &pool.FailedError{Refused: c.Brake.Kind == string(pool.Hopeless), Reason: c.Brake.Reason}
+			}
+		}
+	}
+	if _, err := b.Pool.Refuse(ctx, s.ID, answer); err != nil {
+		b.Log.Debug("callers not told that nothing can be bought; the next decision tells them", "identity", s.ID, "err", err)
+	}
+}
+
+func budgetText(refused *pool.RefusedError) string {
+	whose := "the overall budget"
+	if refused.Text == pool.ScopeSolve {
+		whose = "the budget of solves without a target"
+	}
+	return fmt.Sprintf("%s is used up; there is room again in %v", whose, refused.After.Round(time.Second))
+}

@@ -1,0 +1,432 @@
+//go:build !race
+
+package solve_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand/redisclaims"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/refill"
+	"poold/internal/solve"
+	. "poold/internal/solve/solvetest"
+	"poold/internal/targets"
+)
+
+// drawnStories is the number of random stories, and firstStory is the seed of the first one. Example:
+// go test ./internal/solve -run TestDrawnStories -stories 500
+var (
+	drawnStories = flag.Int("stories", 4, "random stories to play")
+	firstStory   = flag.Uint64("first-story", 1, "seed of the first story")
+)
+
+// mostAhead is the largest difference between Redis' clock and that of the replicas, in both directions.
+const mostAhead = 4500 * time.Millisecond
+
+// In the random stories callers hang up, replicas stop or die, tasks fail, and Redis' clock makes steps. Redis,
+// the claim store and the service have outages. Each sold task has one end, and the counters account for it.
+// Each token goes to one caller, to the callers with one Idempotency-Key or to the sharers of one claim, of whom
+// at most one has bought it. The name of a failing story has its seed.
+func TestDrawnStories(t *testing.T) {
+	playDrawn(t, *drawnStories, func(*testing.T) openClaims { return inRedis })
+}
+
+// playDrawn plays random stories. The function open prepares their claim store before the bubble begins.
+func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
+	t.Helper()
+	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			claims := open(t)
+			synctest.Test(t, func(t *testing.T) {
+				s := &drawnStory{
+					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)), claims: claims,
+					tasks: map[string]task{}, holders: map[string]string{}, buyers: map[string]int{}, byKey: map[string]pool.Token{},
+				}
+				for range 3 {
+					s.start()
+				}
+				for range 40 {
+					s.step()
+				}
+				s.settle()
+				s.check()
+				for _, r := range s.living {
+					r.end()
+				}
+			})
+		})
+	}
+}
+
+// claimStore is the claim store of one replica.
+type claimStore struct {
+	solve.Claims
+	solve.Savings
+
+	close func()
+}
+
+type openClaims func(t *testing.T, r *drawnReplica) claimStore
+
+// inRedis keeps the claims in the Redis of the story.
+func inRedis(_ *testing.T, r *drawnReplica) claimStore {
+	c := redisclaims.New(r.db, redisclaims.Options{Wake: func(key captcha.ID) { r.service.Wake(key) }})
+	return claimStore{c, c, func() {}}
+}
+
+// drawnStory is one random story. It is also the solving service.
+type drawnStory struct {
+	t      *testing.T
+	redis  *redistest.Bubble
+	ahead  atomic.Int64 // by how many ns Redis' clock is ahead of the replicas' clock
+	random *rand.Rand
+	claims openClaims
+	frozen Freezer
+	living []*drawnReplica
+	calls  sync.WaitGroup
+
+	mu      sync.Mutex
+	share   float64 // of the tasks that fail
+	down    bool    // the service refuses the account
+	tasks   map[string]task
+	holders map[string]string     // token -> the caller, key or claim that got it
+	buyers  map[string]int        // token -> the sharers that got it as bought
+	byKey   map[string]pool.Token // the last token of each Idempotency-Key
+	served  int                   // callers that got a token
+	shared  int                   // that shared it
+}
+
+// task is a task of the service.
+type task struct {
+	due  time.Time
+	fail bool
+}
+
+func (s *drawnStory) with(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// Dial connects to Redis, and sets its clock before each command.
+func (s *drawnStory) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := s.redis.Dial(ctx, network, address)
+	return clockedConn{conn, s}, err
+}
+
+type clockedConn struct {
+	net.Conn
+	s *drawnStory
+}
+
+func (c clockedConn) Write(b []byte) (int, error) {
+	if ahead := time.Duration(c.s.ahead.Load()); ahead != 0 {
+		c.s.redis.SetTime(time.Now().Add(ahead))
+	}
+	return c.Conn.Write(b)
+}
+
+// drawnReplica is a replica with all parts but the HTTP server.
+type drawnReplica struct {
+	s       *drawnStory
+	db      *redisdb.DB
+	pool    *pool.Pool
+	buyer   *purchase.Buyer
+	service *solve.Service
+	claims  claimStore
+	dead    atomic.Bool
+	buying  context.CancelFunc
+	support context.CancelFunc
+	orders  sync.WaitGroup
+	parts   sync.WaitGroup
+}
+
+// refilling is the Buyer of a replica's refiller.
+type refilling struct {
+	*purchase.Buyer
+
+	guests *solve.Buyer
+}
+
+func (b refilling) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
+	b.guests.Buy(ctx, s, placed)
+}
+
+func (s *drawnStory) start() {
+	log := slog.New(slog.DiscardHandler)
+	r := &drawnReplica{s: s}
+	var err error
+	r.db, err = redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Log: log, Dial: s.Dial, Probe: time.Minute})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var manager *refill.Manager
+	r.pool = pool.New(pool.Config{DB: r.db.Hot, Prefix: "p", Replica: r.db.Replica, Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
+	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
+	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log}
+	manager = refill.New(r.pool, refilling{r.buyer, guests}, log)
+	r.buyer.Turn = manager.Changed
+	price := func(captcha.Type) float64 { return 1 }
+	r.buyer.SetProviders([]purchase.Entry{{Provider: door{r}, Account: "k", Concurrency: 50, Price: price}})
+	r.claims = s.claims(s.t, r)
+	r.service = solve.New(solve.Config{
+		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &icebox{&s.frozen, r.claims, nil}, Savings: r.claims, Log: log,
+	})
+	buying, stopBuying := context.WithCancel(context.Background())
+	support, stop := context.WithCancel(context.Background())
+	r.buying, r.support = stopBuying, stop
+	r.parts.Go(func() { _ = r.buyer.Run(support) })
+	r.parts.Go(func() { r.db.Listen(support, func(key string) { r.service.Wake(captcha.ID(key)) }) })
+	r.parts.Go(func() { _ = r.service.KeepCounts(support) })
+	r.orders.Go(func() { manager.Apply(&targets.Set{}); _ = manager.Run(buying) })
+	r.orders.Go(func() { _ = r.service.Run(buying) })
+	s.living = append(s.living, r)
+	synctest.Wait()
+}
+
+// end stops the replica as SIGTERM does.
+func (r *drawnReplica) end() {
+	r.buying()
+	r.pool.EndWaits()
+	r.orders.Wait()
+	r.support()
+	r.parts.Wait()
+	r.claims.close()
+	_ = r.db.Close()
+}
+
+// kill stops the replica as SIGKILL does: none of its calls reaches Redis or the service any more.
+func (r *drawnReplica) kill() {
+	r.dead.Store(true)
+	_ = r.db.Close()
+	r.end()
+}
+
+// replace ends a replica and starts another one.
+func (s *drawnStory) replace(end func(*drawnReplica)) {
+	i := s.random.IntN(len(s.living))
+	r := s.living[i]
+	s.living = slices.Delete(s.living, i, i+1)
+	end(r)
+	s.start()
+}
+
+func (s *drawnStory) draw(limit time.Duration) time.Duration {
+	return time.Duration(s.random.Int64N(int64(limit)))
+}
+
+// step plays one event, and waits until the next one is due.
+func (s *drawnStory) step() {
+	switch n := s.random.IntN(24); {
+	case n < 12:
+		s.call(n)
+	case n == 12:
+		s.replace((*drawnReplica).kill)
+	case n == 13:
+		s.replace((*drawnReplica).end)
+	case n == 14:
+		s.redis.SetDown(true)
+		after(s.draw(8 * time.Second))
+		s.redis.SetDown(false)
+	case n == 15:
+		s.frozen.On.Store(true)
+		after(s.draw(8 * time.Second))
+		s.frozen.On.Store(false)
+	case n == 16:
+		share := s.random.Float64() / 2
+		s.with(func() { s.share = share })
+	case n == 17:
+		down := s.random.IntN(2) == 0
+		s.with(func() { s.down = down })
+	case n == 18:
+		s.ahead.Store(int64(s.draw(2*mostAhead) - mostAhead))
+	}
+	after(s.draw(6 * time.Second))
+}
+
+// call starts callers with equal requests at random replicas. Some share a solve or have an Idempotency-Key, and
+// some hang up.
+func (s *drawnStory) call(kind int) {
+	spec := GuestSpec(fmt.Sprint("page-", s.random.IntN(3)))
+	if kind < 5 {
+		spec = GuestSpec("shared-" + spec.Identity.Pageurl)
+	}
+	spec.Budgets = nil
+	key := ""
+	if 5 <= kind && kind < 8 {
+		key = fmt.Sprint(spec.Identity.Pageurl, " key ", s.random.IntN(3))
+	}
+	hangUp := s.random.IntN(3) == 0
+	for range 1 + s.random.IntN(4) {
+		r, patience := s.living[s.random.IntN(len(s.living))], 10*time.Minute
+		if hangUp {
+			patience = s.draw(20 * time.Second)
+		}
+		ask := Request(spec, 2*time.Minute, key)
+		if kind < 5 {
+			ask = Sharing(spec, 2*time.Minute)
+		}
+		s.calls.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if token, err := r.service.Solve(ctx, ask); err == nil {
+				s.serve(token, ask, key)
+			}
+		})
+	}
+}
+
+// serve records who got a token. No two callers, keys or claims get the same one, and a key gets no second one
+// before the first has expired.
+func (s *drawnStory) serve(token pool.Token, ask solve.Request, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served++
+	holder := fmt.Sprint("caller ", s.served)
+	switch {
+	case ask.Share != nil:
+		holder = "claim " + string(ask.Share.Key)
+		s.shared++
+		if token.Source != solve.FromShared {
+			s.buyers[token.Value]++
+		}
+		if s.buyers[token.Value] > 1 {
+			s.t.Errorf("%s was bought twice", token.Value)
+		}
+	case key != "":
+		holder = "key " + key
+		if before := s.byKey[key]; before.Value != token.Value && time.Until(before.Dies) > 2*mostAhead {
+			s.t.Errorf("%s got %+v and %+v", holder, before, token)
+		}
+		s.byKey[key] = token
+	}
+	if before, is := s.holders[token.Value]; is && before != holder {
+		s.t.Errorf("%s went to %s and to %s", token.Value, before, holder)
+	}
+	s.holders[token.Value] = holder
+}
+
+// settle waits until each call has its answer, each order its end, and each token has expired.
+func (s *drawnStory) settle() {
+	s.with(func() { s.down, s.share = false, 0 })
+	s.calls.Wait()
+	after(5 * time.Minute)
+}
+
+// check compares the tasks of the service with the counters, and with the rows of the ends.
+func (s *drawnStory) check() {
+	ctx := context.Background()
+	stock, err := s.living[0].pool.LookGuests(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	f, sold := stock.Counters, len(s.tasks)
+	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
+	// A lost order may or may not have been sold.
+	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought || stock.Orders+stock.Waiting != 0 {
+		s.t.Errorf("%d tasks; %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders, stock.Waiting, f)
+	}
+	rows, err := s.living[0].db.Slow.XRange(ctx, "{p}:outbox:ends", "-", "+").Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	solved, ends, orders := map[string]bool{}, map[string]int64{}, map[string]string{}
+	for _, row := range rows {
+		var p purchase.Purchase
+		if err := json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p); err != nil {
+			s.t.Fatal(err)
+		}
+		kind := fmt.Sprint(row.Values["kind"])
+		for _, name := range []string{"order " + p.Order, "task " + p.Task} {
+			if before, twice := orders[name]; twice && name != "task " {
+				s.t.Errorf("%s ended twice: %s and %s", name, before, kind)
+			}
+			orders[name] = kind
+		}
+		ends[kind]++
+		solved["answer of "+p.Task] = kind == string(pool.Solved)
+	}
+	if n := ends["solved"] + ends["expired"]; n != f.Solved || ends["failed"]+ends["repeated"] != f.Failed || ends["lost"] != f.Lost || n+f.Failed+f.Lost != f.Bought {
+		s.t.Errorf("the rows have %v, the counters are %+v", ends, f)
+	}
+	for value, holder := range s.holders {
+		if !solved[value] {
+			s.t.Errorf("%s went to %s, and its order has not solved", value, holder)
+		}
+	}
+	s.t.Logf("%d tasks, %d callers served, %d of them shared: %v, %+v", sold, s.served, s.shared, ends, f)
+}
+
+// door is a replica's way to the solving service; it implements purchase.Provider.
+type door struct{ r *drawnReplica }
+
+var errDead = errors.New("the replica is dead")
+
+func (d door) Submit(context.Context, provider.Request) (string, error) {
+	if d.r.dead.Load() {
+		return "", errDead
+	}
+	s := d.r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return "", &provider.Error{Class: provider.Account, Code: "ERROR_ZERO_BALANCE"}
+	}
+	name := fmt.Sprint("task-", len(s.tasks)+1)
+	s.tasks[name] = task{time.Now().Add(10*time.Second + rand.N(10*time.Second)), rand.Float64() < s.share}
+	return name, nil
+}
+
+func (d door) Poll(_ context.Context, name string, _ captcha.Identity) (provider.Solution, error) {
+	if d.r.dead.Load() {
+		return provider.Solution{}, errDead
+	}
+	s := d.r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch t := s.tasks[name]; {
+	case time.Now().Before(t.due):
+		return provider.Solution{}, provider.ErrNotReady
+	case t.fail:
+		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
+	}
+	return provider.Solution{Token: "answer of " + name}, nil
+}
+
+func (d door) Name() string                                             { return "main" }
+func (d door) Timeout() time.Duration                                   { return 2 * time.Minute }
+func (d door) Pace(captcha.Type) (first, interval time.Duration)        { return time.Second, time.Second }
+func (d door) Report(context.Context, string, captcha.Type, bool) error { return nil }
+func (d door) ReportWindow() time.Duration                              { return time.Minute }
+func (d door) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
+func (d door) ReadBalance(context.Context) error                        { return nil }
+func (d door) Probe(context.Context) error                              { return nil }
+func (d door) State(time.Time) provider.State                           { return provider.State{} }
+func (d door) Fault() *provider.Fault                                   { return nil }
+func (d door) Adopt(context.Context, *provider.Fault)                   {}
+func (d door) PollTurn(time.Time) (bool, time.Duration)                 { return true, 0 }
+
+// nobody observes the purchases.
+type nobody struct{}
+
+func (nobody) Ended(purchase.Purchase) {}
+func (nobody) Count(_, _, _ string)    {}

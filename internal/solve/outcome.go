@@ -1,0 +1,68 @@
+package solve
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"poold/internal/ondemand/dedup"
+	"poold/internal/pool"
+)
+
+// storedEnd is the end of a shared solve in the claim store: a token, or one of the errors.
+type storedEnd struct {
+	Token *pool.Token   `json:"token,omitempty"`
+	Lasts time.Duration `json:"lasts,omitempty"` // how long the token is shared after the end of the solve
+
+	Solve  *SolveError      `json:"solve,omitempty"`
+	Outage *OutageError     `json:"outage,omitempty"`
+	Budget *BudgetError     `json:"budget,omitempty"`
+	Rate   *pool.RateError  `json:"rate,omitempty"`
+	Empty  *pool.EmptyError `json:"empty,omitempty"`
+}
+
+func encodeToken(t pool.Token, lasts time.Duration) []byte {
+	return encode(storedEnd{Token: &t, Lasts: lasts})
+}
+
+func encodeError(err error) []byte {
+	var e storedEnd
+	switch {
+	case errors.As(err, &e.Solve), errors.As(err, &e.Outage), errors.As(err, &e.Budget),
+		errors.As(err, &e.Rate), errors.As(err, &e.Empty):
+	default:
+		e.Solve = &SolveError{Reason: err.Error()}
+	}
+	return encode(e)
+}
+
+func encode(e storedEnd) []byte {
+	text, _ := json.Marshal(e) // encoding strings, numbers and times cannot fail
+	return text
+}
+
+// readEnd returns the outcome of a solve that has ended. The claim store may share a token that expires within the
+// margin, because the store's clock may have been set back; it is an error.
+func readEnd(c dedup.Claim, margin time.Duration) outcome {
+	var e storedEnd
+	_ = json.Unmarshal(c.Value, &e) // an invalid value leaves e empty: the outcome is unknown
+	switch {
+	case e.Token != nil && time.Until(e.Token.Dies) <= margin:
+		return outcome{err: &SolveError{Reason: "the token of the shared solve has expired"}}
+	case e.Token != nil:
+		t := *e.Token
+		t.Source, t.TTL = FromShared, t.TTL-max(0, e.Lasts-c.Left)
+		return outcome{token: t}
+	case e.Solve != nil:
+		return outcome{err: e.Solve}
+	case e.Outage != nil:
+		return outcome{err: e.Outage}
+	case e.Budget != nil:
+		return outcome{err: e.Budget}
+	case e.Rate != nil:
+		return outcome{err: e.Rate}
+	case e.Empty != nil:
+		return outcome{err: e.Empty}
+	}
+	return outcome{err: &SolveError{Reason: "the shared solve has ended, and its outcome is unknown"}}
+}

@@ -1,0 +1,86 @@
+package solve
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
+	"poold/internal/pool"
+)
+
+// A shared token is handed out only while it outlives the caller's margin, even if the store still
+// shares it.
+func TestAnExpiredTokenIsNotShared(t *testing.T) {
+	for name, c := range map[string]struct {
+		left time.Duration
+		ok   bool
+	}{
+		"alive":             {time.Minute, true},
+		"within the margin": {5 * time.Second, false},
+		"expired":           {-time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dies := time.Now().Add(c.left)
+			value := encodeToken(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute)
+			got := readEnd(dedup.Claim{State: dedup.ClaimShared, Left: 50 * time.Second, Value: value}, 10*time.Second)
+			var expired *SolveError
+			if c.ok != (got.err == nil) || !c.ok && !errors.As(got.err, &expired) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// The claim store keeps the type, text and durations of each error of a solve.
+func TestErrorsSurviveTheClaimStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const retry = 61*time.Minute + 23*time.Second + 456*time.Millisecond
+		now := time.Now()
+		for name, c := range map[string]struct{ err, want error }{
+			"failed":                   {&SolveError{Reason: "a"}, &SolveError{Reason: "a"}},
+			"refused":                  {&SolveError{Refused: true, Reason: "b"}, &SolveError{Refused: true, Reason: "b"}},
+			"wrapped":                  {fmt.Errorf("solving: %w", &SolveError{Refused: true, Reason: "b"}), &SolveError{Refused: true, Reason: "b"}},
+			"outage":                   {&OutageError{Reason: "c", Until: now.Add(retry)}, &OutageError{Reason: "c", Until: now.Add(retry)}},
+			"outage of unknown length": {&OutageError{Reason: "c"}, &OutageError{Reason: "c"}},
+			"budget":                   {&BudgetError{Reason: "d", RetryAfter: retry}, &BudgetError{Reason: "d", RetryAfter: retry}},
+			"rate":                     {&pool.RateError{RetryAfter: retry}, &pool.RateError{RetryAfter: retry}},
+			"full":                     {&pool.EmptyError{Full: true}, &pool.EmptyError{Full: true}},
+			"empty":                    {&pool.EmptyError{}, &pool.EmptyError{}},
+			"unexpected":               {errors.New("e"), &SolveError{Reason: "e"}},
+		} {
+			got := readEnd(dedup.Claim{State: dedup.ClaimError, Value: encodeError(c.err)}, 0)
+			if outage := (*OutageError)(nil); errors.As(got.err, &outage) && !outage.Until.IsZero() {
+				outage.Until = outage.Until.Local() // of the test's times
+			}
+			if !reflect.DeepEqual(got.err, c.want) {
+				t.Errorf("%s: %#v, want %#v", name, got.err, c.want)
+			}
+		}
+	})
+}
+
+// A share, and a replica, have a limited number of callers and shares.
+func TestSharesAreLimited(t *testing.T) {
+	w := func() *waiter { return &waiter{r: Request{Call: &pool.Call{}, Share: &Share{Key: "x"}}} }
+	ss := &shares{of: map[captcha.ID]*share{}}
+	for i := range mostShares {
+		ss.of[captcha.ID(strconv.Itoa(i))] = &share{}
+	}
+	var full *pool.EmptyError
+	if _, err := ss.join(w()); !errors.As(err, &full) || !full.Full || len(ss.of) != mostShares {
+		t.Errorf("one more: %v, %d shares", err, len(ss.of))
+	}
+	ss.of = map[captcha.ID]*share{"x": {key: "x", bell: make(chan struct{}, 1), waiters: make([]*waiter, MostWaiting-1)}}
+	if _, err := ss.join(w()); err != nil {
+		t.Errorf("the last caller: %v", err)
+	}
+	if _, err := ss.join(w()); !errors.As(err, &full) || !full.Full || len(ss.of["x"].waiters) != MostWaiting {
+		t.Errorf("one more caller: %v, %d wait", err, len(ss.of["x"].waiters))
+	}
+}

@@ -1,0 +1,328 @@
+package solve
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
+	"poold/internal/panics"
+	"poold/internal/pool"
+)
+
+// FromSolve is the source of a token that was bought for the request.
+const FromSolve pool.Source = "solve"
+
+// MostWaiting limits the callers that wait for one guest, over all replicas.
+const MostWaiting = 500
+
+const (
+	// mostPictures limits the pictures for which this replica buys at a time.
+	mostPictures = 1024
+	// lookEvery is how often a picture without an order is tried again.
+	lookEvery = 250 * time.Millisecond
+	// outEvery is the interval between two checks whether a token can still come.
+	outEvery = 250 * time.Millisecond
+)
+
+// ErrStopping means that this replica stops.
+var ErrStopping = errors.New("solve: the daemon is stopping")
+
+// Refiller sees to it that orders are placed for the tickets of a guest, until release is called.
+type Refiller interface {
+	Guest(s Spec) (release func())
+}
+
+// Config has the parts that a Service uses. All are required.
+type Config struct {
+	Pool     *pool.Pool
+	Buyer    *Buyer
+	Refiller Refiller
+	Claims   Claims
+	Savings  Savings
+	Log      *slog.Logger
+}
+
+// Service gets tokens on demand. It is safe for concurrent use.
+type Service struct {
+	Config
+
+	counter  *counter
+	shares   *shares
+	pictures chan picture
+	slots    chan struct{} // one element for each picture
+	stopped  chan struct{} // closed when Run accepts no more pictures
+}
+
+// New returns a Service. It starts no goroutine; Run buys pictures, and KeepCounts writes the counts.
+func New(c Config) *Service {
+	s := &Service{
+		Config: c, counter: &counter{savings: c.Savings, log: c.Log, requests: map[dedup.SavingsSource]int{}},
+		pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
+	}
+	s.shares = &shares{
+		claims: c.Claims, pool: c.Pool, take: s.Take, counter: s.counter, log: c.Log,
+		stopped: make(chan struct{}), begun: make(chan *share), of: map[captcha.ID]*share{},
+	}
+	return s
+}
+
+// Wake tells of an event of a shared claim. It is a no-op for an unknown key.
+func (s *Service) Wake(key captcha.ID) { s.shares.wake(key) }
+
+// Request asks for one token.
+type Request struct {
+	// Call describes the take; Identify sets its name. Call.Wait is the time-out of the request.
+	Call *pool.Call
+	// Guest is the purchase for an identity without a target: Spec.ID and Call.ID are pool.Guest of its hash, Depth is 0,
+	// Horizon is the margin, and Guest is true. nil = the identity has a target.
+	Guest *Spec
+	// Share names the claim of requests that share a solve; nil = this one does not share.
+	Share *Share
+	// Rate limits the requests for all guests.
+	Rate pool.Rate
+	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. It ends
+	// the wait. nil = never.
+	Out func(ctx context.Context) bool
+}
+
+// Identify names a call. With an Idempotency-Key the name is derived from it and from the caller, so that the
+// same request has one answer at every replica; another request with the key is a conflict. The key of a shared
+// solve has no caller.
+func Identify(call *pool.Call, caller, key string) {
+	call.Nonce = rand.Text()
+	call.Name = call.Nonce
+	if key != "" {
+		call.Name = hash(caller, key)
+		call.Fingerprint = hash(string(call.ID), call.MinTTL.String())
+	}
+}
+
+// hash returns a hash of two texts and of the border between them.
+func hash(a, b string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(a), a, b))
+	return hex.EncodeToString(sum[:16])
+}
+
+// SolveError reports a solve without a token.
+type SolveError struct {
+	Refused bool // the provider rejects the parameters, or does not solve the type
+	Reason  string
+}
+
+func (e *SolveError) Error() string { return "no token: " + e.Reason }
+
+// BudgetError reports that a budget is used up. Its text is a sentence.
+type BudgetError struct {
+	Reason     string
+	RetryAfter time.Duration // until the budget allows an order again
+}
+
+func (e *BudgetError) Error() string { return e.Reason }
+
+// OutageError reports that no provider accepts orders now.
+type OutageError struct {
+	Reason string
+	Until  time.Time // when a provider is tried again; zero = unknown
+}
+
+func (e *OutageError) Error() string { return "no provider can be asked: " + e.Reason }
+
+// Explain returns the error for a caller: a *SolveError, *BudgetError or *OutageError if the pool says that an
+// order failed or cannot be placed, else the error itself.
+func Explain(err error) error {
+	var failed *pool.FailedError
+	var brake *pool.BrakeError
+	switch {
+	case errors.As(err, &brake):
+		return &SolveError{Refused: brake.Kind == string(pool.Hopeless), Reason: brake.Reason}
+	case !errors.As(err, &failed):
+		return err
+	case failed.Obstacle == pool.ReasonBudget:
+		return &BudgetError{Reason: failed.Reason, RetryAfter: max(0, time.Until(failed.Until))}
+	case failed.Obstacle != "":
+		return &OutageError{Reason: failed.Reason, Until: failed.Until}
+	}
+	return &SolveError{Refused: failed.Refused, Reason: failed.Reason}
+}
+
+// Solve returns a token for one request to POST /solve, and counts the request. It returns as soon as there is a
+// token, and at the latest after Call.Wait; an order that was placed for the request goes on.
+//
+// The error is one of pool.Take or Explain, or ErrStopping. A *pool.EmptyError whose Full is false means that the
+// time-out has passed, or that Request.Out has ended the wait.
+func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
+	if r.Share != nil {
+		token, err := s.shares.solve(ctx, r)
+		if err != nil {
+			s.counter.count("", err)
+		}
+		return token, err
+	}
+	token, err := s.Take(ctx, r)
+	s.counter.count(token.Source, err)
+	return token, err
+}
+
+// Take is Solve without the count: for a target with on_empty: solve.
+func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
+	if r.Guest != nil {
+		if err := s.Pool.Admit(ctx, r.Call, r.Rate); err != nil {
+			return pool.Token{}, Explain(err)
+		}
+		release, err := s.Supply(ctx, r.Guest, false, nil)
+		if err != nil {
+			return pool.Token{}, err
+		}
+		defer release()
+	}
+	token, err := s.take(ctx, r)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // the caller hung up, whatever the exchange with Redis says
+	}
+	if token.Source == pool.FromWait {
+		token.Source = FromSolve
+	}
+	return token, Explain(err)
+}
+
+var errOut = errors.New("solve: no token can come")
+
+// take takes a token, and ends the wait when no token can come any more.
+func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
+	if r.Out == nil || r.Call.Wait == 0 {
+		return s.Pool.Take(ctx, r.Call)
+	}
+	waiting, stop := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop(nil)
+	watch.Go(func() {
+		ticker := time.NewTicker(outEvery)
+		defer ticker.Stop()
+		// Two checks in a row: at the first one, the token may have left the stock for this very caller.
+		for out := 0; out < 2; {
+			select {
+			case <-waiting.Done():
+				return
+			case <-ticker.C:
+			}
+			if out++; !r.Out(waiting) {
+				out = 0
+			}
+		}
+		stop(errOut)
+	})
+	token, err := s.Pool.Take(waiting, r.Call)
+	if err != nil && errors.Is(context.Cause(waiting), errOut) {
+		err = &pool.EmptyError{}
+	}
+	return token, err
+}
+
+// picture is a request for the text of a picture.
+type picture struct {
+	spec Spec
+	gone <-chan struct{} // closed when its caller is gone; nil = a task: one order, unless its ticket is gone
+	done func()          // the bytes are not needed any more
+}
+
+// picturePatience is how long a replica tries to buy for a picture.
+const picturePatience = 5 * time.Minute
+
+// Supply sees to it that orders are placed for the ticket of a guest. For a picture, this replica places them
+// until release is called; for a task, which must have its ticket, it places one. The function done is called
+// when the bytes of the picture are not needed any more; nil = no function.
+func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()) (release func(), err error) {
+	if done == nil {
+		done = func() {}
+	}
+	if spec.Image == nil {
+		done()
+		return s.Refiller.Guest(*spec), nil
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		done()
+		return nil, &pool.EmptyError{Full: true}
+	}
+	gone := make(chan struct{})
+	p := picture{*spec, gone, done}
+	if task {
+		p.gone = nil
+	}
+	select {
+	case s.pictures <- p:
+		return sync.OnceFunc(func() { close(gone) }), nil
+	case <-s.stopped:
+		err = ErrStopping
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	<-s.slots
+	done()
+	return nil, err
+}
+
+// Run buys pictures and carries shared solves until ctx ends, and returns when the orders have been handed over. It
+// must be called once.
+func (s *Service) Run(ctx context.Context) error {
+	var orders sync.WaitGroup // at most mostPictures: each has a slot
+	orders.Go(func() { s.shares.run(ctx) })
+	defer orders.Wait()
+	defer close(s.stopped)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case p := <-s.pictures:
+			orders.Go(func() {
+				defer func() { <-s.slots }()
+				defer p.done()
+				_ = panics.Contain(s.Log, "panic while buying for a picture", func() { s.buy(ctx, p) })
+			})
+		}
+	}
+}
+
+// buy places an order for a picture whenever a ticket has neither a token nor an order.
+func (s *Service) buy(ctx context.Context, p picture) {
+	until, pause := time.Now().Add(picturePatience), 10*time.Millisecond // the ticket comes in a moment
+	for time.Now().Before(until) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.gone:
+			return
+		case <-time.After(pause):
+		}
+		pause = lookEvery
+		c, err := s.Pool.Look(ctx, pool.Query{ID: p.spec.ID, Margin: p.spec.Margin})
+		switch {
+		case err != nil:
+		case p.gone == nil && c.Waiting == 0:
+			return
+		case c.Waiting > c.Fresh+c.Orders:
+			var placed bool
+			s.Buyer.Buy(ctx, p.spec, func(_ captcha.ID, err error) { placed = err == nil })
+			if placed && p.gone == nil { // nobody reads the answer of a task at once: its bytes are not kept for that
+				return
+			}
+		}
+	}
+}
+
+// KeepCounts writes the counts of requests until ctx ends, and a last time after that. Its ctx should end after
+// the last request. It must be called once.
+func (s *Service) KeepCounts(ctx context.Context) error {
+	s.counter.run(ctx)
+	return nil
+}

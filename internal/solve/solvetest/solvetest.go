@@ -1,0 +1,397 @@
+// Package solvetest has replicas with a simulated solving service for the tests of packages solve and compat.
+// Everything runs in a synctest bubble, over the real pool on the embedded Redis.
+package solvetest
+
+import (
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand/redisclaims"
+	"poold/internal/pool"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/solve"
+)
+
+// Life is the lifetime of a token, and Margin its margin.
+const (
+	Life   = 2 * time.Minute
+	Margin = 5 * time.Second
+)
+
+// World is a Redis and a solving service with one account, which replicas share.
+type World struct {
+	Server *redistest.Bubble
+
+	ending   sync.WaitGroup
+	mu       sync.Mutex
+	replicas []*Replica
+	sold     int
+	specs    map[captcha.ID]solve.Spec // of targets
+
+	Wrap func(*redisclaims.Claims) Claims // wraps the claim store of each replica that starts; nil = it is not wrapped
+
+	// The service. A test changes it by Set.
+	Lead        time.Duration                   // of a solve
+	Concurrency int                             // of the account
+	NoProvider  error                           // what Buy reports instead of an order
+	End         func(n int, e *pool.End) string // changes the end of the nth order; "" = after Lead, else before its submit
+}
+
+// New returns a World without replicas. It must be called in a bubble.
+func New(t testing.TB) *World {
+	w := &World{Server: redistest.InBubble(t), Lead: 10 * time.Second, Concurrency: 100, specs: map[captcha.ID]solve.Spec{}}
+	t.Cleanup(func() {
+		w.ending.Wait()
+		for _, r := range w.replicas {
+			r.Stop()
+		}
+	})
+	return w
+}
+
+// Sold returns the number of tasks that the service accepted.
+func (w *World) Sold() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sold
+}
+
+// Set changes the service.
+func (w *World) Set(change func(w *World)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w)
+}
+
+// Target makes a target known to the refillers.
+func (w *World) Target(s solve.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
+
+// Claims is a claim store with its counts.
+type Claims interface {
+	solve.Claims
+	solve.Savings
+}
+
+// Replica is a replica. It refills like the real one, but without its policy.
+type Replica struct {
+	Pool    *pool.Pool
+	Service *solve.Service
+	DB      *redis.Client
+	Claims  Claims // of its service
+
+	world   *World
+	claims  *redisdb.DB
+	running sync.WaitGroup
+	stop    context.CancelFunc
+	mu      sync.Mutex
+	guests  map[captcha.ID]int
+	specs   map[captcha.ID]solve.Spec
+	changed chan captcha.ID
+	dead    bool
+}
+
+// Start starts a replica.
+func (w *World) Start() *Replica {
+	r := &Replica{world: w, guests: map[captcha.ID]int{}, specs: map[captcha.ID]solve.Spec{}, changed: make(chan captcha.ID, 1000)}
+	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
+	log := slog.New(slog.DiscardHandler)
+	w.mu.Lock()
+	w.replicas = append(w.replicas, r)
+	name := fmt.Sprint("r", len(w.replicas))
+	w.mu.Unlock()
+	r.Pool = pool.New(pool.Config{DB: r.DB, Prefix: "p", Replica: name, Log: log, Changed: func(id captcha.ID) {
+		select {
+		case r.changed <- id:
+		default:
+		}
+	}})
+	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log}
+	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: log})
+	if err != nil {
+		panic(err)
+	}
+	r.claims = db
+	claims := redisclaims.New(db, redisclaims.Options{Wake: func(key captcha.ID) { r.Service.Wake(key) }})
+	r.Claims = claims
+	if w.Wrap != nil {
+		r.Claims = w.Wrap(claims)
+	}
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: r.Claims, Savings: r.Claims, Log: log})
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
+	r.running.Go(func() { _ = r.Service.Run(ctx) })
+	r.running.Go(func() { db.Listen(ctx, func(key string) { r.Service.Wake(captcha.ID(key)) }) })
+	r.running.Go(func() { _ = r.Service.KeepCounts(ctx) })
+	r.running.Go(func() { r.refill(ctx, buyer) })
+	time.Sleep(100 * time.Millisecond) // its first beat
+	return r
+}
+
+// Go runs a part of the replica that ends with it.
+func (r *Replica) Go(part func(ctx context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	before := r.stop
+	r.stop = func() { stop(); before() }
+	r.running.Go(func() { _ = part(ctx) })
+}
+
+// Kill ends the replica as SIGKILL does: no call reaches Redis any more. Its orders go on as if another replica had
+// adopted them.
+func (r *Replica) Kill() { r.end(func() {}) }
+
+// Stop ends the replica as SIGTERM does.
+func (r *Replica) Stop() {
+	r.end(func() {
+		r.stop()
+		r.Pool.EndWaits()
+		r.running.Wait()
+		_ = r.Pool.Leave(context.Background())
+	})
+}
+
+func (r *Replica) end(orderly func()) {
+	r.mu.Lock()
+	was := r.dead
+	r.dead = true
+	r.mu.Unlock()
+	if !was {
+		orderly()
+		_ = r.DB.Close()
+		_ = r.claims.Close()
+		r.stop()
+		r.running.Wait()
+	}
+}
+
+// Guest implements solve.Refiller.
+func (r *Replica) Guest(s solve.Spec) func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.guests[s.ID]++
+	r.specs[s.ID] = s
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.guests[s.ID]--; r.guests[s.ID] == 0 {
+			delete(r.guests, s.ID)
+			delete(r.specs, s.ID)
+		}
+	})
+}
+
+// Guests returns the number of guests that are known to the refiller.
+func (r *Replica) Guests() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.guests)
+}
+
+// refill decides for an identity when it has changed, and for all that are known twice a second.
+func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
+	var bought sync.WaitGroup
+	defer bought.Wait()
+	for {
+		var ids []captcha.ID
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-r.changed:
+			ids = []captcha.ID{id}
+		case <-time.After(400*time.Millisecond + rand.N(200*time.Millisecond)): //nolint:gosec // G404: a test
+			ids, _ = r.Pool.Due(ctx, 100)
+		}
+		for _, id := range ids {
+			r.mu.Lock()
+			spec, known := r.specs[id]
+			r.mu.Unlock()
+			if !known {
+				r.world.Set(func(w *World) { spec, known = w.specs[id] })
+				if !known { // it is given back: another replica may know it
+					at := float64(time.Now().Add(100 * time.Millisecond).UnixMilli())
+					r.DB.ZAddArgs(ctx, "{p}:due", redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: at, Member: string(id)}}})
+					continue
+				}
+			}
+			for {
+				c, err := r.Pool.Decide(ctx, pool.Query{ID: id, Margin: spec.Margin, Want: spec.Depth, Period: 30 * time.Second})
+				if err != nil || spec.Image != nil || c.Outliving+c.Orders >= spec.Depth+c.Waiting {
+					break
+				}
+				placed := make(chan error, 1)
+				bought.Go(func() {
+					buyer.Buy(ctx, spec, func(_ captcha.ID, err error) { placed <- err })
+				})
+				if <-placed != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// orders carries orders of a replica.
+type orders struct{ r *Replica }
+
+func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
+	w, p := o.r.world, o.r.Pool
+	w.mu.Lock()
+	noProvider, concurrency, lead, change := w.NoProvider, w.Concurrency, w.Lead, w.End
+	w.mu.Unlock()
+	if noProvider != nil {
+		placed("", noProvider)
+		return
+	}
+	order := &pool.Order{
+		Name: crand.Text(), ID: s.ID, Account: "main", Key: "main.k", Life: 5 * time.Minute, Concurrency: concurrency,
+		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Unpooled: s.Image != nil, Budgets: s.Budgets,
+	}
+	if _, next, err := p.Place(ctx, order); err != nil {
+		placed(next, err)
+		return
+	}
+	w.mu.Lock()
+	w.sold++
+	n := w.sold
+	w.mu.Unlock()
+	placed("", nil)
+	end := &pool.End{
+		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: cmp.Or(s.Lifetime, Life), Margin: s.Margin,
+		Repeats: s.Image != nil,
+	}
+	early := ""
+	if change != nil {
+		early = change(n, end)
+	}
+	if early == "" {
+		if ok, err := p.Begin(ctx, order.Name, "n"); err != nil || !ok {
+			return
+		}
+		_, _ = p.Bought(ctx, order, fmt.Sprint(n), "")
+	}
+	if end.How != pool.Solved {
+		end.Answer = &pool.FailedError{Refused: end.How == pool.Hopeless, Reason: end.Reason}
+	}
+	ended := make(chan struct{})
+	w.ending.Go(func() { //nolint:contextcheck // the order outlives its replica
+		defer close(ended)
+		if early == "" {
+			time.Sleep(lead)
+		}
+		// If the replica is dead, another one has adopted the order.
+		end.Anyone = true
+		for _, r := range w.live() {
+			if _, _, err := r.Pool.End(context.Background(), order, end); err == nil {
+				return
+			}
+		}
+	})
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+func (w *World) live() (live []*Replica) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.replicas {
+		r.mu.Lock()
+		if !r.dead {
+			live = append(live, r)
+		}
+		r.mu.Unlock()
+	}
+	return live
+}
+
+// Fail makes each order fail.
+func Fail(how pool.How, reason string) func(n int, e *pool.End) string {
+	return func(_ int, e *pool.End) string {
+		*e = pool.End{How: how, Reason: reason}
+		if how == pool.Failed {
+			return ""
+		}
+		return "early"
+	}
+}
+
+// GuestSpec returns the purchase for a page without a target.
+func GuestSpec(page string) *solve.Spec {
+	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: page}
+	return &solve.Spec{
+		Target: "guest", Identity: identity, ID: pool.Guest(identity.ID()), Margin: Margin, Horizon: Margin, Lifetime: Life, Guest: true,
+		Budgets: []pool.Budget{{Scope: pool.ScopeSolve, PerDay: 100}},
+	}
+}
+
+// PictureSpec returns the purchase for a picture.
+func PictureSpec(bytes string) *solve.Spec {
+	s := GuestSpec("")
+	s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: bytes}}
+	s.ID, s.Image = pool.Guest(s.Identity.ID()), []byte(bytes)
+	return s
+}
+
+// Request returns a request for a guest.
+func Request(s *solve.Spec, wait time.Duration, key string) solve.Request {
+	call := &pool.Call{ID: s.ID, Margin: s.Margin, Wait: wait, MostTickets: solve.MostWaiting}
+	solve.Identify(call, "qa", key)
+	return solve.Request{Call: call, Guest: s}
+}
+
+// Sharing returns a request that shares its solve, whatever its proxy.
+func Sharing(s *solve.Spec, wait time.Duration) solve.Request {
+	r, identity := Request(s, wait, ""), s.Identity
+	identity.Proxy, identity.ProxyType = "", ""
+	r.Share = &solve.Share{Key: identity.ID(), Sitekey: identity.Sitekey, Pageurl: identity.Pageurl}
+	return r
+}
+
+// Answer is the answer to a request.
+type Answer struct {
+	Token pool.Token
+	Err   error
+	Took  time.Duration
+}
+
+// String names the token or the kind of error, and the time.
+func (a Answer) String() string {
+	solved, budget, outage := (*solve.SolveError)(nil), (*solve.BudgetError)(nil), (*solve.OutageError)(nil)
+	what := fmt.Sprintf("%s (%s)", a.Token.Value, a.Token.Source)
+	switch {
+	case errors.As(a.Err, &solved) && solved.Refused:
+		what = "refused: " + solved.Reason
+	case errors.As(a.Err, &solved):
+		what = "failed: " + solved.Reason
+	case errors.As(a.Err, &budget):
+		what = "budget: " + budget.Reason
+	case errors.As(a.Err, &outage):
+		what = "outage: " + outage.Reason
+	case a.Err != nil:
+		what = a.Err.Error()
+	}
+	return fmt.Sprintf("%s after %v", what, a.Took.Truncate(time.Second))
+}
+
+// Ask sends a request in the background.
+func (r *Replica) Ask(ctx context.Context, request solve.Request) <-chan Answer {
+	answers, began := make(chan Answer, 1), time.Now()
+	go func() {
+		token, err := r.Service.Solve(ctx, request)
+		answers <- Answer{token, err, time.Since(began)}
+	}()
+	return answers
+}

@@ -41,7 +41,7 @@ type DB struct {
 	Prefix  string // first part of every key
 	Replica string // random name of this process
 
-	probes    redis.UniversalClient // under load, a probe of the others might wait for a connection
+	probes    redis.UniversalClient // see doc.go
 	log       *slog.Logger
 	password  *password // of new connections of all clients
 	monitor   *monitor

@@ -13,10 +13,12 @@
 //	trial.go    a single check of health and settings, for poold check --live
 //	reason.go   why a call failed, in plain words
 //
-// # Two clients
+// # Three clients
 //
-// The client Hot is for takes and beats of package pool. The client Slow is for everything else, so that
-// the history and the claims cannot delay hand-outs. A client connects at its first call.
+// The client Hot is for takes and beats of package pool, and the client Slow for everything else, so that
+// orders, the history and the claims cannot delay hand-outs. The probes have a client of their own: under
+// load, a probe might wait for a connection of the others, and Redis would count as down. A client connects
+// at its first call.
 //
 // # Keys
 //

@@ -180,8 +180,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// try writes a key with a script. In a cluster it writes a key at each master. It has a client of its own: under
-// load, calls of the others may wait for a connection for longer than CallTimeout.
+// try writes a key with a script. In a cluster it writes a key at each master.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -26,8 +26,8 @@ var sizeLimits = []struct {
 	{"lua", "lines of scripts", 850},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 1302},
 	{"helpers", "Go lines of test packages, scripts and benches", 5973},
-	{"tests", "Go lines of _test.go files", 46000},
-	{"words", "words of Markdown", 33300},
+	{"tests", "Go lines of _test.go files", 45500},
+	{"words", "words of Markdown", 32300},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

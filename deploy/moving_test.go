@@ -204,7 +204,7 @@ func restoreCluster(t *testing.T, nodes []string) {
 		bash(t, folder, restore[2], nil, "6390", port, "10.0.0.21:6379", nodes[0])
 	}
 	maps.DeleteFunc(before, func(key string, _ time.Duration) bool {
-		deleted := []string{"tokens", "tickets", "order", "deadlines", "owned", "permits", "inflight"} // some may have an order in flight
+		deleted := []string{"tokens", "tickets", "order", "deadlines", "owned", "permits", "inflight", "due"} // some may have an order in flight
 		return slices.ContainsFunc(deleted, func(kind string) bool { return strings.HasPrefix(key, "{captcha}:"+kind) })
 	})
 	sameExpiries(t, before, expiries(t, nodes...), time.Since(began))

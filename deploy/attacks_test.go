@@ -124,7 +124,7 @@ func (a *attacker) slowWriters(start, part string) error {
 
 // slowReaders request much and read nothing for longer than poold's limit for a response.
 func (a *attacker) slowReaders() error {
-	paths := []string{"/openapi.yaml", "/status", "/status.json", "/metrics", "/uplot.js", "/history/tasks?status=solved", "/debug/pprof/goroutine?debug=2"}
+	paths := []string{"/openapi.yaml", "/status", "/status.json", "/metrics", "/htmx.js", "/history/orders?status=solved", "/debug/pprof/goroutine?debug=2"}
 	return a.each(2*len(paths), func(i int, connection net.Conn) error {
 		if err := connection.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			return err

@@ -102,9 +102,10 @@ func (c *canaries) requests(prepare bool) map[string]request {
 		"POST /solve":                           {body: guest},
 		"POST /solve/{id}/report":               {id: solve, body: outcome},
 		"POST /pool/{target}/pause":             {body: `{"for":"1s","reason":"a test"}`},
-		"/history/tasks":                        {query: "?status=solved"},
+		"POST /status/act":                      {body: "act=pause&of=login&for=1s&reason=a+test"},
+		"/history/orders":                       {query: "?status=solved"},
 		"/history/usage":                        {query: "?by=key"},
-		"/history/solve/{id}":                   {id: order},
+		"/history/order/{id}":                   {id: order},
 		"GET /in.php":                           {query: "?" + submit},
 		"POST /in.php":                          {body: submit},
 		"GET /res.php":                          {query: "?action=get&key=" + key + "&id=" + task(callerTask)},
@@ -152,7 +153,7 @@ func (c *canaries) task(task string) string {
 // order returns the id of an order in the history.
 func (c *canaries) order() (id string) {
 	testkit.Within(c.TB, 20*time.Second, "an order in the history", func() bool {
-		_, text := c.ask("right", "GET", "/history/tasks?status=solved", "", secrets["CALLER_KEY"])
+		_, text := c.ask("right", "GET", "/history/orders?status=solved", "", secrets["CALLER_KEY"])
 		var list struct{ Records []struct{ ID string } }
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			c.Error(err)

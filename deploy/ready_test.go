@@ -20,7 +20,7 @@ import (
 func TestNeverReadyWithoutRedis(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pools.yaml")
-	config := fmt.Sprintf("redis: {url: 'redis://127.0.0.1:%d'}\nproviders: [{name: s, api: simulated}]\n"+
+	config := fmt.Sprintf("redis: {url: 'redis://127.0.0.1:%d'}\nproviders: [{name: s, protocol: simulated}]\n"+
 		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 1}\n", testkit.FreePort(t))
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

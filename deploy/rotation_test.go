@@ -179,7 +179,7 @@ func TestDatabasePasswordRotation(t *testing.T) {
 	})
 	recorded := func(at int) func() bool {
 		return func() bool {
-			return strings.TrimSpace(server.SQL(t, address, "select count(*) >= "+strconv.Itoa(at)+" from captcha_solves")) == "t"
+			return strings.TrimSpace(server.SQL(t, address, "select count(*) >= "+strconv.Itoa(at)+" from captcha_history where kind = 'order'")) == "t"
 		}
 	}
 	take := func() {

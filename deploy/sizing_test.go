@@ -73,7 +73,7 @@ type work struct{ commands, scripts, redis, poold float64 }
 func (m meter) done(pid int) work {
 	m.Helper()
 	sums, _ := redistest.Totals(m, m.Options().Addr)
-	w := work{float64(sums.Commands), float64(sums.Scripts), float64(sums.Redis.Microseconds()), 0}
+	w := work{sums.Commands, sums.Scripts, float64(sums.Redis.Microseconds()), 0}
 	const tick = 1e4 // µs
 	for _, ticks := range strings.Fields(read(m, fmt.Sprintf("/proc/%d/stat", pid)))[13:15] {
 		n, err := strconv.ParseFloat(ticks, 64)
@@ -107,8 +107,8 @@ func sizingConfig(redis, url string, depth int) string {
 		fmt.Sprintf("  login: {%slogin, depth: %d, budget: {per_day: 100000}}\n", page, depth)
 }
 
-// memoryRows measures the memory of Redis for each token, order, record, audit entry and budgeted
-// solve, with n of each.
+// memoryRows measures the memory of Redis for each token, order, row of the history and budgeted solve, with n of
+// each.
 func memoryRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
@@ -121,8 +121,7 @@ func memoryRows(t testing.TB) (rows []row) {
 	add("a ready token", m.memory("tokens", "token"))
 	add("a token that landed", m.memory("value", "sale"))
 	add("a task of the service", m.memory("task"))
-	add("a record of the history", m.memory("solve", "alias"))
-	add("a record among the newest", m.memory("records")*n/(n+bySite))
+	add("an ended order among the newest", m.memory("orders")*n/(n+bySite))
 	add("a solve that a budget counts", m.memory("spend"))
 	rows = append(rows, row{"a target with requests", m.memory("stats", "minutes", "hours", "days", "due")})
 
@@ -135,7 +134,7 @@ func memoryRows(t testing.TB) (rows []row) {
 	testkit.Within(t, 20*time.Second, "the audit", func() bool {
 		return strings.Count(w.call(http.StatusOK, "GET", "/history/key/tests?limit=1000", ""), `"taken"`) == n
 	})
-	add("an entry of the audit", m.memory("audit"))
+	add("a hand-out among the newest", m.memory("handouts"))
 	return rows
 }
 

@@ -243,7 +243,7 @@ func (s *soak) rest() {
 	s.stable.Call(http.MethodPost, "/providers/main/probe", "")
 	testkit.Within(s.TB, 40*time.Second, "rest", func() bool {
 		m := s.metrics()
-		return m["poold_bought_in_flight"] == 0 && m[`poold_pool_tokens{target="login"}`] >= 60
+		return m["poold_orders_in_flight"] == 0 && m[`poold_pool_tokens{target="login"}`] >= 60
 	})
 }
 
@@ -268,10 +268,10 @@ func (s *soak) metrics() map[string]float64 {
 
 // perOrder matches the keys that exist for each order, token or event: the history, the events, and
 // the tokens that may still be reported.
-var perOrder = regexp.MustCompile(`^captcha:(alias|solve|records|event):|^{captcha}:(order|token|sale|reply|value|task):`)
+var perOrder = regexp.MustCompile(`^captcha:(orders|event):|^{captcha}:(order|token|sale|reply|value|task):`)
 
 // ofAll matches the keys that an installation has once, and that scripts keep small.
-var ofAll = regexp.MustCompile(`^{captcha}:(replicas|due|obstacles|outbox:ends)$`)
+var ofAll = regexp.MustCompile(`^{captcha}:(replicas|due|obstacles|outbox:ends|outbox:handouts)$`)
 
 // keys counts the keys of Redis that perOrder does not match. It fails the test if another key than those of ofAll
 // does not expire.

@@ -118,7 +118,7 @@ func TestARemovedProvider(t *testing.T) {
 	if s := p.target("login"); s.InFlight != 6 || s.Lost != 0 {
 		t.Errorf("%d under way, %d lost", s.InFlight, s.Lost)
 	}
-	w.edit(t, `- {name: another`, `- {name: service, api: legacy, profile: 2captcha, url: "`+w.provider+`", key: 0123456789abcdef0123456789abcdef, first_poll: 200ms, poll_interval: 100ms, timeout: 60s}
+	w.edit(t, `- {name: another`, `- {name: service, protocol: in_php, profile: 2captcha, url: "`+w.provider+`", key: 0123456789abcdef0123456789abcdef, first_poll: 200ms, poll_interval: 100ms, timeout: 60s}
   - {name: another`)
 	if code := p.post("/-/reload"); code != http.StatusNoContent {
 		t.Fatalf("reload: %d", code)

@@ -27,7 +27,7 @@ func TestReplicasLeaveAProviderThatTurnsBad(t *testing.T) {
 	options := simulatedtest.Options{Median: 200 * time.Millisecond, Sigma: 0.2, LedgerHTTP: true}
 	cheap, dear := startProvider(t, options), startProvider(t, options)
 	config := filepath.Join(t.TempDir(), "pools.yaml")
-	const entry = "  - {name: %s, api: legacy, profile: 2captcha, url: '%s', key: 0123456789abcdef0123456789abcdef, first_poll: 100ms, poll_interval: 50ms, timeout: 8s, price_per_1000: %g}\n"
+	const entry = "  - {name: %s, protocol: in_php, profile: 2captcha, url: '%s', key: 0123456789abcdef0123456789abcdef, first_poll: 100ms, poll_interval: 50ms, timeout: 8s, price_per_1000: %g}\n"
 	writeFile(t, config, fmt.Sprintf("redis: {url: '%s', prefix: best}\nproviders_policy: best\ncurrency: USD\nproviders:\n", "redis://"+redistest.Server(t))+
 		fmt.Sprintf(entry, "cheap", cheap, 1.0)+fmt.Sprintf(entry, "dear", dear, 1.3)+
 		fmt.Sprintf("dead_letters: {dir: '%s'}\n", t.TempDir())+

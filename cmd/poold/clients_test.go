@@ -268,8 +268,8 @@ targets:
 	}
 	first := run("first", service, "provider-key", "", "")
 	seen := map[string]bool{}
-	for api, defaults := range map[string]string{"legacy": ", lifetime: 15s, margin: 5s", "tasks": ", margin: 1s"} {
-		second := run(api, first.url, clientKey, ", profile: poold, api: "+api, defaults)
+	for api, defaults := range map[string]string{"in_php": ", lifetime: 15s, margin: 5s", "create_task": ", margin: 1s"} {
+		second := run(api, first.url, clientKey, ", profile: poold, protocol: "+api, defaults)
 		handed := map[string]handout{}
 		at := map[string]time.Time{}
 		for deadline := time.Now().Add(5 * time.Minute); len(handed) < tokens; {
@@ -311,7 +311,7 @@ func checkAges(t *testing.T, api string, books simulatedtest.Ledger, handed map[
 			t.Errorf("%s: a token that nobody solved", api)
 		case at[token].After(dies):
 			t.Errorf("%s: a dead token", api)
-		case api == "tasks" && h.ExpiresAt.After(dies.Add(100*time.Millisecond)):
+		case api == "create_task" && h.ExpiresAt.After(dies.Add(100*time.Millisecond)):
 			t.Errorf("%s: a token that dies at %v is said to live until %v", api, dies, h.ExpiresAt)
 		}
 	}

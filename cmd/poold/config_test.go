@@ -56,7 +56,7 @@ func TestAPipeInPlaceOfTheFile(t *testing.T) {
 
 // serverless is a configuration file whose daemon needs no other servers.
 const serverless = `
-providers: [{name: simulated, api: simulated, concurrency: 5}]
+providers: [{name: simulated, protocol: simulated, concurrency: 5}]
 targets:
   login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com, depth: 1}
 `

@@ -20,14 +20,14 @@ func TestCheckDiff(t *testing.T) {
 	target := func(name, page string) string {
 		return fmt.Sprintf("  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: q, paused: true}\n", name, page)
 	}
-	const redis, history = "redis: {url: 'redis://:canary@h:6379'}\nproviders: [{name: s, api: simulated}]\n", "history: {backend: postgres, url: 'postgres://u:canary@db/h?password=canary'}\n"
+	const redis, history = "redis: {url: 'redis://:canary@h:6379'}\nproviders: [{name: s, protocol: simulated}]\n", "history: {backend: postgres, url: 'postgres://u:canary@db/h?password=canary'}\n"
 	old := redis + history + "targets:\n" + target("stays", "a") + target("moves", "b") + target("goes", "c") + target("was", "d")
 	set, err := targets.Parse("pools.yaml", []byte(old), targets.References{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running status.Document
-	running.Config.Lasting = set.Lasting()
+	running.Config.RestartNeeded = set.RestartNeeded()
 	for i, x := range set.Targets {
 		running.Targets = append(running.Targets, status.Target{Name: x.Name, Identity: string(x.ID), Fresh: i + 1, InFlight: 10 + i})
 	}
@@ -67,17 +67,17 @@ func TestCheckDiff(t *testing.T) {
 	if code, out, log := differs(altered); code != 0 || out != want {
 		t.Errorf("exit %d\n%s%s\nwant\n%s", code, out, log, want)
 	}
-	delete(running.Config.Lasting, "redis") // as if the daemon did not report this setting
+	delete(running.Config.RestartNeeded, "redis") // as if the daemon did not report this setting
 	if code, out, log := differs(altered); code != 0 || strings.Contains(out, "! redis") || !strings.Contains(out, "! history") {
 		t.Errorf("redis is not told: exit %d\n%s%s", code, out, log)
 	}
 
 	running.Targets = append(running.Targets, status.Target{Name: "\x1b[2Jevil\r" + strings.Repeat("x", 10<<10), Identity: "i"})
-	running.Config.Lasting["server.listen"] = "\x1b]0;evil\a"
+	running.Config.RestartNeeded["server.listen"] = "\x1b]0;evil\a"
 	if code, out, _ := differs(old); code != 0 || !strings.Contains(out, "\uFFFD[2Jevil\uFFFDxxx") || !strings.Contains(out, "…") || !strings.Contains(out, "now \uFFFD]0;evil\uFFFD,") {
 		t.Errorf("a hostile daemon: exit %d, %q", code, out)
 	}
-	running.Config.Lasting = nil
+	running.Config.RestartNeeded = nil
 	if code, _, log := differs(old); code != 1 || !strings.Contains(log, "the key is limited to some targets") {
 		t.Errorf("a limited key: exit %d, %s", code, log)
 	}

@@ -1,14 +1,11 @@
 // Command poold buys CAPTCHA tokens from solving services ahead of time and keeps them in pools. It
 // hands the tokens out in milliseconds.
 //
-// The file main.go collects the commands: the client commands of internal/cli, the commands of
-// internal/check and internal/simulate, and the two commands of this package, serve and history
-// init. Both main and the tests call the function run.
+// main.go collects the commands: the client commands of internal/cli, those of internal/check and
+// internal/simulate, and serve and history init.
 //
-// The file serve.go wires the packages of the daemon together and shows the dependencies between
-// its parts. The file lifecycle.go starts and stops the daemon in stages, and reload.go applies a
-// changed file. The file listen.go opens the port, redis.go connects to Redis, dedup.go opens the
-// claims of shared solves, and historystore.go opens the history. The file firstlook.go limits how
-// long the start waits for these stores. The file providers.go creates the clients of the providers
-// in the configuration file, and simulated.go runs the built-in provider.
+// serve.go wires the packages of the daemon together in one function, and lifecycle.go starts and stops
+// them in stages. reload.go applies a changed file. redis.go and stores.go open Redis and the stores of
+// the history and of shared solves, providers.go creates the clients of the solving services, and
+// simulated.go runs the built-in one.
 package main

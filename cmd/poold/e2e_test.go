@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/cli"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -35,7 +36,7 @@ redis:
   prefix: e2e
 providers:
   - name: service
-    api: legacy
+    protocol: in_php
     profile: captchaai
     url: %s
     key: ${PROVIDER_KEY}
@@ -226,7 +227,7 @@ func takeMany(t *testing.T, p *process, n, callers int) []string {
 func checkIdentity(t *testing.T, target string, h handout) {
 	t.Helper()
 	id, ok := simulatedtest.IdentityOf(h.Token)
-	if !ok || id != identities[target] || h.Target != target || h.Provider != "service" {
+	if !ok || id != identities[target].Hash() || h.Target != target || h.Provider != "service" {
 		t.Errorf("a token for %s was solved for %s at %s", target, id, h.Provider)
 	}
 }
@@ -296,7 +297,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	testkit.Within(t, 20*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == exitDone })
+	testkit.Within(t, 20*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == cli.ExitDone })
 
 	var document struct {
 		Targets   []targetStatus
@@ -309,28 +310,28 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	}
 	first := document.Targets[0].Name
 	text, code := command("token", first, "--wait", "50s")
-	if code != exitDone || !strings.HasPrefix(text, "SIMULATED.") || strings.Count(text, "\n") != 1 {
+	if code != cli.ExitDone || !strings.HasPrefix(text, "SIMULATED.") || strings.Count(text, "\n") != 1 {
 		t.Errorf("token: %d %q", code, text)
 	}
-	if text, code := command("status"); code != exitDone || !strings.Contains(text, first) || !strings.Contains(text, "embedded") {
+	if text, code := command("status"); code != cli.ExitDone || !strings.Contains(text, first) || !strings.Contains(text, "embedded") {
 		t.Errorf("status: %d\n%s", code, text)
 	}
-	if text, code := command("status", "--json"); code != exitDone || !strings.HasPrefix(text, "{") {
+	if text, code := command("status", "--json"); code != cli.ExitDone || !strings.HasPrefix(text, "{") {
 		t.Errorf("status --json: %d\n%s", code, text)
 	}
 	runAllChanges(t, command, first)
-	if text, code := command("token", "no-such-target"); code != exitFailed || !strings.Contains(text, "unknown_target") {
+	if text, code := command("token", "no-such-target"); code != cli.ExitFailed || !strings.Contains(text, "unknown_target") {
 		t.Errorf("an unknown target: %d %q", code, text)
 	}
 	for _, wrong := range [][]string{{"token"}, {"token", "a", "b"}, {"nonsense"}, {"serve", "--log-level", "loud"}, {"check", "--no-such-flag"}} {
-		if text, code := command(wrong...); code != exitUsage {
+		if text, code := command(wrong...); code != cli.ExitUsage {
 			t.Errorf("%v: exit %d\n%s", wrong, code, text)
 		}
 	}
-	if text, code := command("check"); code != exitDone || !strings.Contains(text, "targets") {
+	if text, code := command("check"); code != cli.ExitDone || !strings.Contains(text, "targets") {
 		t.Errorf("check: %d %q", code, text)
 	}
-	if text, code := command("version"); code != exitDone || !strings.Contains(text, "go1.") {
+	if text, code := command("version"); code != cli.ExitDone || !strings.Contains(text, "go1.") {
 		t.Errorf("version: %d %q", code, text)
 	}
 	if !strings.Contains(log.String(), "simulated") {
@@ -347,7 +348,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	})
 	select {
 	case code := <-served:
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Errorf("the daemon ended with %d", code)
 		}
 	case <-time.After(15 * time.Second):
@@ -367,14 +368,14 @@ func runAllChanges(t *testing.T, command func(args ...string) (string, int), tar
 		args string
 		says string
 	}{
-		{"report " + target + " " + answer.ID + " accepted", "1 token reported as accepted\n"},
-		{"pause " + target + " --for 1h --reason tried", " ready and "},
-		{"flush " + target, " discarded; "},
-		{"resume " + target, "buying continues; "},
-		{"reload", "the file was read again: targets 3, of them new 0, with another identity 0; removed 0; providers 1; "},
+		{"report " + target + " " + answer.ID + " accepted", "reported\n"},
+		{"pause " + target + " --for 1h --reason tried", ": paused; state "},
+		{"flush " + target, ": flushed; state "},
+		{"resume " + target, ": resumed; state "},
+		{"reload", "the file was read again; targets 3; providers 1\n"},
 		{"__complete pause " + target[:3], target + "\n"},
 	} {
-		if text, code := command(strings.Fields(c.args)...); code != exitDone || !strings.Contains(text, c.says) {
+		if text, code := command(strings.Fields(c.args)...); code != cli.ExitDone || !strings.Contains(text, c.says) {
 			t.Errorf("%s: exit %d: %s", c.args, code, text)
 		}
 		if strings.HasPrefix(c.args, "pause") {
@@ -392,7 +393,7 @@ func TestWithoutKeysOnlyLoopback(t *testing.T) {
 	var out strings.Builder
 	lookup := func(string) (string, bool) { return "", false }
 	code := run(t.Context(), []string{"serve", "--config", filepath.Join("..", "..", "pools.yaml"), "--listen", "0.0.0.0:0"}, lookup, &out, &out)
-	if code != exitFailed || !strings.Contains(out.String(), "loopback") || !strings.Contains(out.String(), "keys") {
+	if code != cli.ExitFailed || !strings.Contains(out.String(), "loopback") || !strings.Contains(out.String(), "keys") {
 		t.Fatalf("exit %d: %s", code, out.String())
 	}
 }

@@ -52,20 +52,20 @@ func TestEachEndHasItsRecord(t *testing.T) {
 		for _, f := range living.day().Types {
 			bought += f.Orders - f.Refused
 		}
-		return living.metrics()["poold_bought_in_flight"] == 0 && bought == living.balance()
+		return living.metrics()["poold_orders_in_flight"] == 0 && bought == living.balance()
 	})
 
 	books := ledger(t, w.provider)
 	of := map[string]endedOrder{} // orders by task
-	hows := map[string]int{}
+	outcomes := map[string]int{}
 	for _, status := range []string{"solved", "error"} {
 		for _, r := range living.records(status) {
-			hows[r.How]++
+			outcomes[r.Outcome]++
 			if _, twice := of[r.Task]; twice && r.Task != "" {
 				t.Errorf("two records of task %s: %+v", r.Task, r)
 			}
 			of[r.Task] = r
-			if r.How == "refused" && (r.Code != "ERROR_WRONG_GOOGLEKEY" || r.Task != "") || r.How == "lost" && (r.Code != "TIMEOUT" || r.Task != "") {
+			if r.Outcome == "refused" && (r.Code != "ERROR_WRONG_GOOGLEKEY" || r.Task != "") || r.Outcome == "lost" && (r.Code != "TIMEOUT" || r.Task != "") {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -83,13 +83,13 @@ func TestEachEndHasItsRecord(t *testing.T) {
 		case sale.Failed:
 			want, code = "failed", r.Code
 		}
-		if r.How != want && (want != "solved" || r.How != "discarded") || r.Code != code || r.Code == "" && sale.Failed {
+		if r.Outcome != want && (want != "solved" || r.Outcome != "discarded") || r.Code != code || r.Code == "" && sale.Failed {
 			t.Errorf("task %s, which %+v, is recorded as %+v", sale.Task, sale, r)
 		}
 	}
-	unknown := books.Totals.Refused - hows["refused"] // refused submits whose response was lost
-	if hows["refused"] == 0 || hows["lost"] == 0 || hows["lost"] < unsold+unknown || unknown < 0 || hows["solved"] == 0 || hows["failed"] < 10 {
-		t.Errorf("ends: %v; %d tasks have no record; the service: %+v", hows, unsold, books.Totals)
+	unknown := books.Totals.Refused - outcomes["refused"] // refused submits whose response was lost
+	if outcomes["refused"] == 0 || outcomes["lost"] == 0 || outcomes["lost"] < unsold+unknown || unknown < 0 || outcomes["solved"] == 0 || outcomes["failed"] < 10 {
+		t.Errorf("ends: %v; %d tasks have no record; the service: %+v", outcomes, unsold, books.Totals)
 	}
 	if m := living.metrics(); m["poold_callbacks_total"] < 10 {
 		t.Errorf("%v callbacks came", m["poold_callbacks_total"])

@@ -82,15 +82,15 @@ func reloadEvent(o reload.Outcome) events.Event {
 	var parts []string
 	for _, c := range o.Changes {
 		what := "targets " + c.How
-		if c.How == "sections" {
-			what = "sections changed"
+		if c.How == "keys" {
+			what = "keys changed"
 		}
 		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
 		e.Details[c.How] = c.Names
 	}
 	e.Text = "The configuration file was applied: " + strings.Join(parts, "; ") + "."
 	if len(parts) == 0 {
-		e.Text = "The configuration file was applied; no target and no section changed."
+		e.Text = "The configuration file was applied; no target and no key changed."
 	}
 	for _, p := range o.Restart {
 		e.Details["needs_restart"] = append(e.Details["needs_restart"], p.String())

@@ -73,16 +73,3 @@ func TestEventsOfTwoReplicas(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
-
-// The command escapes the control characters in the responses of a hostile daemon.
-func TestEventsCommandEscapes(t *testing.T) {
-	t.Parallel()
-	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"events":[{"id":"1","at":"2026-01-02T03:04:05Z","kind":"\u001b[2J","subject":"a\nb","actor":"\u202e","text":"\u001b]0;x\u0007` + strings.Repeat("x", 5000) + `"}],"next":"\r"}`))
-	}))
-	defer daemon.Close()
-	code, out, _ := runCommand(t, map[string]string{"POOLD_URL": daemon.URL}, "events")
-	if code != 0 || strings.ContainsFunc(out, func(r rune) bool { return r < ' ' && r != '\n' || r == '\u202e' }) || strings.Count(out, "\n") != 3 || len(out) > 1000 {
-		t.Errorf("exit %d, %q", code, out)
-	}
-}

@@ -133,7 +133,7 @@ func (s *everyFault) checkLedger() {
 			f.add(of)
 		}
 		m := living.metrics()
-		return m["poold_bought_in_flight"] == 0 && f.Orders-f.Refused == int(m["poold_bought_total"])
+		return m["poold_orders_in_flight"] == 0 && f.Orders-f.Refused == int(m["poold_bought_total"])
 	})
 	totals, sold := s.service.Totals(), sales(ledger(s, s.w.provider))
 	s.Logf("sold %+v, recorded %+v", totals, f)
@@ -149,12 +149,12 @@ func (s *everyFault) checkLedger() {
 	}
 	// There is one record for each task.
 	cost, tasks := 0.0, map[string]bool{}
-	hows := map[string]int{}
+	outcomes := map[string]int{}
 	for _, status := range []string{"solved", "error"} {
 		for _, r := range living.records(status) {
-			hows[r.How]++
+			outcomes[r.Outcome]++
 			cost += r.Price
-			if r.How == "refused" {
+			if r.Outcome == "refused" {
 				continue
 			}
 			if r.Task == "" || tasks[r.Task] {
@@ -172,7 +172,7 @@ func (s *everyFault) checkLedger() {
 			s.Errorf("a task without a record: %+v", sale)
 		}
 	}
-	want := dayFigures{Solved: hows["solved"], Discarded: hows["discarded"], Failed: hows["failed"], Refused: hows["refused"], Lost: hows["lost"]}
+	want := dayFigures{Solved: outcomes["solved"], Discarded: outcomes["discarded"], Failed: outcomes["failed"], Refused: outcomes["refused"], Lost: outcomes["lost"]}
 	if want.Orders, want.Spent = len(tasks)+want.Refused, f.Spent; want != f {
 		s.Errorf("the records say %+v, the day %+v", want, f)
 	}
@@ -228,7 +228,7 @@ func (f *dayFigures) add(o dayFigures) {
 func (p *process) readRecords(status string) (lines int, cost float64) {
 	p.t.Helper()
 	for query := "?limit=100&status=" + status; ; {
-		request, err := http.NewRequest(http.MethodGet, p.url+"/history/tasks"+query, nil)
+		request, err := http.NewRequest(http.MethodGet, p.url+"/history/orders"+query, nil)
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -211,8 +211,10 @@ func (s *everyFault) setClockBack() {
 		before = a.Token
 		return code == http.StatusOK
 	})
-	s.server.SQL(s, s.database, `update captcha_cache set ends_at = ends_at + interval '10 minutes',
-		kept_until = kept_until + interval '10 minutes', leased_until = leased_until + interval '10 minutes'`)
+	s.server.SQL(s, s.database, `update captcha_cache set kept_until = kept_until + interval '10 minutes', value = value
+		|| jsonb_build_object('stops', (value->>'stops')::bigint + 600000, 'lease', (value->>'lease')::bigint + 600000)
+		|| case when value ? 'token' then jsonb_build_object('token', value->'token'
+			|| jsonb_build_object('ends', (value#>>'{token,ends}')::bigint + 600000)) else '{}' end`)
 	testkit.Within(s, 20*time.Second, "another token", func() bool {
 		a, code := s.callers.solve(s.replicas[1], body)
 		if code == http.StatusOK && a.Token == before {
@@ -236,7 +238,7 @@ func (s *everyFault) makeReadOnly() {
 	s.server.SQL(s, admin, "alter database "+name+" reset default_transaction_read_only")
 }
 
-// freeze stops PostgreSQL while a shared solve ends. In Redis, an entry about an ended order waits
+// freeze stops PostgreSQL while a shared solve ends. In Redis, the row of an ended order waits
 // for the history.
 func (s *everyFault) freeze() {
 	waiting := func() int64 { return s.redis.XLen(s.Context(), "{world}:outbox:ends").Val() }
@@ -254,7 +256,7 @@ func (s *everyFault) freeze() {
 		})
 	}
 	testkit.Within(s, 10*time.Second, "the claim", func() bool {
-		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
+		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and to_timestamp((value->>'wanted')::bigint / 1000.0) > now()") == "1"
 	})
 	s.server.Freeze()
 	testkit.Within(s, 20*time.Second, "the end to wait for the history", func() bool { return waiting() > 0 })

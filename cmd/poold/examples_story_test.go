@@ -81,9 +81,9 @@ func (s *story) use() {
 	})
 	testkit.Within(s.t, 20*time.Second, "the audit", func() bool {
 		name := map[bool]string{true: "default", false: "-"}[s.daemon.key != ""]
-		var page struct{ Entries []struct{ Action string } }
+		var page struct{ Records []struct{ Action string } }
 		getJSON(s.t, s.daemon.url+"/history/key/"+name, s.daemon.key, &page)
-		return len(page.Entries) == 2
+		return len(page.Records) == 2
 	})
 }
 
@@ -129,10 +129,6 @@ func (s *story) run(b block) {
 		s.add(b.text)
 	case "sh":
 		s.bash(b, b.script())
-	case "text":
-		for _, command := range b.usage() {
-			s.bash(b, command)
-		}
 	case "console":
 		s.console(b)
 	case "python":

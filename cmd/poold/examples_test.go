@@ -27,7 +27,7 @@ import (
 //	             that name for a later command
 //	yaml add     sections of pools.yaml for the daemon from here on
 //	yaml         nothing to run; TestSchemaOverDocs checks it
-//	text         nothing to run, except the commands below "examples:" in the output of --help
+//	text         nothing to run
 //
 // The test replaces 127.0.0.1:8080 by the daemon's address, which POOLD_URL also contains. It
 // replaces the page of the target in README by a page of the test. If a page mentions POOLD_KEY,
@@ -71,7 +71,7 @@ var notRun = map[string]map[string][]string{
 		"the test starts a daemon for each page": {"poold serve"},
 		"runs until it is interrupted":           {"poold status --watch"},
 		"writes to the folders of the shells":    {"poold completion"},
-		"needs an id of the daemon's":            {"poold history solve", "poold report"},
+		"needs an id of the daemon's":            {"poold history order ", "poold report"},
 	},
 	"docs/clients.md": {
 		"changes the names and the trust of the machine":    {"echo \"192.0.2.10", "cat /etc/ssl", "export "},
@@ -82,7 +82,7 @@ var notRun = map[string]map[string][]string{
 	},
 	"docs/redis.md": {"measures for minutes": {"go test ./deploy -run - -bench"}},
 	"docs/developing.md": {
-		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint", "go test ./internal/history"},
+		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint"},
 		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "bench/", "scripts/mutate", "scripts/mutate-go", "scripts/refill-table", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page"},
 		"needs npm's registry; docs/clients.md":   {"scripts/clients/try"},
 	},
@@ -109,7 +109,7 @@ func (b block) runs() bool {
 	case "console", "python", "js":
 		return true
 	}
-	return len(b.usage()) > 0
+	return false
 }
 
 // script returns a block of commands without the commands of notRun.
@@ -126,21 +126,6 @@ func (b block) script() string {
 		left = left && strings.HasSuffix(line, "\\\n")
 	}
 	return kept.String()
-}
-
-// usage returns the example commands in the output of --help, except those in notRun.
-func (b block) usage() (commands []string) {
-	_, list, _ := strings.Cut(b.text, "\nexamples:\n")
-	for line := range strings.Lines(list) {
-		command, is := strings.CutPrefix(line, "  ")
-		if !is {
-			break
-		}
-		if !b.notRun(command) {
-			commands = append(commands, command)
-		}
-	}
-	return commands
 }
 
 // notRun reports whether a line starts a command that the test omits.
@@ -202,7 +187,7 @@ func checkNotRun(t *testing.T, pages map[string][]block) {
 		for _, beginnings := range reasons {
 			for _, with := range beginnings {
 				if !slices.ContainsFunc(pages[page], func(b block) bool {
-					return regexp.MustCompile(`(?m)^(\$ |  )?` + regexp.QuoteMeta(with)).MatchString(b.text)
+					return regexp.MustCompile(`(?m)^(\$ )?` + regexp.QuoteMeta(with)).MatchString(b.text)
 				}) {
 					t.Errorf("%s has no command %q, which is listed as not run", page, with)
 				}

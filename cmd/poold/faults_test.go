@@ -107,8 +107,10 @@ func TestHangingUpOverHTTP(t *testing.T) {
 	if received.Load() == 0 {
 		t.Error("no caller got a token")
 	}
-	if !leave(60, "?wait=0s", 2*delay, func() bool { return true }) {
-		t.Error("nobody left while a token was handed out")
+	for n := 0; !leave(60, "?wait=0s", 2*delay, func() bool { return true }); n++ {
+		if n == 4 {
+			t.Fatal("nobody left while a token was handed out")
+		}
 	}
 	replicas[1].balance()
 }

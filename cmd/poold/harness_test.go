@@ -253,21 +253,23 @@ func (p *process) metrics() map[string]float64 {
 func (p *process) balance() int {
 	p.t.Helper()
 	m := p.metrics()
-	outcome := func(of string) (sum float64) {
+	with := func(name, label string) (sum float64) {
 		for series, value := range m {
-			if strings.HasPrefix(series, "poold_token_requests_total{") && strings.Contains(series, `outcome="`+of+`"`) {
+			if strings.HasPrefix(series, name+"{") && strings.Contains(series, label) {
 				sum += value
 			}
 		}
 		return sum
 	}
+	outcome := func(of string) float64 { return with("poold_token_requests_total", `outcome="`+of+`"`) }
+	underWay := with("poold_orders_in_flight", `state="bought"`) + with("poold_orders_in_flight", `state="unknown"`)
 	sum := outcome("hit") + outcome("waited") - m["poold_tokens_returned_total"] + m["poold_tokens_expired_total"] +
 		m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_discarded_total"] +
-		m["poold_pool_tokens"] + m["poold_bought_in_flight"]
+		m["poold_pool_tokens"] + underWay
 	if sum != m["poold_bought_total"] {
 		p.t.Errorf("the ledger does not balance: bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
 			m["poold_bought_total"], sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
-			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"], m["poold_pool_tokens"], m["poold_bought_in_flight"])
+			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"], m["poold_pool_tokens"], underWay)
 	}
 	return int(m["poold_bought_total"])
 }

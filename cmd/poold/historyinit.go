@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -23,7 +22,7 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 			"dedup uses the same tables in its own database. You may repeat the command: it makes tables that were dropped\n" +
 			"and keeps all other tables. If DynamoDB's table differs, the error names the differences.",
 		Example: "  poold history init --config pools.yaml",
-		Args:    cli.Words(0),
+		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
 	stream := command.Flags().Bool("stream", false, "DynamoDB: add a stream of new images, for your own functions")
@@ -35,49 +34,39 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 
 func initHistory(ctx context.Context, c *cli.Console, config string, stream bool) error {
 	log := slog.New(slog.DiscardHandler)
-	set, err := reload.NewFile(config, c.Lookup, log).Load(ctx)
+	set, err := reload.NewFile(config, c.Lookup, log).Load()
 	if err != nil {
 		return err
 	}
-	if stream && set.History.Backend != targets.HistoryDynamoDB {
+	onDynamoDB := set.History.Backend == targets.HistoryDynamoDB
+	if stream && !onDynamoDB {
 		return cli.UsageError("--stream needs the backend dynamodb; the history of " + config + " has " + string(set.History.Backend))
 	}
-	done := "there is nothing to prepare for the backend " + string(set.History.Backend)
-	if set.History.Backend == targets.HistoryDynamoDB {
+	done := ""
+	if onDynamoDB {
 		table, err := dynamostore.Open(ctx, backend.TableOptions(set.History))
+		if err == nil {
+			defer table.Close()
+			err = table.Init(ctx, stream)
+		}
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
-		defer table.Close()
-		if err := table.Init(ctx, stream); err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-		done = "the table " + set.History.Table + " is ready"
+		done = "the table " + set.History.Table + " is ready\n"
 	}
-	databases := backend.Databases(set)
-	for _, d := range databases {
-		if err := prepare(ctx, d, log); err != nil {
+	for _, d := range backend.Databases(set) {
+		db, err := d.Open(log) //nolint:contextcheck // Open does not connect
+		if err != nil {
 			return err
 		}
+		defer db.Close()
+		if err := db.Migrate(ctx); err != nil {
+			return fmt.Errorf("%s: %w", d.Key, err)
+		}
+		done += "the tables of " + d.Key + " are ready\n"
 	}
-	if len(databases) > 0 && set.History.Backend == targets.HistoryDynamoDB {
-		done += ", and so are the tables in PostgreSQL"
-	} else if len(databases) > 0 {
-		done = "the tables are ready"
+	if done == "" {
+		done = "there is nothing to prepare for the backend " + string(set.History.Backend)
 	}
-	_, err = io.WriteString(c.Stdout, done+"\n")
-	return err
-}
-
-// prepare creates the tables that the database lacks.
-func prepare(ctx context.Context, d backend.Database, log *slog.Logger) error {
-	db, err := d.Open(log) //nolint:contextcheck // Open does not connect
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := db.Migrate(ctx); err != nil {
-		return fmt.Errorf("%s: %w", d.Key, err)
-	}
-	return nil
+	return c.Print(done)
 }

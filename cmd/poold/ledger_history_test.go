@@ -18,8 +18,8 @@ import (
 
 // endedOrder is one order in a response of /history.
 type endedOrder struct {
-	ID, Target, Owner, Task, How, Code string
-	Price                              float64
+	ID, Target, Owner, Task, Outcome, Code string
+	Price                                  float64
 }
 
 type dayFigures struct {
@@ -71,7 +71,7 @@ func (p *process) records(status string) (all []endedOrder) {
 			Records []endedOrder
 			Next    string
 		}
-		getJSON(p.t, p.url+"/history/tasks?limit=100&status="+status+cursor, p.key, &page)
+		getJSON(p.t, p.url+"/history/orders?limit=100&status="+status+cursor, p.key, &page)
 		all = append(all, page.Records...)
 		if page.Next == "" {
 			return all
@@ -159,7 +159,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 					t.Logf("sold %+v, recorded %+v", ledger(t, w.provider).Totals, living.day())
 				}
 			}()
-			// The entries of a dead replica are found within a minute.
+			// The orders of a dead replica end within a minute.
 			testkit.Within(t, 90*time.Second, "each task to be in the history", func() bool {
 				return living.target("login").InFlight == 0 && equal()
 			})
@@ -181,7 +181,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			for status, tasks := range map[string]map[string]bool{"solved": sold, "error": failed} {
 				for _, r := range living.records(status) {
 					cost += r.Price
-					if r.How == "lost" {
+					if r.Outcome == "lost" {
 						delete(sold, r.Task)
 						delete(failed, r.Task)
 						continue
@@ -190,7 +190,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 						t.Errorf("a task that is none of the service's, or was recorded before: %+v", r)
 					}
 					delete(tasks, r.Task)
-					if r.Owner == "" || r.How == "failed" && r.Code != "ERROR_CAPTCHA_UNSOLVABLE" {
+					if r.Owner == "" || r.Outcome == "failed" && r.Code != "ERROR_CAPTCHA_UNSOLVABLE" {
 						t.Errorf("%+v", r)
 					}
 				}

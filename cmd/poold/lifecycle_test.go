@@ -24,7 +24,7 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	log := slog.New(slog.NewTextHandler(output, nil))
 	file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 	file.OverrideListen("127.0.0.1:0")
-	set, err := file.Load(t.Context())
+	set, err := file.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +75,13 @@ func TestEachPartRunsAndStops(t *testing.T) {
 	server := postgrestest.Start(t)
 	parts := []struct{ duty, function string }{
 		{"watches Redis", "redisdb.(*DB).Run("},
-		{"makes snapshots of many targets ahead", "status.(*Collector).Run("},
 		{"beats, adopts and ends orders", "purchase.(*Buyer).Run("},
 		{"releases the guests of tasks", "compat.(*Tasks).Run("},
 		{"serves the simulated provider", "poold.(*simulatedProvider).run("},
 		{"expires keys of the embedded Redis", "poold.(*embeddedRedis).run("},
-		{"reads the claims of other replicas", "pgclaims.(*Claims).Run("},
+		{"reads the claims of other replicas", "claims.(*postgresStore).Listen("},
 		{"deletes old records", "pgstore.(*Store).Run("},
-		{"sends ended orders to the history", "history.(*Sender).Run("},
-		{"writes the audit", "history.(*Auditor).Run("},
+		{"sends the history", "history.(*Sender).Run("},
 		{"counts the requests of /solve", "solve.(*Service).KeepCounts("},
 		{"decides about targets", "refill.(*Manager).Run("},
 		{"buys pictures and shared solves", "solve.(*Service).Run("},

@@ -61,7 +61,7 @@ func TestCheckLive(t *testing.T) {
 		{"all is well", "redis://" + kept, sound, 0, "ok     provider acme: accepts the key; balance "},
 		{"threads", "redis://" + kept, provider("captchaai", service(simulatedtest.Options{Flavour: simulatedtest.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
 		{"embedded", "embedded", sound, 0, "ok     redis: embedded, keeps nothing over a restart\n"},
-		{"simulated", "embedded", "  - {name: acme, api: simulated}", 0, "ok     provider acme: simulated, no site accepts its tokens\n"},
+		{"simulated", "embedded", "  - {name: acme, protocol: simulated}", 0, "ok     provider acme: simulated, no site accepts its tokens\n"},
 		{"no AOF", "redis://" + forgets, sound, 1, "error  redis: Redis keeps no append-only file"},
 		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1, "error  redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok     provider acme"},
 		{"a wrong key", "embedded", provider("2captcha", service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,

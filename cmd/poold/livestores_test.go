@@ -55,9 +55,9 @@ func TestCheckLiveTriesStores(t *testing.T) {
 		t.Fatal(out)
 	}
 	says("ready", both, 0, ", tables ready\n")
-	server.SQL(t, address, "delete from poold_schema where version_id > 2")
+	server.SQL(t, address, "delete from poold_schema where version_id > 1")
 	says("old", both, 0, "; the next start brings its tables up to date\n")
-	server.SQL(t, address, "insert into poold_schema (version_id, is_applied) values (3, true), (99, true)")
+	server.SQL(t, address, "insert into poold_schema (version_id, is_applied) values (2, true), (99, true)")
 	says("newer", both, 1, "error  postgres of dedup.url: the database's schema is newer than this program: ")
 	server.SQL(t, address, "delete from poold_schema where version_id = 99; drop table captcha_cache")
 	says("without a table", both, 1, "error  postgres of dedup.url: postgres does not serve: the table captcha_cache does not exist: poold history init makes it\n")
@@ -67,7 +67,7 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	server.SQL(t, address, "create role guest_test login password '"+postgrestest.Password+"'")
 	guest := strings.Replace(address, "postgrestest:", "guest_test:", 1)
 	server.SQL(t, address, "grant select, insert, update on all tables in schema public to guest_test")
-	says("no right", at("history", guest), 1, "error  postgres of history.url: postgres does not serve: the user lacks a right on the table captcha_audit\n")
+	says("no right", at("history", guest), 1, "error  postgres of history.url: postgres does not serve: the user lacks a right on the table captcha_cache\n")
 	empty := server.Database(t)
 	says("no right", at("history", strings.Replace(empty, "postgrestest:", "guest_test:", 1)), 1,
 		"error  postgres of history.url: postgres does not serve: the user lacks the right to make tables\n")

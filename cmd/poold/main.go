@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,45 +15,44 @@ import (
 	"poold/internal/simulate"
 )
 
-// The exit codes, which docs/operating.md describes.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
+// Release builds and the Dockerfile set the variables version and revision by the linker flags
+// -ldflags "-X main.version=… -X main.revision=…".
+var version, revision = "dev", ""
 
 func main() {
 	// The first signal stops the daemon in stages and restores the default handling of signals. A
 	// second signal therefore kills the process immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	code := commands().Run(ctx, &cli.Console{Lookup: os.LookupEnv, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
-// commands returns a description of this build of poold and of its commands.
+// commands describes this build of poold and its commands.
 func commands() cli.Program {
 	return cli.Program{
-		Version: version, Commit: commit(),
-		Serve: newServe, HistoryInit: newHistoryInit,
-		Others: []func(*cli.Console) *cobra.Command{check.Command, simulate.Command},
+		Version: version + ", commit " + commit() + ", " + runtime.Version(),
+		Serve:   newServe, HistoryInit: newHistoryInit,
+		Others: func(c *cli.Console) []*cobra.Command { return []*cobra.Command{check.Command(c), simulate.Command(c)} },
 	}
 }
 
-// run executes the command line in the argument args and returns the exit code. It blocks until the
-// command has ended. The end of ctx stops the command.
-func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
-	root := commands().Root(&cli.Console{Lookup: lookup, Stdout: stdout, Stderr: stderr}) //nolint:contextcheck // ExecuteContextC passes ctx to the commands
-	root.SetArgs(append([]string{}, args...))                                             // cobra would replace nil by the arguments of the process
-	command, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitDone
+// commit returns the commit of this binary: the variable revision, or what the Go tool recorded.
+func commit() string {
+	if revision != "" {
+		return revision
 	}
-	// A failed write to stderr cannot be reported anywhere.
-	_, _ = fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), cli.PrintableLines(err.Error()))
-	if errors.As(err, new(cli.UsageError)) {
-		return exitUsage
+	found, changed := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			switch {
+			case setting.Key == "vcs.revision":
+				found = setting.Value
+			case setting.Key == "vcs.modified" && setting.Value == "true":
+				changed = " (changed)"
+			}
+		}
 	}
-	return exitFailed
+	return found + changed
 }

@@ -51,7 +51,7 @@ func TestARudeProvider(t *testing.T) {
 			writeFile(t, config, fmt.Sprintf(`
 redis: {url: "redis://%s", prefix: rude}
 providers:
-  - {name: service, api: legacy, profile: 2captcha, url: "http://%s", key: 0123456789abcdef0123456789abcdef,
+  - {name: service, protocol: in_php, profile: 2captcha, url: "http://%s", key: 0123456789abcdef0123456789abcdef,
      first_poll: 200ms, poll_interval: 100ms, timeout: 3s, concurrency: 10}
 defaults: {owner: qa@example.com, depth: 3}
 targets:

@@ -6,7 +6,6 @@ import (
 
 	"poold/internal/backend"
 	"poold/internal/captcha"
-	"poold/internal/outcomes"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/purchase/signature"
@@ -18,7 +17,6 @@ import (
 // one at a time.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
-	changed   func(provider string, down bool, reason string)
 	log       *slog.Logger
 	clients   map[targets.Provider]*provider.Client
 	simulated *simulatedProvider
@@ -34,7 +32,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 		terms := wanted
 		// These fields do not affect the client. If only these fields change, the provider keeps its
 		// client and the client's state.
-		wanted.Line, wanted.Concurrency, wanted.Price = 0, 0, targets.Prices{}
+		wanted.Concurrency, wanted.Price = 0, targets.Prices{}
 		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
 		if client == nil {
@@ -49,7 +47,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
 			Provider: client, Account: ps.account(terms), Concurrency: terms.Concurrency, Price: priceOf(terms.Price),
-			Simulated: terms.API == targets.APISimulated, Callbacks: ps.callbacks(set, terms),
+			Simulated: terms.Protocol == targets.ProtocolSimulated, Callbacks: ps.callbacks(set, terms),
 		})
 	}
 	// Orders in flight still use the client of a removed provider. Close only closes idle
@@ -62,9 +60,8 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 
 func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Client, error) {
 	config := backend.ProviderConfig(p)
-	config.Observe, config.Log = ps.observe(p.Name), ps.log
-	config.Changed = func(down bool, reason string) { ps.changed(p.Name, down, reason) }
-	if p.API == targets.APISimulated {
+	config.Observe = ps.observe(p.Name)
+	if p.Protocol == targets.ProtocolSimulated {
 		if err := ps.simulated.open(ctx); err != nil {
 			return nil, err
 		}
@@ -75,10 +72,10 @@ func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Cl
 
 // account returns the identifier of the account that a provider's entry in the file uses.
 func (ps *providers) account(p targets.Provider) string {
-	if p.API == targets.APISimulated {
-		return purchase.Account(string(p.API), ps.simulated.address, ps.simulated.key)
+	if p.Protocol == targets.ProtocolSimulated {
+		return purchase.Account(string(p.Protocol), ps.simulated.address, ps.simulated.key)
 	}
-	return purchase.Account(string(p.API), p.URL, p.Key)
+	return purchase.Account(string(p.Protocol), p.URL, p.Key)
 }
 
 func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
@@ -87,7 +84,7 @@ func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Ca
 	}
 	if len(c.Secrets) == 0 {
 		key := p.Key
-		if p.API == targets.APISimulated {
+		if p.Protocol == targets.ProtocolSimulated {
 			key = ps.simulated.key
 		}
 		c.Secrets = []captcha.Secret{signature.Derive(key)}
@@ -100,15 +97,6 @@ func (ps *providers) close() {
 	for _, client := range ps.clients {
 		client.Close()
 	}
-}
-
-// known returns the providers of the entries for the book of outcomes.
-func known(entries []purchase.Entry) []outcomes.Provider {
-	list := make([]outcomes.Provider, len(entries))
-	for i, e := range entries {
-		list[i] = outcomes.Provider{Name: e.Provider.Name(), Price: e.Price}
-	}
-	return list
 }
 
 // priceOf returns a function that returns the price of a token of a type, or -1 if the file has no

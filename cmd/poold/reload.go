@@ -6,16 +6,25 @@ import (
 	"os"
 	"slices"
 
+	"poold/internal/backend"
+	"poold/internal/captcha"
 	"poold/internal/targets"
 )
 
 // apply passes a new Set to all parts of the daemon that use a Set.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
-	d.setServer(set.Server)
-	d.setPasswords(set)
-	entries := d.providers.entries(ctx, set)
-	d.buyer.SetProviders(entries)
-	d.outcomes.SetProviders(known(entries))
+	d.port.SetLimit(set.Server.Connections)
+	if set.Server.TLS.Certificate != nil {
+		d.port.SetCertificate(set.Server.TLS.Certificate)
+	}
+	d.redis.SetPassword(targets.Password(set.Redis.URL).Reveal())
+	d.redis.SetTLS(backend.RedisTLS(set.Redis.TLS))
+	for key, url := range map[string]captcha.Secret{"dedup.url": set.Dedup.URL, "history.url": set.History.URL} {
+		if db := d.stores.dbs[key]; db != nil {
+			db.SetPassword(targets.Password(url).Reveal())
+		}
+	}
+	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.manager.Apply(set)
 }
 

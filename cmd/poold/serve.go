@@ -3,23 +3,27 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"poold/internal/backend"
 	"poold/internal/captcha"
+	"poold/internal/claims"
 	"poold/internal/cli"
 	"poold/internal/compat"
 	"poold/internal/events"
 	"poold/internal/httpapi"
+	"poold/internal/httpapi/base"
 	"poold/internal/listener"
-	"poold/internal/outcomes"
 	"poold/internal/pool"
 	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
@@ -33,6 +37,18 @@ import (
 	"poold/internal/targets/reload"
 )
 
+// checkAddress returns a usage error if the value of --listen is malformed.
+func checkAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil && address != "" {
+		return cli.UsageError(fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address))
+	}
+	return nil
+}
+
 func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
@@ -40,7 +56,7 @@ func newServe(c *cli.Console) *cobra.Command {
 		Long: "Runs the daemon in the foreground. SIGINT and SIGTERM stop it in stages, SIGHUP reads the file again.\n" +
 			"poold without a command does the same.",
 		Example: "  poold serve --config pools.yaml\n  poold serve --listen 127.0.0.1:9090 --log-format json",
-		Args:    cli.Words(0),
+		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
 	listen := command.Flags().String("listen", c.Env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
@@ -70,7 +86,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	defer signal.Stop(hangups)
 	file := reload.NewFile(config, c.Lookup, log)
 	file.OverrideListen(listen)
-	set, err := file.Load(ctx)
+	set, err := file.Load()
 	if err != nil {
 		return err
 	}
@@ -85,7 +101,6 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
-	accessLog bool
 	port      *listener.Port
 	listener  net.Listener   // counts the bytes of the connections of port, and serves TLS
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
@@ -93,12 +108,10 @@ type daemon struct {
 	pool      *pool.Pool
 	ids       *tokenid.Secret
 	buyer     *purchase.Buyer
-	outcomes  *outcomes.Book
-	mode      string // "embedded", or the redisdb.Mode of a real Redis
+	mode      string // "embedded", or the mode of a real Redis
 	letters   string // folder of the dead letters; a reload does not change it
 	manager   *refill.Manager
-	claims    claims
-	history   keeper
+	stores    stores
 	solver    *solve.Service
 	tasks     *compat.Tasks
 	providers *providers
@@ -111,89 +124,77 @@ type daemon struct {
 	systemd   *systemd.Notifier
 }
 
-// newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
-// It binds the port first, so that the start fails early if the port is in use.
+// newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
-	d := &daemon{file: file, log: log, accessLog: access, systemd: systemd.New(log)}
-	if err := d.bind(ctx, set.Server); err != nil {
-		return nil, err
-	}
-	if err := d.build(ctx, set); err != nil {
-		return nil, errors.Join(err, d.listener.Close())
+	d := &daemon{file: file, log: log, letters: set.DeadLetters, systemd: systemd.New(log)}
+	if err := d.wire(ctx, set, access); err != nil {
+		if d.port != nil {
+			err = errors.Join(err, d.port.Close())
+		}
+		return nil, errors.Join(err, d.disconnect())
 	}
 	return d, nil
 }
 
-// openPool opens the configured Redis or the embedded one, and the pool in it.
-func (d *daemon) openPool(set *targets.Set) error {
-	address, embedded, err := openRedis(set.Redis, d.log)
+// wire creates the parts and connects them. It binds the port first, so that the start fails early if
+// the port is in use.
+func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err error) {
+	log := d.log
+	if d.port, err = listener.Listen(ctx, set.Server.Listen, set.Server.Connections, log); err != nil {
+		return err
+	}
+	d.listener = base.CountListener(d.port)
+	if set.Server.TLS.Certificate != nil {
+		d.listener = d.port.TLS(d.listener)
+	}
+	address, embedded, err := openRedis(set.Redis, log)
 	if err != nil {
 		return err
 	}
 	d.embedded = embedded
-	d.redis, err = redisdb.Open(redisdb.Options{
-		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
-	})
+	d.redis, err = redisdb.Open(backend.RedisOptions(set.Redis, address, log))
 	if err != nil {
 		return err // the error names the address in the file
 	}
-	d.mode = string(d.redis.Mode)
-	if embedded != nil {
+	if d.mode = d.redis.Mode; embedded != nil {
 		d.mode = "embedded"
 	}
 	d.pool = pool.New(pool.Config{
-		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: d.log,
+		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: log,
 		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
-	return nil
-}
-
-// build creates the parts and connects them.
-func (d *daemon) build(ctx context.Context, set *targets.Set) error {
-	if err := d.openPool(set); err != nil {
-		return err
-	}
 	d.openEvents()
 	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts)
-	d.providers = &providers{observe: d.metrics.Provider, changed: d.noteProvider, log: d.log, simulated: newSimulatedProvider(d.log)}
-	d.letters = set.DeadLetters
-	var err error
-	if d.history, err = openHistory(ctx, set.History, d.redis, d.pool, d.log); err != nil {
-		return errors.Join(err, d.disconnect())
+	d.providers = &providers{observe: d.metrics.Provider, log: log, simulated: newSimulatedProvider(log)}
+	if err := d.openStores(ctx, set); err != nil {
+		return err
 	}
-	d.outcomes = outcomes.New(d.redis, func(t captcha.Type) { d.manager.Retry(t) }, d.log)
+	keeps := d.stores.sink != nil
 	d.buyer = purchase.New(purchase.Config{
-		Pool: d.pool, Letters: d.letters, Sink: d.history.sender != nil, Active: d.history.active,
-		Chooser: d.outcomes, Observer: observer{d.metrics, d.outcomes, d.history.sender}, Log: d.log,
+		Pool: d.pool, Letters: d.letters, Sink: keeps, Active: d.stores.active,
+		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider,
 	})
 	if err := d.openLetters(set); err != nil {
-		return errors.Join(err, d.disconnect())
+		return err
 	}
-	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.redis, func(key captcha.ID) { d.solver.Wake(key) }, d.log); err != nil {
-		return errors.Join(err, d.disconnect())
-	}
-	if err := await(ctx, d.log, d.history.look, d.claims.look); err != nil {
-		return errors.Join(err, d.disconnect())
-	}
-	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: d.log}
-	d.manager = refill.New(d.pool, orderer{d.buyer, guests, d.noteBudget}, d.log)
+	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log}
+	d.manager = refill.New(d.pool, orderer{d.buyer, guests, d.noteBudget}, log)
 	d.buyer.Turn = d.manager.Changed
-	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: d.claims, Savings: d.claims, Log: d.log})
-	d.tasks = compat.New(d.pool, d.solver, d.log)
+	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
+	d.tasks = compat.New(d.pool, d.solver, log)
 	started := time.Now()
 	d.roster = replicas.New(d.redis, version, started, d.pool.Live, d.noteGone)
-	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
-		File: d.file, Stock: d.pool, Purchases: d.buyer, Outcomes: d.outcomes, DeadLetters: d.buyer, Health: d.redis.Health,
-		Savings: d.claims, History: d.history.health(), Audit: auditHealth, CallsPerToken: d.metrics.CallsPerToken, Log: d.log,
+		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Changes: d.buyer.Chooser.Changes, Health: d.redis.Health,
+		History: d.stores.health(), CallsPerToken: d.metrics.CallsPerToken, Log: log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
-	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Outcomes: d.outcomes, Solver: d.solver, Tasks: d.tasks,
-		History: d.history.reader(), Audit: audit, Auditor: auditor,
-		Status: d.status, Events: d.events, Metrics: d.metrics, Log: d.log, AccessLog: d.accessLog,
+	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
+		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,
+		History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
+		Status: d.status, Events: d.events, Metrics: d.metrics, Log: log, AccessLog: access,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

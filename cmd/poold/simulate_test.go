@@ -24,7 +24,7 @@ func simulateWith(t *testing.T, args ...string) (code int, stdout, stderr string
 	return code, out.String(), problems.String()
 }
 
-const simulatedFile = `providers: [{name: s, api: simulated}]
+const simulatedFile = `providers: [{name: s, protocol: simulated}]
 targets:
   login:
     type: recaptcha_v2
@@ -48,7 +48,7 @@ func TestSimulateTarget(t *testing.T) {
 	}
 	args := []string{"--config", file, "--target", "login", "--trace", trace, "--json"}
 	code, out, problems := simulateWith(t, args...)
-	if code != exitDone || problems != "" {
+	if code != cli.ExitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)
 	}
 	var got map[string]float64
@@ -77,7 +77,7 @@ func TestSimulateTarget(t *testing.T) {
 	if got["hits"] != 0 || got["waited"] < 5 || got["wait_p50_s"] < 5 {
 		t.Errorf("depth 0, with waiting: %v", got)
 	}
-	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace", trace); code != exitFailed || !strings.Contains(problems, `no target "other"`) {
+	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace", trace); code != cli.ExitFailed || !strings.Contains(problems, `no target "other"`) {
 		t.Errorf("exit %d: %s", code, problems)
 	}
 }
@@ -94,7 +94,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, problems := simulateWith(t, "--config", file, "--target", "login", "--trace", trace, "--fail", "0", "--lead", "lognormal:18s,0,18s,18s", "--json")
-	if code != exitDone || problems != "" {
+	if code != cli.ExitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)
 	}
 	var got map[string]float64
@@ -110,7 +110,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 func TestSimulateWithoutFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
-	if code != exitDone || problems != "" || !strings.Contains(out, "handed out stale  0") {
+	if code != cli.ExitDone || problems != "" || !strings.Contains(out, "handed out stale  0") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
 	}
 }
@@ -118,9 +118,9 @@ func TestSimulateWithoutFile(t *testing.T) {
 // --compare lists fixed depths and the adaptive policy.
 func TestSimulateCompare(t *testing.T) {
 	testkit.WithoutRace(t)
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--max-waste", "7", "--compare"}
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--compare"}
 	code, out, problems := simulateWith(t, args...)
-	if code != exitDone || problems != "" {
+	if code != cli.ExitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)
 	}
 	if strings.Count(out, "fixed ") < 5 || strings.Count(out, "adaptive ") != 4 || strings.Contains(out, "\r") {
@@ -131,40 +131,40 @@ func TestSimulateCompare(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MaxWaste == 7 && r.Requests > 0 }) {
+	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
 		t.Errorf("got %+v", all.Runs)
 	}
 }
 
 func TestSimulateUsage(t *testing.T) {
 	for says, args := range map[string][]string{
-		"needs --target":                {"--demand", "poisson:1"},
-		"one of --trace and --demand,":  {"--depth", "1"},
-		"--demand, and only one":        {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
-		"--length is above 0s":          {"--depth", "1", "--trace", "x", "--length", "0s"},
-		"up to a year, 8784h":           {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
-		"--demand":                      {"--depth", "1", "--demand", "often"},
-		"--lead: lead times are":        {"--depth", "1", "--demand", "poisson:1", "--lead", "18s"},
-		"--fail":                        {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
-		"--refill is":                   {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
-		"--min":                         {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
-		"--margin is":                   {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
-		"--hit-rate":                    {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
-		"--max-waste":                   {"--depth", "1", "--demand", "poisson:1", "--max-waste", "0"},
-		"--concurrency":                 {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
-		"--wait":                        {"--depth", "1", "--demand", "poisson:1", "--wait", "2h"},
-		"--depth is":                    {"--depth", "-1", "--demand", "poisson:1"},
-		"--lifetime":                    {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
-		"--idle-after":                  {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
-		"--price is what 1000":          {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
-		"cost, a number from 0":         {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
-		"a number from 0 to 1000000":    {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
-		"1000 solves cost, a number":    {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
-		"\"2.99 EUR\" for flag --price": {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
-		"\"\" for flag --price":         {"--depth", "1", "--demand", "poisson:1", "--price", ""},
-		"unexpected argument":           {"--depth", "1", "--demand", "poisson:1", "more"},
+		"needs --target":               {"--demand", "poisson:1"},
+		"one of --trace and --demand,": {"--depth", "1"},
+		"--demand, and only one":       {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
+		"--length is above 0s":         {"--depth", "1", "--trace", "x", "--length", "0s"},
+		"up to a year, 8784h":          {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
+		"--demand":                     {"--depth", "1", "--demand", "often"},
+		"--lead: lead times are":       {"--depth", "1", "--demand", "poisson:1", "--lead", "18s"},
+		"--fail":                       {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
+		"--refill is":                  {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
+		"--min":                        {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
+		"--margin is":                  {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
+		"--hit-rate":                   {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
+		"--miss-cost":                  {"--depth", "1", "--demand", "poisson:1", "--miss-cost", "0"},
+		"--concurrency":                {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
+		"--wait":                       {"--depth", "1", "--demand", "poisson:1", "--wait", "2h"},
+		"--depth is":                   {"--depth", "-1", "--demand", "poisson:1"},
+		"--lifetime":                   {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
+		"--idle-after":                 {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
+		"--price is what 1000":         {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
+		"cost, a number from 0":        {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
+		"a number from 0 to 1000000":   {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
+		"1000 solves cost, a number":   {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
+		"\"2.99 EUR\" for \"--price\"": {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
+		"\"\" for \"--price\"":         {"--depth", "1", "--demand", "poisson:1", "--price", ""},
+		"unknown command":              {"--depth", "1", "--demand", "poisson:1", "more"},
 	} {
-		if code, _, problems := simulateWith(t, args...); code != exitUsage || !strings.Contains(problems, says) {
+		if code, _, problems := simulateWith(t, args...); code != cli.ExitUsage || !strings.Contains(problems, says) {
 			t.Errorf("%v: exit %d: %s", args, code, problems)
 		}
 	}
@@ -172,10 +172,10 @@ func TestSimulateUsage(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != exitFailed || !strings.Contains(problems, "no request") {
+	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed || !strings.Contains(problems, "no request") {
 		t.Errorf("exit %d: %s", code, problems)
 	}
-	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != exitFailed || !strings.Contains(problems, "reading the trace") {
+	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != cli.ExitFailed || !strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)
 	}
 }
@@ -238,7 +238,7 @@ func TestSimulatedPriceOfTheFile(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pools.yaml")
 			const one, other = "{name: s, url: \"https://a.example.com\", key: 0123456789abcdef0123456789abcdef",
 				", {name: o, url: \"https://b.example.com\", key: 1123456789abcdef0123456789abcdef, price_per_1000: 9}"
-			writeFile(t, file, strings.Replace(simulatedFile, "{name: s, api: simulated}", one+c.price+"}"+other, 1))
+			writeFile(t, file, strings.Replace(simulatedFile, "{name: s, protocol: simulated}", one+c.price+"}"+other, 1))
 			code, out, problems := simulateWith(t, append([]string{"--config", file, "--target", "login", "--trace", trace, "--json"}, c.args...)...)
 			var got struct {
 				Price *float64 `json:"price_per_1000"`

@@ -26,7 +26,7 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 		"  demo: {type: turnstile, sitekey: demo, pageurl: 'https://example.com/demo', owner: q, depth: 2, simulated_only: true, on_empty: solve, warm: [{cron: '* * * * *', tokens: 3, for: 1h}]}\n" +
 		"  mine: {type: turnstile, sitekey: mine, pageurl: 'https://example.com/mine', owner: q, depth: 2}\n"
 	path := filepath.Join(t.TempDir(), "pools.yaml")
-	writeFile(t, path, "providers: [{name: own, api: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
+	writeFile(t, path, "providers: [{name: own, protocol: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
 	p := startPoold(t, path, "")
 	testkit.Within(t, 20*time.Second, "a simulated order", func() bool { at := p.target("demo"); return at.InFlight+at.Fresh > 0 })
 	writeFile(t, path, fmt.Sprintf("providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)

@@ -422,7 +422,7 @@ func TestPostgresGoesAway(t *testing.T) {
 
 	// The daemon creates missing tables when it connects to the server.
 	testkit.Within(t, 20*time.Second, "the server to be watched", func() bool {
-		return server.SQL(t, address, "select count(*) > 0 from pg_stat_activity where query like '%transaction_read_only%' and pid <> pg_backend_pid()") == "t"
+		return server.SQL(t, address, "select count(*) > 0 from pg_stat_activity where query like '-- ping%' and pid <> pg_backend_pid()") == "t"
 	})
 	server.SQL(t, address, "drop table captcha_cache")
 	a, code, err := p.solve(t.Context(), http.DefaultClient, guest("dropped", sharing))
@@ -430,7 +430,7 @@ func TestPostgresGoesAway(t *testing.T) {
 		!strings.Contains(a.Detail, "the table captcha_cache does not exist: poold history init makes it") {
 		t.Errorf("without the table: %d %+v, %v", code, a, err)
 	}
-	if output, err := poold(t, "history", "init", "--config", w.config).CombinedOutput(); err != nil || string(output) != "the tables are ready\n" {
+	if output, err := poold(t, "history", "init", "--config", w.config).CombinedOutput(); err != nil || string(output) != "the tables of dedup.url are ready\n" {
 		t.Errorf("preparing: %v\n%s", err, output)
 	}
 	if code := shared(); code != http.StatusOK {

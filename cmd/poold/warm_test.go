@@ -22,7 +22,7 @@ type windows struct {
 
 	Warm   int
 	Refill string
-	Limit  string `json:"rail"`
+	Limit  string `json:"limited_by"`
 }
 
 func (p *process) windows() windows {

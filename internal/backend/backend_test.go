@@ -1,8 +1,13 @@
 package backend_test
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +15,8 @@ import (
 	"poold/internal/backend"
 	"poold/internal/history/dynamostore"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -18,22 +25,22 @@ import (
 // provider.
 func TestProviderConfigHasTheValuesOfTheFile(t *testing.T) {
 	real := targets.Provider{
-		Name: "acme", API: targets.APITasks, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
+		Name: "acme", Protocol: targets.ProtocolCreateTask, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
 		FirstPoll: 7 * time.Second, PollInterval: 3 * time.Second, Timeout: time.Minute, Balance: true,
 	}
-	simulated := targets.Provider{Name: "own", API: targets.APISimulated, Profile: "generic", Timeout: time.Minute}
+	simulated := targets.Provider{Name: "own", Protocol: targets.ProtocolSimulated, Profile: "generic", Timeout: time.Minute}
 	paced, slow := simulated, simulated
 	paced.FirstPoll, paced.PollInterval = 5*time.Second, 4*time.Second
 	slow.FirstPoll = 5 * time.Second
 	config := func(first, interval time.Duration) provider.Config {
-		return provider.Config{Name: "own", API: provider.APILegacy, Profile: "2captcha", FirstPoll: first, PollInterval: interval, Timeout: time.Minute}
+		return provider.Config{Name: "own", Protocol: provider.ProtocolInPHP, Profile: "2captcha", FirstPoll: first, PollInterval: interval, Timeout: time.Minute}
 	}
 	for name, c := range map[string]struct {
 		file targets.Provider
 		want provider.Config
 	}{
 		"a real one": {real, provider.Config{
-			Name: "acme", API: provider.APITasks, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
+			Name: "acme", Protocol: provider.ProtocolCreateTask, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
 			FirstPoll: 7 * time.Second, PollInterval: 3 * time.Second, Timeout: time.Minute, Balance: true,
 		}},
 		"simulated":              {simulated, config(2*time.Second, time.Second)},
@@ -66,6 +73,35 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	set.Dedup.Backend, set.History.Backend = targets.DedupRedis, targets.HistoryDynamoDB
 	if got := backend.Databases(set); len(got) != 0 {
 		t.Errorf("databases that no section uses: %+v", got)
+	}
+}
+
+// The keys of redis.tls are enough for a Redis that requires a client certificate of an issuer that the machine does
+// not know.
+func TestRedisWithClientCertificates(t *testing.T) {
+	dir, port := redistest.Certificates(t), strconv.Itoa(testkit.FreePort(t))
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	redistest.Server(t, "--tls-port", port, "--tls-auth-clients", "yes", "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert)
+	file := fmt.Sprintf(`redis: {url: "rediss://127.0.0.1:%s", tls: {cert: %q, key: %q, ca: %q}}
+providers: [{name: p, url: "https://s.example.com", key: k}]
+targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owner: o}}
+`, port, cert, key, cert)
+	set, err := targets.Parse("pools.yaml", []byte(file), targets.References{File: os.ReadFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := redisdb.Open(backend.RedisOptions(set.Redis, set.Redis.URL.Reveal(), slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if found := db.Try(t.Context()); found.Version == "" {
+		t.Errorf("%+v", found)
+	}
+	db.SetTLS(redisdb.TLS{})
+	if err := db.Hot.Ping(t.Context()).Err(); !errors.Is(err, redisdb.ErrDown) {
+		t.Errorf("without the certificates: %v", err)
 	}
 }
 

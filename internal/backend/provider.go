@@ -18,11 +18,11 @@ const (
 // simulated provider the caller must set URL and Key.
 func ProviderConfig(p targets.Provider) provider.Config {
 	config := provider.Config{
-		Name: p.Name, API: string(p.API), Profile: p.Profile, URL: p.URL, Key: p.Key,
+		Name: p.Name, Protocol: string(p.Protocol), Profile: p.Profile, URL: p.URL, Key: p.Key,
 		FirstPoll: p.FirstPoll, PollInterval: p.PollInterval, Timeout: p.Timeout, Balance: p.Balance,
 	}
-	if p.API == targets.APISimulated {
-		config.API, config.Profile = provider.APILegacy, "2captcha"
+	if p.Protocol == targets.ProtocolSimulated {
+		config.Protocol, config.Profile = provider.ProtocolInPHP, "2captcha"
 		if config.FirstPoll == 0 {
 			config.FirstPoll = simulatedFirst
 		}

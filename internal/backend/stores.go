@@ -39,5 +39,5 @@ func (d Database) Open(log *slog.Logger) (*postgres.DB, error) {
 
 // TableOptions converts the section history to the options of the DynamoDB table.
 func TableOptions(wanted targets.History) dynamostore.Options {
-	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
+	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit, Active: wanted.ActiveItems}
 }

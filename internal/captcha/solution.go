@@ -6,27 +6,15 @@ import (
 	"strings"
 )
 
-// ValueNames returns the names of the values in a solution of this type, in the order of the
-// services. ValueNames returns nil if a solution of this type is plain text.
-func ValueNames(t Type) []string {
-	switch t {
-	case GeeTest:
-		return []string{"challenge", "validate", "seccode"}
-	case GeeTestV4:
-		return []string{"captcha_id", "lot_number", "pass_token", "gen_time", "captcha_output"}
-	}
-	return nil
-}
-
 // HasNamed reports whether a solution of this type consists of named values.
-func HasNamed(t Type) bool { return ValueNames(t) != nil }
+func HasNamed(t Type) bool { return Of(t).Values != nil }
 
-// Named parses a solution into the values that ValueNames lists. The text comes from the service: a
+// Named parses a solution into the values that its Kind lists. The text comes from the service: a
 // JSON object, or name:value pairs separated by commas. A name may have the prefix "geetest_". Named
 // returns nil if a value is missing, if a name has two different texts, or if the type has no named
 // values.
 func Named(t Type, text string) map[string]string {
-	names := ValueNames(t)
+	names := Of(t).Values
 	if names == nil {
 		return nil
 	}

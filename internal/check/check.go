@@ -1,12 +1,14 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,67 +26,56 @@ func Command(c *cli.Console) *cobra.Command {
 			"that is allowed but unusual, and a note for each fact. One line for each target says what its stock costs a day\n" +
 			"without requests, and which budget limits it. Exits with 0 if there is no error, else with 1.",
 		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
-		Args:    cli.Words(0),
+		Args:    cobra.NoArgs,
 	}
-	var with options
 	config := cli.ConfigFlag(command, c)
-	command.Flags().BoolVar(&with.live, "live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
-	command.Flags().BoolVar(&with.diff, "diff", false, "also list what applying the file to the running daemon would change")
-	with.connect = cli.ClientFlags(command, c)
+	live := command.Flags().Bool("live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
+	compare := command.Flags().Bool("diff", false, "also list what applying the file to the running daemon would change")
+	connect := cli.ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		return check(command.Context(), c, *config, with)
+		ctx := command.Context()
+		set, err := validate(ctx, c, *config)
+		if err != nil {
+			return err
+		}
+		if *compare {
+			daemon, err := connect()
+			if err != nil {
+				return err
+			}
+			text, err := diff(ctx, daemon, set)
+			if err != nil {
+				return err
+			}
+			if err := c.Print(text); err != nil {
+				return err
+			}
+		}
+		if *live {
+			return checkLive(ctx, c, set)
+		}
+		return nil
 	}
 	return command
 }
 
-// options selects the checks beyond the validation of the file.
-type options struct {
-	live, diff bool
-	connect    func() (*cli.Client, error) // returns a client of the running daemon, for --diff
-}
-
-// check validates the file and prints one line for each error, warning and fact.
-func check(ctx context.Context, c *cli.Console, config string, with options) error {
-	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
-	var problems targets.Problems
-	if errors.As(err, &problems) {
-		if _, err := io.WriteString(c.Stdout, classed("error", problems)); err != nil {
-			return err
-		}
-		return fmt.Errorf("problems in %s: %d", config, len(problems))
+// validate prints one line for each error, warning and fact. Each line begins with its class.
+func validate(ctx context.Context, c *cli.Console, config string) (*targets.Set, error) {
+	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load()
+	if problems := (targets.Problems)(nil); errors.As(err, &problems) {
+		return nil, cmp.Or(c.Print(classed("error", problems)), fmt.Errorf("problems in %s: %d", config, len(problems)))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var text strings.Builder
-	text.WriteString(classed("warning", set.Warnings))
-	fmt.Fprintf(&text, "note: %s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
+	text := classed("warning", set.Warnings)
+	text += fmt.Sprintf("note: %s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
 	for i := range set.Targets {
-		text.WriteString(targetLine(set, &set.Targets[i]))
+		text += targetLine(set, &set.Targets[i]) + "\n"
 	}
-	if _, err := io.WriteString(c.Stdout, text.String()); err != nil {
-		return err
-	}
-	if with.diff {
-		daemon, err := with.connect()
-		if err != nil {
-			return err
-		}
-		if err := diff(ctx, c.Stdout, daemon, set); err != nil {
-			return err
-		}
-	}
-	if !with.live {
-		return nil
-	}
-	faults, err := checkLive(ctx, c.Stdout, set)
-	if err == nil && faults > 0 {
-		err = fmt.Errorf("live checks failed: %d", faults)
-	}
-	return err
+	return set, c.Print(text)
 }
 
-// classed formats one line for each problem. The line begins with the class, such as "error".
 func classed(class string, problems []targets.Problem) string {
 	var lines strings.Builder
 	for _, p := range problems {
@@ -92,4 +83,51 @@ func classed(class string, problems []targets.Problem) string {
 		lines.WriteString(p.String() + "\n")
 	}
 	return lines.String()
+}
+
+// targetLine describes a target: its type, its stock, the daily cost of the stock without requests,
+// and the daily limit of its purchases. The line is a warning if the stock exceeds the limit, or if
+// there is no limit or no price.
+func targetLine(set *targets.Set, t *targets.Target) string {
+	text := fmt.Sprintf("%s: %s, %s, depth %d; ", t.Name, t.Identity.Type, t.Refill, t.Depth)
+	if halted := t.Halted(); halted != "" {
+		return "note: " + text + "nothing is bought: " + halted
+	}
+	kept := t.Depth // number of tokens that are replaced at their expiry without requests
+	switch {
+	case t.Refill == targets.RefillAdaptive:
+		kept = t.Min
+	case t.IdleAfter > 0:
+		kept = 0
+	}
+	idle := float64(kept) * float64(24*time.Hour) / float64(t.Usable()) // solves a day
+	const unlimited = math.MaxInt
+	most := min(cmp.Or(24*t.Budget.PerHour, unlimited), cmp.Or(t.Budget.PerDay, unlimited), cmp.Or(set.Budget.PerDay, unlimited))
+	price, known := 0.0, true // of one solve at the most expensive provider
+	for _, p := range set.Providers {
+		price = max(price, p.Price.For(t.Identity.Type))
+		known = known && p.Price.Known(t.Identity.Type)
+	}
+	daily := func(solves float64) string {
+		text := fmt.Sprintf("%.0f solves a day", solves)
+		if known {
+			text += " for " + set.Currency.With(fmt.Sprintf("%.2f", solves*price))
+		}
+		return text
+	}
+	warnings, limit := "", "; at most "+daily(float64(most))
+	switch {
+	case most == unlimited:
+		warnings, limit = "; no budget limits it", ""
+	case idle > float64(most):
+		warnings, limit = "; the budget of "+daily(float64(most))+" is too small for that", ""
+	}
+	if !known {
+		warnings += "; some provider has no price_per_1000 for this type"
+	}
+	text += "idle " + daily(idle) + limit
+	if warnings == "" || set.Simulated() { // simulated tokens cost nothing
+		return "note: " + text
+	}
+	return "warning: " + text + warnings
 }

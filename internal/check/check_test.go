@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"poold/internal/cli"
+	"poold/internal/targets"
 )
 
 // runCheck runs `poold check` on a file with this text. In the output it replaces the file's path by
@@ -31,7 +32,7 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 	const (
 		redis     = "redis: {url: 'redis://h'}\n"
 		provider  = "providers: [{name: acme, url: 'https://s.example.com', key: k1, price_per_1000: 1}]\n"
-		simulated = "providers: [{name: own, api: simulated}]\n"
+		simulated = "providers: [{name: own, protocol: simulated}]\n"
 		target    = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
 		warning   = "targets.a.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it\n"
 		valid     = "note: FILE is valid; targets: 1, providers: 1\n"
@@ -58,6 +59,38 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		}
 		if !strings.Contains(printed, c.printed) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v\n%s", name, err, printed)
+		}
+	}
+}
+
+// One line describes a target, its cost without requests and its limit. Missing budgets and prices
+// are warnings, unless the provider is simulated.
+func TestTargetLine(t *testing.T) {
+	const (
+		acme      = "{name: acme, url: 'https://s.example.com', key: k1, price_per_1000: {turnstile: 1.2}}"
+		other     = ", {name: other, url: 'https://o.example.com', key: k2"
+		head      = "currency: EUR\nproviders: [" + acme + other + ", price_per_1000: 1}]\n"
+		unpriced  = "providers: [" + acme + other + "}]\n"
+		simulated = "providers: [{name: own, protocol: simulated}]\n"
+	)
+	for _, c := range []struct{ head, keys, want string }{
+		{head, "depth: 2, budget: {per_hour: 40, per_day: 1000}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 960 solves a day for 1.15 EUR"},
+		{head, "depth: 2, budget: {per_hour: 20}", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; the budget of 480 solves a day for 0.58 EUR is too small for that"},
+		{head + "budget: {per_day: 800}\n", "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 800 solves a day for 0.96 EUR"},
+		{head, "depth: 2", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; no budget limits it"},
+		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}", "note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.01 EUR"},
+		{head, "depth: 9, refill: adaptive, min: 1, budget: {per_day: 400}", "note: a: turnstile, adaptive, depth 9; idle 346 solves a day for 0.41 EUR; at most 400 solves a day for 0.48 EUR"},
+		{head, "depth: 2, paused: true", "note: a: turnstile, fixed, depth 2; nothing is bought: paused in the configuration file"},
+		{unpriced, "depth: 2, budget: {per_day: 1000}", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day; at most 1000 solves a day; some provider has no price_per_1000 for this type"},
+		{simulated, "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day"},
+	} {
+		set, err := targets.Parse("pools.yaml", []byte("redis: {url: 'redis://h'}\n"+c.head+
+			"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://e.com/', owner: q, "+c.keys+"}\n"), targets.References{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := targetLine(set, &set.Targets[0]); got != c.want {
+			t.Errorf("%s: got\n%swant\n%s", strings.TrimSpace(c.keys), got, c.want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,16 +14,16 @@ import (
 	"poold/internal/targets"
 )
 
-// diff prints what would change if the running daemon applied the file: added and removed targets,
+// diff returns what would change if the running daemon applied the file: added and removed targets,
 // targets with a different stock, and settings that need a restart. Tokens belong to an identity, so a
 // target with an unchanged identity keeps its tokens.
-func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set) error {
-	running, err := cli.AskStatus(ctx, daemon, cli.StatusTime)
+func diff(ctx context.Context, daemon *cli.Client, set *targets.Set) (string, error) {
+	running, err := daemon.Status(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if len(running.Config.Lasting) == 0 {
-		return errors.New("the daemon does not report its whole configuration: the key is limited to some targets, or the daemon is older")
+	if len(running.Config.RestartNeeded) == 0 {
+		return "", errors.New("the daemon does not report its whole configuration: the key is limited to some targets")
 	}
 	var text strings.Builder
 	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
@@ -60,13 +59,12 @@ func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		fmt.Fprintf(&text, "- %s is removed; %s\n", cli.Printable(name), stockOf(before[name]))
 	}
-	wanted := set.Lasting()
+	wanted := set.RestartNeeded()
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if now, known := running.Config.Lasting[key]; known && now != wanted[key] {
+		if now, known := running.Config.RestartNeeded[key]; known && now != wanted[key] {
 			fmt.Fprintf(&text, "! %s needs a restart: now %s, in the file %s\n", key, cli.Printable(now), cli.Printable(wanted[key]))
 		}
 	}
-	fmt.Fprintf(&text, "targets that keep their name and tokens: %d of %d\n", stays, len(set.Targets))
-	_, err = io.WriteString(w, text.String())
-	return err
+	fmt.Fprintf(&text, "targets that keep their name and tokens: %d of %d", stays, len(set.Targets))
+	return text.String(), nil
 }

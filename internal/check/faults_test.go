@@ -39,7 +39,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // A check that cannot print its result fails, even if the file is valid.
 func TestCheckFailsIfItCannotPrint(t *testing.T) {
-	valid := "redis: {url: embedded}\nproviders: [{name: own, api: simulated}]\n" + target
+	valid := "redis: {url: embedded}\nproviders: [{name: own, protocol: simulated}]\n" + target
 	for name, text := range map[string]string{"valid": valid, "invalid": "budget: 5\n" + valid} {
 		if err := run(t.Context(), t, full{}, text); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", name, err)
@@ -47,20 +47,10 @@ func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	}
 }
 
-// An interrupt before the file is read does not count as a problem of the file.
-func TestCheckEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var out strings.Builder
-	if err := run(ctx, t, &out, target); !errors.Is(err, context.Canceled) || out.String() != "" {
-		t.Errorf("%v\n%s", err, out.String())
-	}
-}
-
 // A wrong --url is a usage error, even if the file is valid.
 func TestDiffReportsAWrongAddress(t *testing.T) {
 	var usage cli.UsageError
-	err := run(t.Context(), t, io.Discard, "providers: [{name: own, api: simulated}]\n"+target, "--diff", "--url", "ftp://daemon")
+	err := run(t.Context(), t, io.Discard, "providers: [{name: own, protocol: simulated}]\n"+target, "--diff", "--url", "ftp://daemon")
 	if !errors.As(err, &usage) || !strings.HasPrefix(usage.Error(), "--url must be like ") {
 		t.Error(err)
 	}

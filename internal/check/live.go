@@ -5,13 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/backend"
+	"poold/internal/cli"
 	"poold/internal/history/dynamostore"
 	"poold/internal/postgres"
 	"poold/internal/provider"
@@ -24,35 +26,23 @@ const (
 	storeLimit    = 5 * time.Second  // timeout for the requests to one store
 )
 
-// report writes one line about a check. The line contains the fault or, if fault is nil, the text.
-type report func(name, text string, fault error)
-
-// checkLive tries Redis, the stores of dedup and history, and the key of each provider. checkLive
-// buys nothing and writes only a short-lived key in Redis. checkLive prints one line for each check
-// and returns the number of faults.
-func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
-	say := func(name, text string, fault error) {
-		mark := "ok"
+// checkLive tries Redis, the stores of dedup and history, and the key of each provider, and prints one
+// line for each. It buys nothing and writes only a short-lived key in Redis.
+func checkLive(ctx context.Context, c *cli.Console, set *targets.Set) error {
+	faults := 0
+	var err error
+	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		mark := "ok   "
+		text, fault := trial(limited)
 		if fault != nil {
 			mark, text = "error", fault.Error()
 			faults++
 		}
-		if _, failed := fmt.Fprintf(w, "%-5s  %s: %s\n", mark, name, text); failed != nil {
-			err = failed
-		}
+		err = errors.Join(err, c.Print(mark+"  "+name+": "+text))
 	}
-	// try runs the function trial with a timeout and reports the outcome.
-	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
-		limited, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		text, fault := trial(limited)
-		say(name, text, fault)
-	}
-	if set.Redis.Embedded() {
-		say("redis", "embedded, keeps nothing over a restart", nil)
-	} else {
-		tryRedis(ctx, set.Redis, say)
-	}
+	try("redis", storeLimit, func(ctx context.Context) (string, error) { return tryRedis(ctx, set.Redis) })
 	for _, d := range backend.Databases(set) {
 		try("postgres of "+d.Key, storeLimit, func(ctx context.Context) (string, error) { return tryDatabase(ctx, d) })
 	}
@@ -62,28 +52,28 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 	for _, p := range set.Providers {
 		try("provider "+p.Name, providerLimit, func(ctx context.Context) (string, error) { return tryProvider(ctx, p) })
 	}
-	return faults, err
+	if err == nil && faults > 0 {
+		err = fmt.Errorf("live checks failed: %d", faults)
+	}
+	return err
 }
 
-// tryRedis reports whether poold can use Redis.
-func tryRedis(ctx context.Context, wanted targets.Redis, say report) {
+func tryRedis(ctx context.Context, wanted targets.Redis) (string, error) {
+	if wanted.Embedded() {
+		return "embedded, keeps nothing over a restart", nil
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	redis.SetLogger(backend.RedisLog{Log: quiet})
-	store, err := redisdb.Open(redisdb.Options{
-		Addresses: wanted.URL.Reveal(), SentinelMaster: wanted.SentinelMaster, Prefix: wanted.Prefix, Log: quiet,
-	})
+	store, err := redisdb.Open(backend.RedisOptions(wanted, wanted.URL.Reveal(), quiet))
 	if err != nil {
-		say("redis", "", err)
-		return
+		return "", err
 	}
 	defer func() { _ = store.Close() }()
 	found := store.Try(ctx)
-	for _, fault := range found.Faults {
-		say("redis", "", errors.New(fault))
+	if len(found.Faults) > 0 {
+		return "", errors.New(strings.Join(found.Faults, "; "))
 	}
-	if len(found.Faults) == 0 {
-		say("redis", fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing", found.Where, cmp.Or(found.Version, "unknown")), nil)
-	}
+	return fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing", found.Where, cmp.Or(found.Version, "unknown")), nil
 }
 
 // tryDatabase reads the version of a database and checks its tables.
@@ -97,11 +87,52 @@ func tryDatabase(ctx context.Context, d backend.Database) (text string, err erro
 	if err != nil {
 		return "", err
 	}
-	return "version " + found.Server + map[postgres.Schema]string{
+	text = "version " + found.Server + map[postgres.Schema]string{
 		postgres.SchemaReady: ", tables ready",
 		postgres.SchemaOld:   "; the next start brings its tables up to date",
 		postgres.SchemaNone:  "; the next start makes its tables",
-	}[found.Schema], nil
+	}[found.Schema]
+	if found.Schema != postgres.SchemaReady || d.Key != "dedup.url" {
+		return text, nil
+	}
+	other, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // Open does not connect
+	if err != nil {
+		return "", err
+	}
+	defer other.Close()
+	if !hears(ctx, db, other) {
+		text += "; notifications are lost, as behind a pooler in transaction mode: shared tokens come up to a second later"
+	}
+	return text, nil
+}
+
+// hears reports whether a notification of one client reaches another one before ctx ends. With one client, a pooler may
+// deliver the notification on the connection of its sender.
+func hears(ctx context.Context, listener, sender *postgres.DB) bool {
+	const channel = "poold_check"
+	ctx, stop := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer stop()
+	arrived := make(chan struct{}, 1)
+	listening.Go(func() {
+		_ = listener.Run(ctx, channel, func(string) {
+			select {
+			case arrived <- struct{}{}:
+			default:
+			}
+		})
+	})
+	for {
+		_ = sender.Do(ctx, func(ctx context.Context, tx postgres.Tx) error { return tx.Notify(ctx, channel, "") })
+		select {
+		case <-arrived:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 func tryTable(ctx context.Context, wanted targets.History) (text string, err error) {
@@ -119,7 +150,7 @@ func tryTable(ctx context.Context, wanted targets.History) (text string, err err
 // tryProvider reads the balance of the account at a provider. If the service sells threads,
 // tryProvider also reads the number of threads, and accepts a balance of 0.
 func tryProvider(ctx context.Context, p targets.Provider) (text string, err error) {
-	if p.API == targets.APISimulated {
+	if p.Protocol == targets.ProtocolSimulated {
 		return "simulated, no site accepts its tokens", nil
 	}
 	config := backend.ProviderConfig(p)
@@ -137,7 +168,7 @@ func tryProvider(ctx context.Context, p targets.Provider) (text string, err erro
 		return "", fmt.Errorf("reading the threads: %w", err)
 	}
 	text = "accepts the key"
-	balance := client.State(time.Now()).Balance
+	balance := client.Balance()
 	if balance != nil {
 		text += fmt.Sprintf("; balance %.6g", *balance)
 	}

@@ -15,7 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/status"
+)
+
+const (
+	// requestTime is the timeout of most requests. It is longer than every timeout of the daemon.
+	requestTime = time.Minute
+	// answerLimit is the maximum number of bytes that the client reads of an answer.
+	answerLimit = 512 << 20
 )
 
 // Client sends requests to a running daemon.
@@ -25,12 +32,11 @@ type Client struct {
 }
 
 // ClientFlags adds the flags --url and --key-file to a command. The returned function creates the
-// client that these flags describe. No flag takes the key itself, because other users of the
-// machine can see the arguments of a process.
+// client. No flag takes the key itself, because other users of the machine can see the arguments
+// of a process.
 func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
 	keyFile := command.Flags().String("key-file", "", "`file` with the key (or set POOLD_KEY)")
-	FilesFor(command, "key-file")
 	return func() (*Client, error) {
 		parsed, err := url.Parse(*base)
 		switch {
@@ -47,22 +53,7 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	}
 }
 
-// onDaemon adds the client flags to a command. The command calls the function run with a client.
-// onDaemon returns a function that creates a client for shell completion.
-func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, daemon *Client, words []string) error) func() (*Client, error) {
-	connect := ClientFlags(command, c)
-	command.RunE = func(command *cobra.Command, words []string) error {
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
-		return run(command.Context(), daemon, words)
-	}
-	return connect
-}
-
-// readSecret returns the content of a file without surrounding white space. If the file name is
-// empty, readSecret returns the fallback.
+// readSecret returns the content of a file, or the fallback if the file has no name.
 func readSecret(file, fallback string) (string, error) {
 	if file == "" {
 		return fallback, nil
@@ -75,101 +66,80 @@ func readSecret(file, fallback string) (string, error) {
 	return secret, err
 }
 
-// answerLimit is the maximum number of bytes that the client reads of a response.
-const answerLimit = 512 << 20
-
-type apiRequest struct {
-	method, path string
-	header       http.Header // headers, except the header with the key; nil = none
-	body         []byte
-	limit        time.Duration // timeout for the whole exchange
-	success      int           // the HTTP status of a successful response; 0 = 200
+// answer is a successful answer of the daemon.
+type answer struct {
+	header http.Header
+	body   []byte
 }
 
-// refusal is the error for a response with an unexpected HTTP status.
+// refusal is the error for an answer that is no success.
 type refusal struct {
-	status int
-	text   string
+	Code, Detail string   // of the daemon's problem document; "" if the answer is none
+	Problems     []string // further lines
+	text         string
 }
 
-// Error returns the text that describes the refusal.
 func (r *refusal) Error() string { return r.text }
 
-// Ask sends a request without a body and returns the body of the response. A status other than 200
-// is an error.
-func (c *Client) Ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
-	_, answer, err := c.exchange(ctx, apiRequest{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
-	return answer, err
-}
-
-// exchange sends one request and returns the headers and the body of the response. A response with
-// an unexpected status is a *refusal.
-func (c *Client) exchange(ctx context.Context, q apiRequest) (http.Header, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, q.limit)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
+// ask sends one request. It never repeats a request, because a repeated one could take a second token.
+func (d *Client) ask(ctx context.Context, method, path string, header http.Header, body []byte) (answer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, d.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking the daemon: %w", err)
+		return answer{}, fmt.Errorf("asking the daemon: %w", err)
 	}
-	if q.header != nil {
-		request.Header = q.header
+	if header != nil {
+		request.Header = header
 	}
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	if d.key != "" {
+		request.Header.Set("Authorization", "Bearer "+d.key.Reveal())
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking the daemon: %w", err)
+		return answer{}, fmt.Errorf("asking the daemon: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := readAnswer(response.Body)
-	if err != nil || response.StatusCode == max(q.success, http.StatusOK) {
-		return response.Header, answer, err
-	}
-	if response.StatusCode == http.StatusBadRequest && strings.TrimSpace(string(answer)) == plainToTLS {
-		https := "https" + strings.TrimPrefix(c.base, "http")
-		return nil, nil, &refusal{status: response.StatusCode, text: "the daemon expects TLS at this address: use --url " + https + " (or POOLD_URL)"}
-	}
-	return nil, nil, refusalOf(response, answer)
-}
-
-// plainToTLS is the body with which package net/http answers an unencrypted request to a TLS port.
-const plainToTLS = "Client sent an HTTP request to an HTTPS server."
-
-func readAnswer(body io.Reader) ([]byte, error) {
-	answer, err := io.ReadAll(io.LimitReader(body, answerLimit))
+	text, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
-		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+		return answer{}, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
-	return answer, nil
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return answer{}, refusalOf(response, text)
+	}
+	return answer{response.Header, text}, nil
 }
 
-func decode[T any](answer []byte) (*T, error) {
-	document := new(T)
-	if err := json.Unmarshal(answer, document); err != nil {
-		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
-	}
-	return document, nil
-}
-
-// refusalOf returns the error for an unsuccessful response. The error contains the daemon's
-// description of the problem, or the HTTP status if the response has no description.
-func refusalOf(response *http.Response, answer []byte) *refusal {
-	r := &refusal{status: response.StatusCode}
-	var problem kernel.Problem
-	if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
+// refusalOf returns the daemon's description of a problem, or the HTTP status if there is none.
+func refusalOf(response *http.Response, body []byte) *refusal {
+	r := new(refusal)
+	if json.Unmarshal(body, r) != nil || r.Code == "" {
 		r.text = "the daemon answered " + Printable(response.Status)
+		if response.Header.Get("Content-Type") == "" && len(body) > 0 { // package net/http says so that the port expects TLS
+			r.text += ": " + Printable(strings.TrimSpace(string(body)))
+		}
 		return r
 	}
-	r.text = Printable(string(problem.Code))
-	if problem.Detail != "" {
-		r.text += ": " + Printable(problem.Detail)
+	r.text = Printable(r.Code)
+	if r.Detail != "" {
+		r.text += ": " + Printable(r.Detail)
 	}
 	if after := response.Header.Get("Retry-After"); after != "" {
 		r.text += "; try again in " + Printable(after) + " s"
 	}
-	for _, line := range problem.Problems {
+	for _, line := range r.Problems {
 		r.text += "\n  " + Printable(line)
 	}
 	return r
+}
+
+// Status requests the status document, without the minutes of the targets.
+func (d *Client) Status(ctx context.Context) (*status.Document, error) {
+	got, err := d.ask(ctx, http.MethodGet, "/status.json", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	document := new(status.Document)
+	if err := json.Unmarshal(got.body, document); err != nil {
+		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	return document, nil
 }

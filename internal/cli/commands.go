@@ -3,225 +3,199 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"runtime"
+	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"poold/internal/targets"
 )
 
-// Program describes a build of poold and the commands that it adds to the client commands.
-type Program struct {
-	Version, Commit string
-	Serve           func(*Console) *cobra.Command // returns the command that runs the daemon; `poold` without a command also runs the daemon
-	HistoryInit     func(*Console) *cobra.Command // returns the command `poold history init`
-	Others          []func(*Console) *cobra.Command
-}
+// figures are the fields of a target that a command shows after it changed the target.
+var figures = []string{"state", "fresh", "in_flight", "depth", "reason"}
 
-// Root returns the root command of poold, with all subcommands.
-func (p Program) Root(c *Console) *cobra.Command {
-	root := p.Serve(c)
-	root.Use = "poold [COMMAND]"
-	root.Short = "keeps pools of CAPTCHA tokens that were solved ahead of time"
-	root.Long = ""
-	root.Example = ""
-	root.Args = noSuchCommand
-	root.SilenceErrors, root.SilenceUsage, root.DisableAutoGenTag = true, true, true // the caller prints each error once
-	root.SetOut(c.Stdout)
-	root.SetErr(c.Stderr)
-	version := root.Flags().Bool("version", false, "print version, commit and Go version")
-	serve := root.RunE
-	root.RunE = func(command *cobra.Command, words []string) error {
-		if *version {
-			return p.printVersion(c)
-		}
-		return serve(command, words)
-	}
-	root.PersistentFlags().BoolP("help", "h", false, "show what the command does")
-	root.PersistentFlags().Lookup("help").Hidden = true // hidden, because every command has this flag
-	root.SetFlagErrorFunc(flagError)
-	root.SetHelpFunc(func(command *cobra.Command, _ []string) { command.Print(helpOf(command)) })
-	root.SetHelpCommand(newHelp(c))
-	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.AddCommand(
-		p.Serve(c), newToken(c), newSolve(c), newReport(c), newStatus(c),
-		newPause(c), newResume(c), newFlush(c), newProbe(c), newReload(c),
-		newEvents(c), newHistory(c, p.HistoryInit(c)), newDeadLetters(c),
-		newHealthcheck(c), newSchema(c), newVersion(c, p), newCompletion(c), newMan(c, p),
-	)
-	for _, other := range p.Others {
-		root.AddCommand(other(c))
-	}
-	return root
-}
-
-// noSuchCommand returns a usage error if the first argument is not the name of a command.
-func noSuchCommand(command *cobra.Command, words []string) error {
-	if len(words) == 0 {
-		return nil
-	}
-	return UsageError(fmt.Sprintf("there is no command %q%s", words[0], suggestion(words[0], "", namesBelow(command))))
-}
-
-func namesBelow(command *cobra.Command) (names []string) {
-	for _, below := range command.Commands() {
-		if below.IsAvailableCommand() {
-			names = append(names, below.Name())
-		}
-	}
-	return names
-}
-
-// addCommands adds subcommands to a command. addCommands also adds the flags of the subcommands to
-// the command, so that a flag can precede the name of the subcommand.
-func addCommands(command *cobra.Command, of ...*cobra.Command) {
-	for _, below := range of {
-		command.AddCommand(below)
-		below.Flags().VisitAll(func(f *pflag.Flag) {
-			if command.Flags().Lookup(f.Name) == nil {
-				command.Flags().AddFlag(f)
-			}
-		})
-	}
-	command.DisableFlagsInUseLine = true
-	command.Args = cobra.ArbitraryArgs
-	command.RunE = func(command *cobra.Command, words []string) error {
-		text := "needs one of the words " + strings.Join(namesBelow(command), ", ")
-		if len(words) == 0 {
-			return UsageError(text + "; `" + command.CommandPath() + " --help` explains them")
-		}
-		if near := suggestion(words[0], "", namesBelow(command)); near != "" {
-			text += fmt.Sprintf(" and does not know %q%s", words[0], near)
-		}
-		return UsageError(text)
-	}
-}
-
-// Words returns a function that checks the number of arguments. The command requires one argument
-// for each of the given descriptions, and accepts the given number of optional arguments. The error
-// for a missing argument contains its description.
-func Words(optional int, needed ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, given []string) error {
-		most := len(needed) + optional
-		switch {
-		case len(given) < len(needed):
-			return UsageError("needs " + needed[len(given)])
-		case len(given) > most:
-			return UsageError(fmt.Sprintf("unexpected argument %q", given[most]))
-		}
-		return nil
-	}
-}
-
-// flagError converts an error about a flag to a message for users. For an unknown flag the message
-// suggests the most similar known flag.
-func flagError(command *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &invalid):
-		return UsageError(fmt.Sprintf("invalid value %q for flag --%s: %s", invalid.GetValue(), invalid.GetFlag().Name, mustBe(invalid)))
-	case !errors.As(err, &unknown):
-		return UsageError(err.Error())
-	}
-	var names []string
-	command.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if letters, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "="); len(letters) > 1 {
-		// The argument has one dash, so pflag read its letters as short flags. pflag treated an h
-		// at the start as --help, so the h may be missing from the letters.
-		for _, name := range []string{letters, "h" + letters} {
-			if command.Flags().Lookup(name) != nil {
-				return UsageError(fmt.Sprintf("a flag has two dashes: --%s", name))
-			}
-		}
-		return UsageError(fmt.Sprintf("%s has no -%s%s", command.Name(), letters, suggestion(letters, "--", names)))
-	}
-	name := unknown.GetSpecifiedName()
-	dashes := "--"
-	if unknown.GetSpecifiedShortnames() != "" {
-		dashes = "-"
-	}
-	return UsageError(fmt.Sprintf("%s has no %s%s%s", command.Name(), dashes, name, suggestion(name, "--", names)))
-}
-
-// mustBe describes the valid values of a flag.
-func mustBe(invalid *pflag.InvalidValueError) string {
-	switch invalid.GetFlag().Value.Type() {
-	case "bool", "boolfunc":
-		return "must be true or false"
-	case "duration":
-		return "must be a duration with its unit, such as 1m30s"
-	case "int", "uint64":
-		return "must be a whole number"
-	case "float64":
-		return "must be a number"
-	}
-	return errors.Unwrap(invalid).Error()
-}
-
-// suggestion returns a text such as "; did you mean --url?" with the known word that is most
-// similar to the given word. The argument before is a prefix such as "--". If no known word is
-// similar, the text is empty.
-func suggestion(word, before string, known []string) string {
-	if near := targets.Nearest(word, known); near != "" {
-		return fmt.Sprintf("; did you mean %s%s?", before, near)
-	}
-	return ""
-}
-
-// ConfigFlag adds the flag --config to a command and returns its value.
-func ConfigFlag(command *cobra.Command, c *Console) *string {
-	value := command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the configuration `file` (env POOLD_CONFIG)")
-	FilesFor(command, "config")
-	return value
-}
-
-// FilesFor declares that the values of the named flags are file names, for shell completion.
-// FilesFor panics if the command lacks one of the flags.
-func FilesFor(command *cobra.Command, flags ...string) {
-	for _, name := range flags {
-		if err := command.MarkFlagFilename(name); err != nil {
-			panic(err) // the flag does not exist
-		}
-	}
-}
-
-// OneOf declares the valid values of a flag, for shell completion. OneOf panics if the command
-// lacks the flag.
-func OneOf(command *cobra.Command, flag string, values ...string) {
-	if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag does not exist
-	}
-}
-
-func newSchema(c *Console) *cobra.Command {
-	return &cobra.Command{
-		Use:     "schema",
-		Short:   "print the JSON Schema of pools.yaml",
-		Long:    "Prints the JSON Schema of pools.yaml, for editors.",
-		Example: "  poold schema > pools.schema.json",
-		Args:    Words(0),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := c.Stdout.Write(targets.Schema())
-			return err
+// clientCommands are the commands that send one request.
+func clientCommands() []request {
+	return []request{
+		{
+			use: "token TARGET", short: "take one token from a running daemon and print it alone; exit code 3 means no token yet",
+			example: "token staging-login --wait 20s\n  poold token staging-login --min-ttl 30s --json",
+			// The method is POST, because net/http repeats a GET after a broken connection, which would take a
+			// second token.
+			method: http.MethodPost, path: "/pool/%s/token", isText: true, limit: 2 * time.Minute,
+			flags: []field{
+				{name: "wait", help: "how long to wait for a token, a `duration` or seconds, 60s at most (default what the target's on_empty says)"},
+				{name: "min-ttl", help: "take a token with at least this much of its life left, a `duration` or seconds"},
+			},
+		},
+		{
+			use: "report [TARGET] ID accepted|rejected", short: "report whether a site accepted a token",
+			long: "Reports once whether a site accepted a token, with the key that took it. ID is the id in the answer to\n" +
+				"poold token --json; the id of poold solve --json needs no TARGET.",
+			example: "report staging-login 0123456789 rejected\n  poold report 0123456789 accepted",
+			args:    cobra.RangeArgs(2, 3), method: http.MethodPost, inBody: true, prepare: prepareReport,
+			shown: func(string, map[string]any) string { return "reported" },
+		},
+		{
+			use: "pause TARGET", short: "stop buying for a target on all replicas; ready tokens are still handed out",
+			example: `pause staging-login --for 1h --reason "the page changes"`,
+			method:  http.MethodPost, path: "/pool/%s/pause", inBody: true, then: "/pool/%s", shown: summed("paused", figures...),
+			flags: []field{
+				{name: "for", help: "a `duration` from 1s to 720h (default until it is resumed)"},
+				{name: "reason", help: "a `text` that the status shows, at most 200 characters"},
+			},
+		},
+		{
+			use: "resume TARGET", short: "end a pause that was not made in the file, or try one order of a refused target at once",
+			example: "resume staging-login",
+			method:  http.MethodPost, path: "/pool/%s/resume", then: "/pool/%s", shown: summed("resumed", figures...),
+		},
+		{
+			use: "flush TARGET", short: "discard the ready tokens of a target at once, without confirmation; orders in flight still land",
+			example: "flush staging-login",
+			method:  http.MethodDelete, path: "/pool/%s/tokens", then: "/pool/%s", shown: summed("flushed", figures...),
+		},
+		{
+			use: "probe PROVIDER", short: "try a provider that is down at once, after you have corrected its account",
+			example: "probe captchaai",
+			method:  http.MethodPost, path: "/providers/%s/probe", shown: summed("probed", "state", "reason", "remedy"),
+		},
+		{
+			use: "reload", short: "make a running daemon read its file again; a file with a problem changes nothing",
+			example: "reload",
+			method:  http.MethodPost, path: "/-/reload", then: "/status.json", shown: summed("the file was read again", "targets", "providers"),
+		},
+		{
+			use: "events", short: "list what changed on all replicas, the newest first: reloads, pauses, outages, budgets",
+			example: "events --limit 20",
+			method:  http.MethodGet, path: "/events", shown: listed("--before", []string{"events"}, "at", "kind", "subject", "actor", "text"),
+			flags: []field{
+				{name: "limit", help: "show at most `N` events, 1 to 1000 (default 50)"},
+				{name: "before", help: "continue after an answer that had more, from its `id`"},
+			},
+		},
+		{
+			use: "healthcheck", short: "exit with 0 if a running daemon is ready, else with 1; for images without a shell",
+			example: "healthcheck --url http://127.0.0.1:8080",
+			method:  http.MethodGet, path: "/readyz", limit: 5 * time.Second,
 		},
 	}
 }
 
-func newVersion(c *Console, p Program) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "print version, commit and Go version",
-		Example: "  poold version",
-		Args:    Words(0),
-		RunE:    func(*cobra.Command, []string) error { return p.printVersion(c) },
+func deadLetterCommands() []request {
+	return []request{
+		{
+			use: "list", short: "list these callbacks, without tokens", example: "dead-letters list", method: http.MethodGet, path: "/dead-letters",
+			shown: listed("", []string{"letters"}, "order", "provider", "task", "kind", "code", "arrived", "age_s", "until", "bytes", "reason"),
+		},
+		{
+			use: "replay", short: "store these callbacks in Redis now", example: "dead-letters replay",
+			method: http.MethodPost, path: "/dead-letters/replay", limit: 5 * time.Minute,
+			shown: summed("retried", "replayed", "dropped", "expired", "left", "reason"),
+		},
 	}
 }
 
-func (p Program) printVersion(c *Console) error {
-	_, err := fmt.Fprintf(c.Stdout, "poold %s, commit %s, %s\n", p.Version, p.Commit, runtime.Version())
-	return err
+func historyCommands() []request {
+	paged := []field{
+		{name: "from", help: "`time` or day at which the range begins"},
+		{name: "to", help: "`time` or day at which the range ends"},
+		{name: "limit", help: "show at most `N` records, 1 to 1000 (default 50)"},
+		{name: "cursor", help: "continue after an answer that had more, from its `cursor`"},
+	}
+	list := []request{
+		{
+			use: "site SITEKEY", short: "list the orders of a site key, newest first",
+			example: "history site 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --limit 2", path: "/site/%s", flags: paged,
+		},
+		{
+			use: "day [DATE]", short: "show the figures of a day, by default today (UTC)", example: "history day 2026-01-02",
+			args: cobra.MaximumNArgs(1), prepare: prepareDay, shown: listed("", []string{"types", "targets"}, sumColumns...),
+		},
+		{
+			use: "orders --status STATUS", short: "list orders by status", example: "history orders --status error --target staging-login", path: "/orders",
+			flags: append([]field{
+				{name: "status", help: "`status` of the orders: solved, error or polling", required: true},
+				{name: "target", help: "only the orders of the target with this `name`"},
+				{name: "owner", help: "only the orders for this `owner`"},
+			}, paged...),
+		},
+		{use: "active", short: "list the orders in flight", example: "history active", path: "/active", flags: paged},
+		{
+			use: "order ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "history order 73105422",
+			path: "/order/%s", shown: all,
+		},
+		{
+			use: "usage --by owner|target|key", short: "show the spend by owner, target or key",
+			example: "history usage --by owner --since 7d --csv", path: "/usage", shown: listed("", []string{"lines"}, sumColumns...),
+			flags: []field{
+				{name: "by", help: "`what` each line sums up: owner, target or key", required: true},
+				paged[0], paged[1],
+				{name: "since", key: "from", help: "instead of --from: the last `days` including today, such as 7d", is: firstDay},
+				{name: "per-day", key: "per", help: "print one line for each day", isBool: true, is: perDay},
+			},
+		},
+		{
+			use: "key NAME", short: "list the tokens that a key took, and its reports (scope admin)",
+			example: "history key nightly-tests --limit 2", path: "/key/%s", flags: paged,
+		},
+	}
+	for i := range list {
+		list[i].method, list[i].hasCSV, list[i].path = http.MethodGet, true, "/history"+list[i].path
+		if list[i].shown == nil {
+			list[i].shown = listed("--cursor", []string{"records"}, rowColumns...)
+		}
+	}
+	return list
+}
+
+// These are the columns of lists of orders and hand-outs, and of sums. `poold history order` shows the
+// other fields of an order.
+var (
+	rowColumns = []string{
+		"id", "at", "key", "action", "target", "type", "order", "source", "image", "provider", "task", "outcome", "code", "placed_at", "ended_at",
+		"elapsed_ms", "polls", "ended_by", "state", "price",
+	}
+	sumColumns = []string{
+		"date", "type", "target", "owner", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out", "returned", "missed",
+		"accepted", "rejected", "bought", "expired", "total_elapsed_ms", "spent", "unpriced",
+	}
+)
+
+func prepareReport(c *call) error {
+	outcome, id := c.words[len(c.words)-1], url.PathEscape(c.words[len(c.words)-2])
+	if outcome != "accepted" && outcome != "rejected" {
+		return UsageError(fmt.Sprintf("the last word is accepted or rejected, not %q", outcome))
+	}
+	c.given.Set("outcome", outcome)
+	c.path = "/solve/" + id + "/report"
+	if len(c.words) > 2 {
+		c.path = "/pool/" + url.PathEscape(c.words[0]) + "/token/" + id + "/report"
+	}
+	return nil
+}
+
+func prepareDay(c *call) error {
+	day := append(c.words, time.Now().UTC().Format(time.DateOnly))[0]
+	c.path = "/history/day/" + url.PathEscape(day)
+	return nil
+}
+
+func perDay(value string) (string, error) {
+	each, err := strconv.ParseBool(value)
+	if !each {
+		return "", err
+	}
+	return "day", nil
+}
+
+// firstDay returns the first of the last days, such as 7d, including today.
+func firstDay(value string) (string, error) {
+	text, whole := strings.CutSuffix(value, "d")
+	days, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || !whole || days == 0 {
+		return "", errors.New("must be days, such as 7d")
+	}
+	return time.Now().UTC().AddDate(0, 0, 1-int(days)).Format(time.DateOnly), nil
 }

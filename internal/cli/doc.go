@@ -1,14 +1,11 @@
-// Package cli implements the commands that send requests to a running daemon, and builds the tree
-// of all commands.
+// Package cli contains the client commands of poold, and runs the command line.
 //
-// commands.go builds the tree of commands and reports mistakes on the command line. help.go builds
-// the help texts, the shell completion and the man pages. client.go sends requests. ask.go contains
-// the common code of the commands that send one request. change.go contains the common code of the
-// commands that change one target. The other commands have one file each. table.go formats tables;
-// console.go formats values and prints output. The commands replace or escape control characters in
-// untrusted texts.
+// root.go builds the tree of commands and turns an error into an exit code. Most commands send one
+// request and print its answer; they are rows of the table in commands.go, and request.go runs such a
+// row. solve.go and status.go have the two commands that need more. client.go sends the requests,
+// and output.go formats all answers.
 //
-// The package opens no store. The package reads no files except key files, proxy files and
-// pictures. The commands that read pools.yaml are in internal/check, internal/simulate and
-// cmd/poold.
+// Texts of a daemon can come from a service or another user, so a terminal never gets their control
+// characters. The package opens no store; the commands that read pools.yaml are in internal/check,
+// internal/simulate and cmd/poold.
 package cli

@@ -290,7 +290,7 @@ var stories = []struct {
 					s.heard = append(s.heard, CauseOf(err).Legacy())
 					return
 				}
-				outcome, sale, err := s.Pool.Report(context.Background(), order, task.Identity, true, "n")
+				outcome, sale, err := s.Pool.Report(context.Background(), order, task.Identity, true, caller, "n", "")
 				s.heard = append(s.heard, fmt.Sprint(outcome, " ", sale.Provider, " ", sale.Task, " ", err))
 			}
 			report(a, "qa")

@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,10 +14,25 @@ import (
 	"poold/internal/redisdb"
 )
 
-//go:embed lua/*.lua
-var sources embed.FS
-
-var add = redisdb.LoadScripts(sources, nil).Get("event_add")
+// add adds an event to the list, unless its topic already has the event's state. Its ID is the time in µs, or the next
+// free number. Without free memory, it fails before any change.
+//
+//	KEYS   the list, the topic
+//	ARGV   the event; the state, empty = the event has no topic; the most events of the list; the lives of the list
+//	       and of the topic in ms
+//	Reply  1 = added, 0 = known
+var add = redisdb.NewScript(`
+local last = redis.call('LINDEX', KEYS[1], 0)
+if ARGV[2] ~= '' then
+  if redis.call('GET', KEYS[2]) == ARGV[2] then return 0 end
+  redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[5])
+end
+local t = redis.call('TIME')
+local id = math.max(t[1] * 1000000 + t[2], last and tonumber(string.match(last, '^%d+')) + 1 or 0)
+redis.call('LPUSH', KEYS[1], string.format('%.0f', id) .. ' ' .. ARGV[1])
+redis.call('LTRIM', KEYS[1], 0, ARGV[3] - 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return 1`)
 
 const (
 	// Newest is the maximum number of events in the list.
@@ -115,10 +129,8 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	if err != nil {
 		return fmt.Errorf("events: %w", err) // impossible: an event has only texts
 	}
-	_, err = l.db.CallNumber(ctx, add, redisdb.Keys{"events": l.key(), "topic": l.db.Prefix + ":event:{events}:" + e.Topic}, redisdb.Args{
-		"body": string(body), "state": e.State, "newest": Newest, "kept_ms": kept, "remembered_ms": remembered,
-	})
-	return err
+	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
+	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, kept.Milliseconds(), remembered.Milliseconds()).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

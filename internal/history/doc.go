@@ -1,19 +1,16 @@
-// Package history records how each order ended, the figures of each day, and which key used which
-// token.
+// Package history keeps what happened to each order and to each token of a key, and the figures of each day.
 //
-// Package pool ends each order with a Redis script. In the same atomic step, this script appends a
-// row to an outbox in Redis (pool.Row). A Sender copies these rows to a Store and then removes them
-// from the outbox. Therefore neither a crash nor an outage of the store loses a row, unless too many
-// wait. If a row is sent twice, a Store counts it once. To stores that other programs read, it also
-// copies the orders in flight (ActiveStore).
+// Scripts of package pool append a row to the outbox in Redis in the same step in which an order ends or a token is
+// handed out (pool.Row). One replica at a time sends the rows to a Sink and then removes them (Sender): neither a
+// crash nor an outage of the store loses a row, unless more wait than the outbox holds, which is counted. A row that is
+// sent twice counts once. The flow of tokens never waits for a store.
 //
-// The audit records which key took which token. An Auditor queues the entries of the audit in memory
-// and writes them to an Audit in batches, so that no caller waits. A killed process loses its queue.
-// If the queue is full, new entries are dropped and counted.
+// An Order or Handout is declared once: its JSON is the text of the row in each store, the answer of the API, and
+// the columns of CSV and of the terminal.
 //
-// Three packages implement Store and Audit, and pass the suites of historytest:
+// Three packages implement Sink and pass the suite of historytest:
 //
 //	redisstore   the daemon's Redis; keeps the history for some days
 //	pgstore      PostgreSQL
-//	dynamostore  DynamoDB
+//	dynamostore  DynamoDB, in a table that other programs query
 package history

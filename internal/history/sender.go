@@ -3,231 +3,295 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 )
 
 const (
-	// lookEvery is how often a Sender looks for the rows of dead replicas.
-	lookEvery = 5 * time.Second
-	// turnEvery is how soon a Sender tries again while another replica is sending.
-	turnEvery = time.Second
-	// doneTime limits the removal of rows after the end of Run's context.
-	doneTime = 2 * time.Second
+	// sendEvery is how long rows gather before they are sent: a batch costs a store little more than a row. It is
+	// also how soon a Sender tries again while another replica is sending.
+	sendEvery = time.Second
+	// doneTime limits the removal of rows that were sent, and lastTime the rows that Run sends when it ends.
+	doneTime, lastTime = 2 * time.Second, 3 * time.Second
 )
 
-// Outbox keeps the rows of orders until a Sender has sent them; *pool.Pool implements it.
+// retries are the pauses between two attempts while a store does not respond.
+var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
+
+// Outbox keeps rows until a Sender has sent them; *pool.Pool implements it.
 type Outbox interface {
-	Rows(ctx context.Context, stream string, most int) (list []pool.Row, mine bool, err error)
-	Done(ctx context.Context, stream string, ids []string) error
-}
-
-// Writer is the part of a Store that a Sender needs.
-type Writer interface {
-	Write(ctx context.Context, batch []Record) error
-}
-
-// ActiveStore publishes the orders in flight for programs that read the store. The daemon itself reads the
-// journal in Redis. An order that ends soon after its purchase may never be published. The store drops old
-// orders by itself.
-type ActiveStore interface {
-	// PutActive publishes orders. It ignores the fields that only an ended order has. The IDs of the
-	// orders must differ.
-	PutActive(ctx context.Context, orders []Record) error
-	// RemoveActive removes published orders. It ignores unknown IDs.
-	RemoveActive(ctx context.Context, ids []string) error
+	Rows(ctx context.Context, most int) (list []pool.Row, mine bool, err error)
+	Done(ctx context.Context, rows []pool.Row) error
 }
 
 // Health is the state of a Sender.
 type Health struct {
 	Down    string    // why the store does not respond; "" = the last attempt succeeded
-	Since   time.Time // time of the first failure after the last success, if Down is not ""
-	Sent    int64     // records that this process has written to the store
-	Dropped int64     // records whose content the store refused
+	Since   time.Time // of the first failure after the last success, if Down is not ""
+	Sent    int64     // rows that this process has sent
+	Dropped int64     // rows whose content the store refused
 }
 
-// Sender copies orders from the outbox to a store. The Senders of all replicas take turns.
+// Sender copies rows from the outbox to a store. The Senders of all replicas take turns.
 type Sender struct {
-	from   Outbox
-	to     Writer
-	active ActiveStore // nil = the orders in flight are not published
-	log    *slog.Logger
-	bell   chan struct{} // signals that an order has ended; capacity 1
-	down   outage
+	from     Outbox
+	to       Sink
+	log      *slog.Logger
+	failures int // attempts since the last success; only for Run
 
-	mu            sync.Mutex
-	sent, dropped int64
+	mu     sync.Mutex
+	health Health
 }
 
-// NewSender returns a Sender. It sends nothing before Run is called. If active is nil, the orders in flight
-// are not published.
-func NewSender(from Outbox, to Writer, active ActiveStore, log *slog.Logger) *Sender {
-	return &Sender{
-		from: from, to: to, active: active, log: log, bell: make(chan struct{}, 1),
-		down: outage{log: log, began: "the history cannot be written; Redis keeps the ended orders meanwhile", ended: "the history is written again"},
-	}
-}
-
-// Ended tells the Sender that an order ended at this replica. It does not block.
-func (s *Sender) Ended() {
-	select {
-	case s.bell <- struct{}{}:
-	default:
-	}
+// NewSender returns a Sender. It sends nothing before Run is called.
+func NewSender(from Outbox, to Sink, log *slog.Logger) *Sender {
+	return &Sender{from: from, to: to, log: log}
 }
 
 // Health returns the state of the Sender. It does not block.
 func (s *Sender) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	health := Health{Sent: s.sent, Dropped: s.dropped}
-	health.Down, health.Since = s.down.state()
-	return health
+	return s.health
 }
 
-// Run sends rows until ctx ends. The others stay in Redis, and any replica can send them.
+// Run sends rows until ctx ends, and those that wait then. What it cannot send stays in Redis, and any replica can
+// send it.
 func (s *Sender) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		pause := lookEvery
+	s.probe(ctx)
+	try := func(ctx context.Context) (pause time.Duration) {
+		pause = retries.First
 		_ = panics.Contain(s.log, "panic while sending the history", func() { pause = s.send(ctx) })
-		bell := s.bell
-		if pause != lookEvery {
-			bell = nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-bell:
-		case <-time.After(pause):
-		}
+		return pause
+	}
+	for pause := sendEvery; backoff.Sleep(ctx, pause) == nil; {
+		pause = try(ctx)
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	for try(limited) == 0 { // more rows wait
+		continue
 	}
 	return nil
 }
 
-// send sends the oldest rows. It returns the pause before the next call, which the bell ends if it is lookEvery.
+// probe asks the store for something: its health is known before the first row.
+func (s *Sender) probe(ctx context.Context) {
+	_, err := s.to.Days(ctx, time.Now())
+	if ctx.Err() == nil {
+		s.note(err)
+	}
+}
+
+// send sends the oldest rows, and returns the pause before the next call.
 func (s *Sender) send(ctx context.Context) (pause time.Duration) {
-	rows, mine, err := s.from.Rows(ctx, pool.Ends, MostBatch)
+	rows, mine, err := s.from.Rows(ctx, MostBatch)
 	switch {
 	case err != nil: // package redisdb logs outages of Redis
 		return retries.First
-	case !mine:
-		return turnEvery
+	case len(rows) == 0 && s.Health().Down != "":
+		s.probe(ctx)
+		fallthrough
+	case !mine, len(rows) == 0:
+		return sendEvery
 	}
-	if err = s.write(ctx, rows); ctx.Err() == nil { // the end of ctx is not a fault of the store
-		s.down.note(err)
+	err = s.write(ctx, rows)
+	if ctx.Err() == nil { // the end of ctx is not a fault of the store
+		s.note(err)
 	}
-	if len(rows) == 0 {
-		return lookEvery
-	}
-	var sent []string
-	if err == nil {
-		for _, r := range rows {
-			sent = append(sent, r.ID)
-		}
+	sent := rows
+	if err != nil {
+		sent = nil
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	if failed := s.from.Done(limited, pool.Ends, sent); failed != nil && err == nil {
-		return retries.First // the rows are sent again
-	}
+	failed := s.from.Done(limited, sent)
 	switch {
 	case err != nil:
-		return s.down.pause()
+		s.failures++
+		return retries.Pause(s.failures)
+	case failed != nil:
+		return retries.First // the rows are sent again
 	case len(rows) < MostBatch:
-		return lookEvery
+		return sendEvery
 	}
 	return 0
 }
 
+// note records the result of an attempt, and logs when an outage begins or ends.
+func (s *Sender) note(err error) {
+	s.mu.Lock()
+	was, since := s.health.Down, s.health.Since
+	if s.health.Down = ""; err != nil {
+		s.health.Down = err.Error()
+	}
+	if was == "" {
+		s.health.Since = time.Now()
+	}
+	s.mu.Unlock() // a slow log does not block Health
+	switch {
+	case err != nil && was == "":
+		s.log.Warn("the history cannot be written; Redis keeps its rows meanwhile", "err", err)
+	case err == nil && was != "":
+		s.log.Info("the history is written again", "took", time.Since(since).Round(time.Second))
+	}
+	if err == nil {
+		s.failures = 0
+	}
+}
+
 // write writes rows to the store.
 func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
-	var records []Record
-	var ended []string
-	begun, dropped := map[string]Record{}, 0
+	var batch []Row
+	dropped := 0
 	for i := range rows {
-		r, err := recordOf(&rows[i])
-		switch {
-		case err != nil:
+		row, err := RowOf(&rows[i])
+		if err != nil {
 			dropped++
-			s.log.Error("the history cannot read an order, which is dropped", "order", r.ID, "err", err)
-		case rows[i].Kind == pool.Opened:
-			begun[r.ID] = r
-		default:
-			delete(begun, r.ID)
-			ended = append(ended, r.ID)
-			records = append(records, r)
+			s.log.Error("the history cannot read a row, which is dropped", "row", rows[i].ID, "err", err)
+			continue
 		}
+		batch = append(batch, row)
 	}
-	written := len(records)
-	if err := writeParts(ctx, records, s.to.Write, func(r Record, err error) {
-		written, dropped = written-1, dropped+1
-		s.log.Error("the history refuses a record, which is dropped", "order", r.ID, "err", err)
-	}); err != nil {
+	err := appendParts(ctx, s.to, batch, func(r Row, err error) {
+		dropped++
+		s.log.Error("the history refuses a row, which is dropped", "row", r.ID, "err", err)
+	})
+	if err == nil && len(batch) == 0 { // so that the health stays true
+		_, err = s.to.Days(ctx, time.Now())
+	}
+	if err != nil {
 		return err
-	}
-	if s.active != nil {
-		if err := s.active.PutActive(ctx, slices.Collect(maps.Values(begun))); err != nil {
-			return err
-		}
-		if err := s.active.RemoveActive(ctx, ended); err != nil {
-			return err
-		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent += int64(written)
-	s.dropped += int64(dropped)
+	s.health.Sent += int64(len(rows) - dropped)
+	s.health.Dropped += int64(dropped)
 	return nil
 }
 
-// hows are the ends of orders. Other orders have no record: nothing was submitted.
-var hows = map[string]How{
+// appendParts appends rows. If the store refuses the content of a batch, it halves the batch until a single row is
+// refused: one bad row must not hold up the others. It returns an error if the store does not respond.
+func appendParts(ctx context.Context, to Sink, batch []Row, refuse func(Row, error)) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	err := to.Append(ctx, batch)
+	switch {
+	case err == nil, errors.Is(err, ErrDown), errors.Is(err, redisdb.ErrDown), ctx.Err() != nil:
+		return err
+	case len(batch) == 1:
+		refuse(batch[0], err)
+		return nil
+	}
+	half := len(batch) / 2
+	if err := appendParts(ctx, to, batch[:half:half], refuse); err != nil {
+		return err
+	}
+	return appendParts(ctx, to, batch[half:], refuse)
+}
+
+// outcomes are the ends of orders. Others have no row: nothing was submitted.
+var outcomes = map[string]Outcome{
 	string(pool.Solved): Solved, pool.Expired: Discarded, string(pool.Failed): Failed, pool.Repeated: Failed, string(pool.Lost): Lost,
 	string(pool.Refused): Refused, string(pool.Hopeless): Refused, string(pool.Busy): Refused, string(pool.Fault): Refused,
 }
 
-// recordOf returns the record of a row.
-func recordOf(row *pool.Row) (Record, error) {
+// RowOf reads a row of the outbox.
+func RowOf(r *pool.Row) (Row, error) {
+	if r.Stream == pool.Handouts {
+		return handoutOf(r)
+	}
 	var p purchase.Purchase
-	if err := json.Unmarshal([]byte(row.JSON), &p); err != nil {
-		return Record{ID: row.Order}, err
+	if err := json.Unmarshal([]byte(r.JSON), &p); err != nil {
+		return Row{}, err
 	}
-	r := begunRecord(&p)
-	if row.Kind == pool.Opened {
-		return r, nil
+	o := OrderOf(&p)
+	if r.Kind == pool.Opened {
+		return o.Row(), nil
 	}
-	r.How, r.Code, r.Ended, r.Polls, r.Callback, r.Price = hows[row.Kind], p.Code, row.At, p.Polls, p.Callback, p.Price
+	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[r.Kind], StatusError, Time{r.At}, Money(p.Price)
 	switch {
-	case r.How == "":
-		return r, fmt.Errorf("an order cannot end as %q", row.Kind)
-	case row.Kind == string(pool.Hopeless) && p.Task != "": // the service had accepted the submit
-		r.How = Failed
-	case row.Kind == pool.Repeated:
-		r.Code = row.Kind
-	case r.How == Lost && r.Code == "":
-		r.Code = purchase.CodeTimeout
-	case r.How == Solved || r.How == Discarded:
-		r.Solved = p.Solved
+	case o.Outcome == "":
+		return Row{}, fmt.Errorf("an order cannot end as %q", r.Kind)
+	case r.Kind == string(pool.Hopeless) && p.Task != "": // the service had accepted the submit
+		o.Outcome = Failed
+	case r.Kind == pool.Repeated:
+		o.Code = r.Kind
+	case o.Outcome == Lost && o.Code == "":
+		o.Code = purchase.CodeTimeout
+	case o.Outcome == Solved:
+		o.Status = StatusSolved
 	}
-	if !r.Costs() {
-		r.Price = 0
+	if o.Outcome != Solved && o.Outcome != Discarded {
+		o.SolvedAt = Time{}
 	}
-	return r, nil
+	if !p.Submitted.IsZero() {
+		o.ElapsedMS = r.At.Sub(p.Submitted).Milliseconds()
+	}
+	return o.Row(), nil
 }
 
-// begunRecord returns the record of an order that has not ended.
-func begunRecord(p *purchase.Purchase) Record {
-	id, _ := pool.Hash(p.ID)
-	return Record{
-		ID: OrderID(p), Identity: id, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type,
-		Sitekey: p.Identity.Site(), Pageurl: p.Identity.Pageurl, Provider: p.Provider, Choice: p.Choice, Task: p.Task,
-		Placed: p.Placed, Submitted: p.Submitted,
+// OrderOf returns the order of a purchase in flight.
+func OrderOf(p *purchase.Purchase) Order {
+	return Order{
+		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(), Pageurl: p.Identity.Pageurl,
+		Provider: p.Provider, Task: p.Task, Status: StatusPolling, Code: p.Code, PlacedAt: Time{p.Placed}, SubmittedAt: Time{p.Submitted},
+		SolvedAt: Time{p.Solved}, Polls: p.Polls, EndedBy: p.EndedBy, Price: Money(p.Price), Choice: p.Choice,
 	}
+}
+
+// Ask is what the caller of a take knows of its hand-out. The scripts of package pool add the rest.
+type Ask struct {
+	Key, Target, Image string
+	Buys               bool // a token for which the call waits is bought for it
+}
+
+// Row returns the text that package pool keeps with the call. Encoded by hand, because each take needs it: names of
+// keys and targets have no character that JSON escapes.
+func (a Ask) Row() string {
+	text := `{"Key":"` + a.Key + `","Target":"` + a.Target
+	if a.Image != "" {
+		text += `","Image":"` + a.Image
+	}
+	if a.Buys {
+		return text + `","Buys":true}`
+	}
+	return text + `"}`
+}
+
+// handoutOf reads a row about a hand-out or a report.
+func handoutOf(r *pool.Row) (Row, error) {
+	var a Ask
+	if err := json.Unmarshal([]byte(r.JSON), &a); err != nil {
+		return Row{}, err
+	}
+	h := Handout{ID: r.ID, At: Time{r.At}, Key: a.Key, Target: a.Target, Order: r.Order, Image: a.Image}
+	switch r.Kind {
+	case "hits":
+		h.Action, h.Source, h.Price = Taken, string(pool.FromPool), Money(r.Price)
+	case "waited":
+		h.Action, h.Source, h.Price = Taken, string(pool.FromWait), Money(r.Price)
+		if a.Buys {
+			h.Action, h.Source = Bought, "solve"
+		}
+	case "shared":
+		h.Action, h.Source = Taken, r.Kind
+	case "missed", "left":
+		h.Action = Missed
+	case string(Returned), string(Accepted), string(Rejected):
+		h.Action = Action(r.Kind)
+	default:
+		return Row{}, fmt.Errorf("a hand-out cannot be %q", r.Kind)
+	}
+	return h.Row(), nil
 }

@@ -3,392 +3,434 @@ package history_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/history"
-	"poold/internal/history/redisstore"
+	"poold/internal/history/historytest"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 )
 
-// world is a Redis in a bubble with a pool and a history.
+// world is a Redis in a bubble with a pool and a store.
 type world struct {
-	t     *testing.T
-	dial  *redistest.Bubble
-	pool  *pool.Pool // of the test
-	store *redisstore.Store
-	log   bytes.Buffer
+	*historytest.Memory
+	t    *testing.T
+	dial *redistest.Bubble
+	pool *pool.Pool // of the test
+	log  bytes.Buffer
 
-	mu    sync.Mutex
-	sold  map[string]history.How // how each order ended, by its ID
-	fault func(batch []history.Record) error
+	mu     sync.Mutex
+	fault  func(batch []history.Row) error
+	active []string // rows of orders in flight
+	want   history.Figures
 }
 
-func inWorld(t *testing.T, do func(t *testing.T, p *world)) {
+func inWorld(t *testing.T, do func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &world{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
-		db := p.open()
-		p.pool, p.store = poolOf(db), redisstore.New(db, redisstore.Options{})
-		do(t, p)
+		w := &world{Memory: historytest.NewMemory(time.Hour, time.Hour), t: t, dial: redistest.InBubble(t), want: history.Figures{}}
+		w.pool = w.replica()
+		do(t, w)
 	})
-}
-
-func (p *world) open() *redisdb.DB {
-	db, err := redisdb.Open(redisdb.Options{
-		Addresses: "redis://bubble", Dial: p.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 // replica returns the pool of another replica.
-func (p *world) replica() *pool.Pool { return poolOf(p.open()) }
+func (w *world) replica() *pool.Pool {
+	db, err := redisdb.Open(redisdb.Options{Addresses: "redis://bubble", Dial: w.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = db.Close() })
+	return pool.New(pool.Config{DB: db.Slow, Prefix: db.Prefix, Log: slog.New(slog.DiscardHandler)})
+}
 
-// Write calls the store's Write, unless the function fault returns an error.
-func (p *world) Write(ctx context.Context, batch []history.Record) error {
-	p.mu.Lock()
-	fault := p.fault
-	p.mu.Unlock()
-	if fault != nil {
-		if err := fault(batch); err != nil {
+// Append appends, unless the function fault returns an error.
+func (w *world) Append(ctx context.Context, batch []history.Row) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault != nil {
+		if err := w.fault(batch); err != nil {
 			return err
 		}
 	}
-	return p.store.Write(ctx, batch)
-}
-
-func (p *world) setFault(fault func([]history.Record) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fault = fault
-}
-
-func (p *world) sender(from history.Outbox) (s *history.Sender, stop func()) {
-	return p.senderTo(from, p)
-}
-
-func (p *world) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
-	log := slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	s = history.NewSender(from, to, nil, slog.New(log))
-	return s, p.runUntilStopped(s.Run)
-}
-
-// runUntilStopped calls the given function. The context of the function ends when stop is called or
-// when the test ends.
-func (p *world) runUntilStopped(run func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(p.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := run(ctx); err != nil {
-			p.t.Error(err)
+	for _, r := range batch {
+		if r.Kind == history.KindActive {
+			w.active = append(w.active, r.ID+" "+r.Task)
 		}
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
+	}
+	return w.Memory.Append(ctx, batch)
+}
+
+func (w *world) setFault(fault func([]history.Row) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = fault
+}
+
+func (w *world) sender(from history.Outbox) (s *history.Sender, stop func()) {
+	s = history.NewSender(from, w, slog.New(slog.NewTextHandler(&w.log, nil)))
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
 	})
-	p.t.Cleanup(stop)
-	return stop
+	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
+	w.t.Cleanup(stop)
+	return s, stop
+}
+
+// subject returns a purchase of the i-th identity.
+func subject(i int, order string) purchase.Purchase {
+	types := captcha.Types()
+	p := purchase.Purchase{
+		Order: order, Target: fmt.Sprint("target-", i%7), Owner: "qa@example.com", Provider: "one", Code: "ERROR_" + order, Price: 3,
+		Identity: captcha.Identity{Type: types[i%len(types)], Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"},
+	}
+	p.ID = p.Identity.ID()
+	return p
+}
+
+// journal returns the order of a purchase. Each one has an account of its own, so that no account is braked.
+func journal(p *purchase.Purchase) *pool.Order {
+	return &pool.Order{Name: p.Order, ID: p.ID, Account: p.Order, Key: p.Order, Life: time.Hour, Concurrency: 1, Depth: 1 << 20, Price: p.Price}
+}
+
+func text(p purchase.Purchase) string {
+	row, _ := json.Marshal(p)
+	return string(row)
+}
+
+// place stores an order, and says that its submit may have left.
+func (w *world) place(p *purchase.Purchase) {
+	w.t.Helper()
+	at, _, err := w.pool.Place(w.t.Context(), journal(p))
+	if err == nil {
+		p.Placed, p.Submitted = at, at
+		_, err = w.pool.Begin(w.t.Context(), p.Order, "nonce")
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// end ends an order in Redis.
+func (w *world) end(p purchase.Purchase, how pool.How, row string) {
+	w.t.Helper()
+	p.Task = "t" + p.Order
+	end := &pool.End{How: how, Provider: p.Provider, Task: p.Task, Value: p.Order, Lifetime: time.Minute, Row: row}
+	if _, _, err := w.pool.End(w.t.Context(), journal(&p), end); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // order places and ends an order.
-func (p *world) order(i int, name string, how history.How) {
-	p.t.Helper()
-	about := subject(i)
-	about.Order, about.Owner, about.Code, about.Price = name, "qa@example.com", "ERROR_"+name, 3
-	if how == history.Lost {
-		about.Code = ""
-	}
-	err := place(p.t.Context(), p.pool, &about)
-	if err == nil {
-		err = end(p.t.Context(), p.pool, about, how)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.sold[history.OrderID(&about)] = how
-}
-
-// checkFigures compares today's figures with the sold orders, and checks that the outbox is empty.
-func (p *world) checkFigures() {
-	p.t.Helper()
-	var want, got history.Figures
-	for _, how := range p.sold {
-		want = want.Plus(history.Record{How: how, Price: 3}.Figures())
-	}
-	day, err := p.store.Day(p.t.Context(), time.Now())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, f := range day.Targets {
-		got = got.Plus(f)
-	}
-	want.ElapsedMS, got.ElapsedMS = 0, 0
-	if got != want {
-		p.t.Errorf("counted %+v, want %+v", got, want)
-	}
-	if left, dropped, err := p.pool.Outbox(p.t.Context(), pool.Ends); err != nil || left != 0 || dropped != 0 {
-		p.t.Errorf("%d rows are left, %d dropped, %v", left, dropped, err)
+func (w *world) order(i int, name string, how pool.How) {
+	w.t.Helper()
+	p := subject(i, name)
+	w.place(&p)
+	w.end(p, how, text(p))
+	if name != "bad" {
+		w.want[string(how)]++
+		w.want.Add(map[bool]history.Figures{true: {"spent": 3}}[how == pool.Solved || how == pool.Lost])
 	}
 }
 
-// checkRecords returns the number of records, and checks the end and the code of each record.
-func (p *world) checkRecords() (n int) {
-	p.t.Helper()
-	for id, how := range p.sold {
-		r, there, err := p.store.Solve(p.t.Context(), id)
-		if err != nil || there && (r.How != how || r.Owner != "qa@example.com") {
-			p.t.Errorf("%s: %+v, %v; want %s", id, r, err, how)
-		}
-		if there && how == history.Lost && r.Code != "TIMEOUT" {
-			p.t.Errorf("%s is lost with the code %q, want TIMEOUT", id, r.Code)
-		}
-		if there {
-			n++
+// check compares today's figures with the orders, and checks that the outbox is empty.
+func (w *world) check() {
+	w.t.Helper()
+	got := history.Figures{}
+	sums, err := w.Days(w.t.Context(), time.Now())
+	for _, s := range sums {
+		if s.Scope == history.ScopeTarget {
+			got.Add(s.Figures)
 		}
 	}
-	return n
+	if delete(got, "elapsed_ms"); err != nil || fmt.Sprint(got) != fmt.Sprint(w.want) {
+		w.t.Errorf("counted %v, want %v; %v", got, w.want, err)
+	}
+	if left, dropped, err := w.pool.Outbox(w.t.Context()); err != nil || left != 0 || dropped != 0 {
+		w.t.Errorf("%d rows are left, %d dropped, %v", left, dropped, err)
+	}
 }
 
-var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
+// logged checks how often messages are in the log.
+func (w *world) logged(messages ...string) {
+	w.t.Helper()
+	for _, message := range messages {
+		if n := strings.Count(w.log.String(), message); n != 1 {
+			w.t.Errorf("%d times %q in the log:\n%s", n, message, w.log.String())
+		}
+	}
+}
 
-// An order that ends at a replica is sent immediately. Those that dead replicas left are sent soon.
+var ends = []pool.How{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
+
+// What ends at any replica is sent within two seconds, once, by whichever replica has the turn.
 func TestEndsAreSent(t *testing.T) {
-	inWorld(t, func(t *testing.T, p *world) {
-		s, _ := p.sender(p.pool)
-		other, _ := p.sender(p.replica())
-		p.order(1, "first", history.Solved)
-		s.Ended()
-		other.Ended()
+	inWorld(t, func(t *testing.T, w *world) {
+		s, _ := w.sender(w.pool)
+		other, _ := w.sender(w.replica())
+		for i := range 301 {
+			w.order(i%5, fmt.Sprint("O", i), ends[i%4])
+		}
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		p.checkFigures()
-		if n := p.checkRecords(); n != 1 {
-			t.Errorf("%d records are listed", n)
-		}
-		for i := range 300 {
-			p.order(i%5, fmt.Sprint("o", i), ends[i%4])
-		}
-		time.Sleep(10 * time.Second)
-		p.checkFigures()
-		if n := p.checkRecords(); n != 5*50 { // the store keeps the 50 newest records of each site
-			t.Errorf("%d records are listed", n)
-		}
+		w.check()
 		if one, two := s.Health(), other.Health(); one.Sent+two.Sent != 301 {
 			t.Errorf("sent %+v and %+v", one, two)
 		}
 	})
 }
 
-// A row that cannot be read, and a record that the store refuses, do not block other records.
-func TestRefusedRecordDoesNotBlockOthers(t *testing.T) {
-	inWorld(t, func(t *testing.T, p *world) {
-		p.setFault(refuseBad)
-		s, _ := p.sender(p.pool)
-		p.sellBad()
-		unread := subject(1)
-		unread.Order = "unread"
-		if err := place(t.Context(), p.pool, &unread); err != nil {
+// An order is a row with what its purchase and its end say.
+func TestRowsOfOrders(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+	p := subject(1, "ORDER")
+	p.Task, p.Placed, p.Submitted, p.Solved, p.EndedBy, p.Polls = "7", at.Add(-9*time.Second), at.Add(-8*time.Second), at.Add(-time.Second), "poll", 2
+	for _, c := range []struct {
+		kind   string
+		change func(p *purchase.Purchase)
+		want   string // outcome, code, whether it has a time of the solve, price
+	}{
+		{"solved", func(*purchase.Purchase) {}, "solved solved ERROR_ORDER true 3"},
+		{"expired", func(*purchase.Purchase) {}, "error discarded ERROR_ORDER true 3"},
+		{"repeated", func(*purchase.Purchase) {}, "error failed repeated false 3"},
+		{"failed", func(*purchase.Purchase) {}, "error failed ERROR_ORDER false 0"},
+		{"failed", func(p *purchase.Purchase) { p.Code = purchase.CodeTimeout }, "error failed TIMEOUT false 3"},
+		{"hopeless", func(*purchase.Purchase) {}, "error failed ERROR_ORDER false 0"},
+		{"hopeless", func(p *purchase.Purchase) { p.Task = "" }, "error refused ERROR_ORDER false 0"},
+		{"busy", func(*purchase.Purchase) {}, "error refused ERROR_ORDER false 0"},
+		{"lost", func(p *purchase.Purchase) { p.Code, p.Price = "", -1 }, "error lost TIMEOUT false -1"},
+		{"open", func(p *purchase.Purchase) { p.Solved = time.Time{} }, "polling  ERROR_ORDER false 3"},
+		{"stopped", func(*purchase.Purchase) {}, "an order cannot end as \"stopped\""},
+	} {
+		p := p
+		c.change(&p)
+		row, err := history.RowOf(&pool.Row{Stream: pool.Ends, At: at, Kind: c.kind, Order: p.Order, JSON: text(p)})
+		if err != nil {
+			if err.Error() != c.want {
+				t.Errorf("%s: %v", c.kind, err)
+			}
+			continue
+		}
+		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := p.pool.End(t.Context(), journal(&unread), &pool.End{How: pool.Lost, Row: "{"}); err != nil {
+		o := list[0]
+		got := fmt.Sprintf("%s %s %s %v %d", o.Status, o.Outcome, o.Code, !o.SolvedAt.IsZero(), o.Price)
+		if got != c.want || o.ID != "ORDER" || o.Target != p.Target || !o.PlacedAt.Equal(p.Placed) || o.EndedBy != "poll" || o.Polls != 2 {
+			t.Errorf("%s: %+v is %s, want %s", c.kind, o, got, c.want)
+		}
+		if c.kind != pool.Opened && (o.ElapsedMS != 8000 || !o.EndedAt.Equal(at) || !row.At.Equal(at) || len(row.Sums) != 2) {
+			t.Errorf("%s: %+v, %+v", c.kind, o, row)
+		}
+	}
+}
+
+// Tokens that keys take, miss, return and report are rows.
+func TestRowsOfHandouts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		ask := history.Ask{Key: "ci", Target: "login"}
+		call := pool.Call{ID: "A", Name: "missed", MostTickets: 5, Row: ask.Row()}
+		if _, err := w.pool.Take(ctx, &call); err == nil {
+			t.Error("a token of nobody")
+		}
+		p := subject(0, "ORDER")
+		p.ID = "A"
+		w.place(&p)
+		w.end(p, pool.Solved, "")
+		call.Name = "back"
+		token, err := w.pool.Take(ctx, &call)
+		if err != nil {
 			t.Fatal(err)
 		}
-		s.Ended()
+		w.pool.Cancel(&call)
 		synctest.Wait()
+		ask.Buys, ask.Image = true, "sha256:ab, 3 bytes"
+		call.Name, call.Row = "kept", ask.Row()
+		if token, err = w.pool.Take(ctx, &call); err != nil {
+			t.Fatal(err)
+		}
+		token.Source = "solve"
+		for _, err := range []error{
+			w.pool.Shared(ctx, &token, ask.Row()),
+			w.pool.Shared(ctx, &pool.Token{Order: "ORDER", Source: "shared"}, ask.Row()),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, good := range []bool{true, false} {
+			if _, _, err := w.pool.Report(ctx, "ORDER", "A", good, "qa", fmt.Sprint(good), ask.Row()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.sender(w.pool)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		page, err := w.Find(ctx, history.Query{By: history.ByKey, Value: "ci", Limit: 99})
+		list, decoded := history.Decode[history.Handout](page)
+		if err != nil || decoded != nil {
+			t.Fatal(err, decoded)
+		}
+		var got []string
+		for _, h := range slices.Backward(list) {
+			if h.ID == "" || time.Since(h.At.Time) > time.Minute || h.Target != "login" {
+				t.Errorf("%+v", h)
+			}
+			got = append(got, fmt.Sprintf("%s %s %s %d", h.Action, h.Order, h.Source, h.Price))
+		}
+		want := []string{
+			"missed   0", "taken ORDER pool 3", "returned ORDER  0", "taken ORDER pool 3", "bought ORDER solve 3", "taken ORDER shared 0", "accepted ORDER  0",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// A row that cannot be read and one that the store refuses do not block others, even if the store goes down while a
+// refused batch is split.
+func TestRefusedRowBlocksNoOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		calls := 0
+		w.setFault(func(batch []history.Row) error {
+			switch calls++; {
+			case calls == 2: // the first half
+				return fmt.Errorf("%w: not now", history.ErrDown)
+			case slices.ContainsFunc(batch, func(r history.Row) bool { return r.ID == "bad" }):
+				return errors.New("not like this")
+			}
+			return nil
+		})
+		for i := range 50 {
+			w.order(i, fmt.Sprint("O", i), pool.Failed)
+		}
+		w.order(1, "bad", pool.Solved)
+		unread := subject(1, "unread")
+		w.place(&unread)
+		w.end(unread, pool.Lost, "{")
+		s, _ := w.sender(w.pool)
+		time.Sleep(time.Minute)
 		if h := s.Health(); h.Sent != 50 || h.Dropped != 2 || h.Down != "" {
 			t.Errorf("health %+v", h)
 		}
-		p.checkFigures()
-		for _, message := range []string{"refuses a record", "cannot read an order"} {
-			if n := strings.Count(p.log.String(), message); n != 1 {
-				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
-			}
-		}
+		w.check()
+		w.logged("history cannot be written", "history is written again", "refuses a row")
 	})
 }
 
-func isBad(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }
-
-func refuseBad(batch []history.Record) error {
-	if slices.ContainsFunc(batch, isBad) {
-		return errors.New("not like this")
-	}
-	return nil
-}
-
-// sellBad sells 50 orders, and one that refuseBad refuses.
-func (p *world) sellBad() {
-	for i := range 50 {
-		p.order(i, fmt.Sprint("o", i), history.Failed)
-	}
-	p.order(1, "bad", history.Solved)
-	maps.DeleteFunc(p.sold, func(id string, _ history.How) bool { return strings.HasPrefix(id, "bad.") })
-}
-
-// If the store goes down while a refused batch is split, no record is dropped.
-func TestOutageWhileABatchIsSplit(t *testing.T) {
-	inWorld(t, func(t *testing.T, p *world) {
-		calls := 0
-		p.setFault(func(batch []history.Record) error {
-			if calls++; calls == 2 { // the first half
-				return fmt.Errorf("%w: not now", history.ErrDown)
+// While the store is down, orders still end, and the log gets one line about the outage. All rows arrive after it.
+func TestSenderOutlivesAnOutage(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s, _ := w.sender(w.pool)
+		var tries atomic.Int64
+		w.setFault(func([]history.Row) error {
+			if tries.Add(1) == 3 {
+				panic("a fault of the store's client")
 			}
-			return refuseBad(batch)
+			return fmt.Errorf("%w: not now", history.ErrDown)
 		})
-		p.sellBad()
-		s, _ := p.sender(p.pool)
-		time.Sleep(time.Minute)
-		if h := s.Health(); h.Sent != 50 || h.Dropped != 1 || h.Down != "" {
+		for i := range 100 {
+			w.order(i%5, fmt.Sprint("O", i), ends[i%3])
+			time.Sleep(6 * time.Second)
+		}
+		if h := s.Health(); !strings.Contains(h.Down, "not now") || time.Since(h.Since) < 9*time.Minute || h.Sent != 0 {
 			t.Errorf("health %+v", h)
 		}
-		p.checkFigures()
-		for _, message := range []string{"history cannot be written", "history is written again", "refuses a record"} {
-			if n := strings.Count(p.log.String(), message); n != 1 {
-				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
-			}
+		if n := tries.Load(); n < 20 || n > 60 {
+			t.Errorf("tried %d times in ten minutes", n)
 		}
+		w.setFault(nil)
+		time.Sleep(time.Minute)
+		if h := s.Health(); h.Down != "" || h.Sent != 100 || h.Dropped != 0 {
+			t.Errorf("health %+v", h)
+		}
+		w.check()
+		w.logged("history cannot be written", "history is written again", "panic while sending")
 	})
 }
 
-// cutOff is the outbox of a replica that dies before it removes anything from the outbox.
+// A store that is away from the start is known to be away before the first row. A stop sends what has just ended.
+func TestHealthBeforeTheFirstRow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Fail(history.ErrDown)
+		s, stop := w.sender(w.pool)
+		synctest.Wait()
+		if h := s.Health(); h.Down == "" || h.Since.IsZero() {
+			t.Errorf("health %+v", h)
+		}
+		w.Fail(nil)
+		time.Sleep(5 * time.Second)
+		if h := s.Health(); h.Down != "" {
+			t.Errorf("health %+v", h)
+		}
+		for i := range 150 {
+			w.order(i%5, fmt.Sprint("O", i), pool.Solved)
+		}
+		stop()
+		w.check()
+	})
+}
+
+// cutOff is the outbox of a replica that dies before it removes anything.
 type cutOff struct{ *pool.Pool }
 
-func (cutOff) Done(context.Context, string, []string) error { return errors.New("killed") }
+func (cutOff) Done(context.Context, []pool.Row) error { return errors.New("killed") }
 
-// A replica dies between the write and the removal. Another replica writes the same records again once the turn of
-// the dead one is over, and each record counts once.
-func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, p *world) {
-		_, kill := p.sender(cutOff{p.replica()})
-		for i := range 60 { // longer than the pause between two looks
-			p.order(i%5, fmt.Sprint("o", i), ends[i%3])
+// A replica dies between the write and the removal. Another one writes the same rows again once the turn of
+// the dead one is over, and each counts once.
+func TestRowsOfADeadReplicaCountOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		_, kill := w.sender(cutOff{w.replica()})
+		for i := range 60 {
+			w.order(i%5, fmt.Sprint("O", i), ends[i%3])
 			time.Sleep(100 * time.Millisecond)
 		}
 		kill()
-		living, _ := p.sender(p.replica())
+		living, _ := w.sender(w.replica())
 		time.Sleep(10 * time.Second)
 		if h := living.Health(); h.Sent != 0 {
 			t.Errorf("it did not wait for its turn: %+v", h)
 		}
 		time.Sleep(15 * time.Second)
-		p.checkFigures()
+		w.check()
 	})
 }
 
-// The store that other programs read has the orders in flight, until they end. What begins and ends between two
-// looks, it never has.
-func TestOrdersInFlightArePublished(t *testing.T) {
-	inWorld(t, func(t *testing.T, p *world) {
-		shown := &board{shows: map[string]string{}}
-		s := history.NewSender(p.pool, p, shown, slog.New(slog.DiscardHandler))
-		p.runUntilStopped(s.Run)
-		orders := []purchase.Purchase{subject(1), subject(2), subject(3)}
-		bought := func(about *purchase.Purchase) {
-			if _, err := p.pool.Bought(t.Context(), journal(about), about.Task, text(*about)); err != nil {
+// The purchase of an order is a row for stores that other programs read.
+func TestOrdersInFlightAreSent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.sender(w.pool)
+		p := subject(1, "ORDER")
+		w.place(&p)
+		for _, task := range []string{"", "t1"} { // at first the outcome of the submit is unknown
+			p.Task = task
+			if _, err := w.pool.Bought(t.Context(), journal(&p), task, text(p)); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(3 * time.Second)
 		}
-		for i := range orders {
-			orders[i].Order = fmt.Sprint("order", i)
-			if err := place(t.Context(), p.pool, &orders[i]); err != nil {
-				t.Fatal(err)
-			}
-			if i < 2 {
-				bought(&orders[i]) // the outcome of the submit is unknown
-			}
+		synctest.Wait()
+		if want := []string{"ORDER ", "ORDER t1"}; !slices.Equal(w.active, want) {
+			t.Errorf("%q, want %q", w.active, want)
 		}
-		for _, step := range []struct {
-			do            func()
-			fails         bool
-			shows         string
-			puts, removes int
-		}{
-			{func() {}, false, "order0: order1:", 2, 0},
-			{func() { orders[0].Task = "t1"; bought(&orders[0]) }, false, "order0:t1 order1:", 3, 0},
-			{func() { p.end(orders[0]); bought(&orders[2]); p.end(orders[2]) }, true, "order0:t1 order1:", 3, 0},
-			{func() {}, false, "order1:", 3, 2},
-		} {
-			step.do()
-			shown.set(step.fails)
-			time.Sleep(time.Minute) // the longest pause is 45 s
-			synctest.Wait()
-			got := shown.state()
-			if want := fmt.Sprintf("%s (%d put, %d removed)", step.shows, step.puts, step.removes); got != want {
-				t.Errorf("it shows %s, want %s", got, want)
-			}
-			if down := s.Health().Down != ""; down != step.fails {
-				t.Errorf("down: %v, want %v", down, step.fails)
-			}
-		}
+		w.check()
 	})
-}
-
-func (p *world) end(about purchase.Purchase) {
-	if err := end(p.t.Context(), p.pool, about, history.Failed); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// board is an ActiveStore that counts writes.
-type board struct {
-	mu            sync.Mutex
-	shows         map[string]string // the task of each order
-	puts, removes int
-	fails         bool
-}
-
-func (b *board) set(fails bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.fails = fails
-}
-
-func (b *board) state() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var list []string
-	for id, task := range b.shows {
-		order, _, _ := strings.Cut(id, ".")
-		list = append(list, order+":"+task)
-	}
-	slices.Sort(list)
-	return fmt.Sprintf("%s (%d put, %d removed)", strings.Join(list, " "), b.puts, b.removes)
-}
-
-func (b *board) PutActive(_ context.Context, orders []history.Record) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.fails {
-		return history.ErrDown
-	}
-	for _, o := range orders {
-		b.shows[o.ID] = o.Task
-		b.puts++
-	}
-	return nil
-}
-
-func (b *board) RemoveActive(_ context.Context, ids []string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, id := range ids {
-		delete(b.shows, id)
-		b.removes++
-	}
-	return nil
 }

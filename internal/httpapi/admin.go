@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,14 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"poold/internal/captcha"
 	"poold/internal/events"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/spool"
-	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -26,49 +23,10 @@ import (
 // targets.
 const reloadLimit = 30 * time.Second
 
-// Controls changes the stock of an identity and the buying for it, at all replicas; *pool.Pool implements it.
-type Controls interface {
-	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
-	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
-	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)
-	Flush(ctx context.Context, id captcha.ID) (dropped int, err error)
-}
-
-// Operations contains an operator's actions on providers and dead letters; *purchase.Buyer
-// implements them.
-type Operations interface {
-	// Probe tries a provider immediately. Its error is purchase.ErrUnknownProvider, that of the service, or
-	// pool.ErrDown.
-	Probe(ctx context.Context, provider string) error
-	Providers(ctx context.Context) []purchase.Status
-	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
-	// letters cannot be read.
-	DeadLetters() ([]spool.Summary, error)
-	DeadLetterCount() (letters, aside int)
-	// Replay retries all dead letters, and counts their outcomes. An error means that Redis does not take them.
-	Replay(ctx context.Context) (outcomes map[string]int, err error)
-}
-
-// Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid.
-// The argument `by` is the name of the requester, for the log.
-type Reloader interface {
-	Reload(ctx context.Context, by string) error
-}
-
-// admin contains the routes for operators.
-type admin struct {
-	pool   Controls
-	file   Reloader
-	buyer  Operations
-	status *status.Collector
-	events Events
-	log    *slog.Logger
-}
-
 // pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
 // Tokens are still handed out, and orders in flight still land.
-func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	length, reason, err := readPause(r, c.W.ResponseWriter)
+func (s *Server) pause(c *base.Context) error {
+	length, reason, err := readPause(c)
 	if err != nil {
 		return err
 	}
@@ -82,75 +40,72 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		terms, limits = terms+": "+reason, append(limits, slog.String("reason", reason))
 	}
 	by := cmp.Or(c.Caller.Name, "POST /pool/"+c.Target.Name+"/pause")
-	if err := a.pool.Pause(r.Context(), c.Target.ID, "paused by "+by+terms, length); err != nil {
+	if err := s.Pool.Pause(c.Ctx(), c.Target.ID, "paused by "+by+terms, length); err != nil {
 		return err
 	}
-	a.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+terms+".")
-	return a.finishChange(w, r, c, "target paused", limits...)
+	s.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+terms+".")
+	return s.finishChange(c, "target paused", limits...)
 }
 
 // resume is POST /pool/{target}/resume. The route ends a pause that a POST request has set. If the
 // configuration file halts the target, the target stays halted until the file is changed. If the
 // target's orders fail or are refused, the next order is placed immediately.
-func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+func (s *Server) resume(c *base.Context) error {
 	switch {
 	case c.Target.Paused:
-		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
+		return base.NewProblem(base.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
 	case c.Target.Withheld:
-		return kernel.NewProblem(kernel.CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
+		return base.NewProblem(base.CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
 	}
-	tried, err := a.pool.Resume(r.Context(), c.Target.ID)
+	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
 	if err != nil {
 		return err
 	}
-	a.note(c, events.TargetResumed, "Buying for target "+c.Target.Name+" was resumed.")
-	return a.finishChange(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
+	s.note(c, events.TargetResumed, "Buying for target "+c.Target.Name+" was resumed.")
+	return s.finishChange(c, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
 // flush is DELETE /pool/{target}/tokens: it drops the ready tokens, for example after a change of
 // the target's page. New tokens are bought, and orders in flight still land.
-func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	dropped, err := a.pool.Flush(r.Context(), c.Target.ID)
+func (s *Server) flush(c *base.Context) error {
+	dropped, err := s.Pool.Flush(c.Ctx(), c.Target.ID)
 	if err != nil {
 		return err
 	}
-	a.note(c, events.TargetFlushed, fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped))
-	return a.finishChange(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
+	s.note(c, events.TargetFlushed, fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped))
+	return s.finishChange(c, "tokens flushed", slog.Int("tokens", dropped))
 }
 
 // note records the event for a request that changed a target.
-func (a *admin) note(c *kernel.Call, kind events.Kind, text string) {
-	a.events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
+func (s *Server) note(c *base.Context, kind events.Kind, text string) {
+	s.Events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
 }
 
 // finishChange completes a request that changed a target: it logs the name of the caller's key, and marks the status as
 // stale.
-func (a *admin) finishChange(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
+func (s *Server) finishChange(c *base.Context, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
-	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
-	a.status.Changed()
-	c.Target.Changed()
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	s.Log.LogAttrs(c.Ctx(), slog.LevelInfo, what, attrs...)
+	s.Status.Changed()
+	return c.NoContent(http.StatusNoContent)
 }
 
 // reload is POST /-/reload. The reload completes even if its caller hangs up.
-func (a *admin) reload(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
+func (s *Server) reload(c *base.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Ctx()), reloadLimit)
 	defer cancel()
-	err := a.file.Reload(ctx, actor(c))
-	kernel.AnswerWithin(w, kernel.WriteLimit)
-	a.status.Changed() // a refused file also changes the status
+	err := s.Config.Reload(ctx, actor(c))
+	c.AnswerWithin(base.WriteLimit)
+	s.Status.Changed() // a refused file also changes the status
 	if err != nil && ctx.Err() != nil {
-		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
+		p := base.NewProblem(base.CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
 		p.Cause = err
 		return p
 	}
 	if err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.NoContent(http.StatusNoContent)
 }
 
 const (
@@ -160,41 +115,33 @@ const (
 	mostReason    = 200 // characters
 )
 
-// These texts describe the valid bodies of POST /pool/{target}/pause.
-const (
-	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field optional and at most once`
-	wantPauseFor    = `"for" must be a duration with a unit from 1s to 720h, such as "2h"`
-	wantPauseReason = `"reason" must be one line of at most 200 characters`
-)
-
 // readPause reads the body of POST /pool/{target}/pause. Without a body the pause lasts
 // until an operator resumes the target.
-func readPause(r *http.Request, w http.ResponseWriter) (length time.Duration, reason string, err error) {
-	if r.ContentLength == 0 || r.Body == http.NoBody {
+func readPause(c *base.Context) (length time.Duration, reason string, err error) {
+	if c.Request().ContentLength == 0 {
 		return 0, "", nil
 	}
-	_, err = kernel.ReadObject(r, w, wantPause, func(field string, value json.Token) (wrong string) {
-		text, isText := value.(string)
-		switch field {
-		case "for":
-			var bad error
-			if length, bad = time.ParseDuration(text); bad != nil || length < shortestPause || length > longestPause {
-				return wantPauseFor
-			}
-		case "reason":
-			if !isText || utf8.RuneCountInString(text) > mostReason {
-				return wantPauseReason
-			}
-			if fault := targets.TextFault(text); fault != "" {
-				return `"reason" ` + fault
-			}
-			reason = text
-		default:
-			return wantPause
+	var body struct {
+		For    *string
+		Reason string
+	}
+	err = c.ReadObject(`the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field optional`, &body)
+	if err != nil {
+		return 0, "", err
+	}
+	if body.For != nil {
+		length, err = time.ParseDuration(*body.For)
+		if err != nil || length < shortestPause || length > longestPause {
+			return 0, "", base.NewProblem(base.CodeBadRequest, `"for" must be a duration with a unit from 1s to 720h, such as "2h"`)
 		}
-		return ""
-	})
-	return length, reason, err
+	}
+	if utf8.RuneCountInString(body.Reason) > mostReason {
+		return 0, "", base.NewProblem(base.CodeBadRequest, `"reason" must be one line of at most 200 characters`)
+	}
+	if fault := targets.TextFault(body.Reason); fault != "" {
+		return 0, "", base.NewProblem(base.CodeBadRequest, `"reason" `+fault)
+	}
+	return length, body.Reason, nil
 }
 
 // Probe is the response of POST /providers/{provider}/probe.
@@ -208,35 +155,35 @@ type Probe struct {
 // probe is POST /providers/{provider}/probe, for an operator that has repaired the account: the
 // provider is tried now instead of at the next automatic probe. The probe reads the balance, if the
 // provider reports one, and allows the next order. A failed probe is answered with the state, too.
-func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	name := c.Param(r, 0)
-	err := a.buyer.Probe(r.Context(), name)
-	kernel.AnswerWithin(w, kernel.WriteLimit) // a provider that does not answer uses up the whole limit
-	a.status.Changed()
+func (s *Server) probe(c *base.Context) error {
+	name := c.Param("provider")
+	err := s.Buyer.Probe(c.Ctx(), name)
+	c.AnswerWithin(base.WriteLimit) // a provider that does not answer uses up the whole limit
+	s.Status.Changed()
 	if errors.Is(err, purchase.ErrUnknownProvider) {
-		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file has no provider of this name")
+		return base.NewProblem(base.CodeUnknownProvider, "the configuration file has no provider of this name")
 	}
 	if errors.Is(err, pool.ErrDown) {
 		return err
 	}
-	var s provider.State
-	for _, p := range a.buyer.Providers(r.Context()) {
+	var found provider.State
+	for _, p := range s.Buyer.Providers(c.Ctx()) {
 		if p.Name == name {
-			s = p.State
+			found = p.State
 		}
 	}
 	if err != nil {
-		a.log.InfoContext(r.Context(), "a probe of the provider failed", slog.String("provider", name), slog.Any("err", err))
-		if s.Kind.Usable() {
-			s.Kind, s.Reason = provider.StateDown, err.Error()
+		s.Log.InfoContext(c.Ctx(), "a probe of the provider failed", slog.String("provider", name), slog.Any("err", err))
+		if found.Kind.Usable() {
+			found.Kind, found.Reason = provider.StateDown, err.Error()
 		}
 	}
-	state := string(s.Kind)
+	state := string(found.Kind)
 	text := "Provider " + name + " was probed; its state is " + state + "."
-	a.events.Note(events.Event{Kind: events.ProviderProbed, Subject: name, Actor: actor(c), Text: text})
-	a.log.InfoContext(r.Context(), "provider probed",
+	s.Events.Note(events.Event{Kind: events.ProviderProbed, Subject: name, Actor: actor(c), Text: text})
+	s.Log.InfoContext(c.Ctx(), "provider probed",
 		slog.String("provider", name), slog.String("key", c.Caller.Name), slog.String("state", state))
-	return kernel.RespondJSON(w, Probe{Name: name, State: state, Reason: s.Reason, Remedy: s.Remedy})
+	return c.JSON(http.StatusOK, Probe{Name: name, State: state, Reason: found.Reason, Remedy: found.Remedy})
 }
 
 // LetterList is the response of GET /dead-letters.
@@ -247,12 +194,12 @@ type LetterList struct {
 
 // deadLetters is GET /dead-letters: the callbacks that this replica could not store yet, without
 // their tokens.
-func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
-	list, err := a.buyer.DeadLetters()
+func (s *Server) deadLetters(c *base.Context) error {
+	list, err := s.Buyer.DeadLetters()
 	if err != nil { // the buyer has logged the error, which contains only file names
-		a.log.DebugContext(r.Context(), "some dead letters cannot be read", slog.Any("err", err))
+		s.Log.DebugContext(c.Ctx(), "some dead letters cannot be read", slog.Any("err", err))
 	}
-	return kernel.RespondJSON(w, LetterList{Letters: append([]spool.Summary{}, list...), Incomplete: err != nil})
+	return c.JSON(http.StatusOK, LetterList{Letters: append([]spool.Summary{}, list...), Incomplete: err != nil})
 }
 
 // Replayed is the response of POST /dead-letters/replay.
@@ -265,20 +212,20 @@ type Replayed struct {
 }
 
 // replay is POST /dead-letters/replay: it immediately retries all dead letters.
-func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
-	outcomes, err := a.buyer.Replay(r.Context())
-	a.status.Changed() // a replay that fails after some letters also changes the status
-	kernel.AnswerWithin(w, kernel.WriteLimit)
+func (s *Server) replay(c *base.Context) error {
+	outcomes, err := s.Buyer.Replay(c.Ctx())
+	s.Status.Changed() // a replay that fails after some letters also changes the status
+	c.AnswerWithin(base.WriteLimit)
 	done := Replayed{
 		Replayed: outcomes[purchase.DeadLetterReplayed], Dropped: outcomes[purchase.DeadLetterDropped],
 		Expired: outcomes[purchase.DeadLetterExpired],
 	}
-	done.Left, _ = a.buyer.DeadLetterCount()
+	done.Left, _ = s.Buyer.DeadLetterCount()
 	switch {
 	case err != nil && done.Replayed+done.Dropped == 0:
 		return err
 	case err != nil:
 		done.Reason = "redis does not take the others now"
 	}
-	return kernel.RespondJSON(w, done)
+	return c.JSON(http.StatusOK, done)
 }

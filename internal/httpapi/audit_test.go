@@ -7,12 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/solve"
@@ -21,28 +21,9 @@ import (
 )
 
 func withPrices(set *targets.Set) *targets.Set {
-	set.Providers[0].Price = targets.Prices{RecaptchaV2: targets.Costs(2.99), Turnstile: targets.Costs(0.0004)}
+	set.Providers[0].Price.Set(targets.Costs(2.99), captcha.RecaptchaV2)
+	set.Providers[0].Price.Set(targets.Costs(0.0004), captcha.Turnstile)
 	return set
-}
-
-// nextEntry waits for entry n of the audit, and checks the common fields of all entries.
-func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
-	t.Helper()
-	testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.audit.noted()) > n })
-	e := d.audit.noted()[n]
-	if age := time.Since(e.At); age < 0 || age > time.Minute || e.At.Location() != time.UTC || e.At.Nanosecond()%1e6 != 0 {
-		t.Errorf("entry %d is of %v", n, e.At)
-	}
-	if !regexp.MustCompile(`^[A-Z2-7]{26}$`).MatchString(e.ID) {
-		t.Errorf("entry %d has the id %q", n, e.ID)
-	}
-	for _, other := range d.audit.noted()[:n] {
-		if other.ID == e.ID {
-			t.Errorf("entry %d has the id of another", n)
-		}
-	}
-	e.ID, e.At = "", time.Time{}
-	return e
 }
 
 func idIn(t *testing.T, a answer) string {
@@ -60,91 +41,104 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	set := withPrices(solvingSet(t, allKeys()...))
 	set.Targets[2].OnEmpty = targets.OnEmptySolve
 	d := start(t, set, nil, nil)
-	n := 0
-	noted := func(what string, want history.Entry) {
+	var want []history.Handout
+	noted := func(what string, h history.Handout, id string) {
 		t.Helper()
-		equal(t, what, d.nextEntry(t, n), want)
-		n++
+		h.Order, _, _ = strings.Cut(id, ".")
+		want = append(want, h)
+		got := d.noted(t)
+		if len(got) != len(want) {
+			t.Fatalf("%s: %+v", what, got)
+		}
+		last := got[len(got)-1]
+		if age := time.Since(last.At.Time); last.ID == "" || age < -time.Second || age > time.Minute {
+			t.Errorf("%s: %+v", what, last)
+		}
+		last.ID, last.At = "", history.Time{}
+		equal(t, what, last, h)
 	}
 	const login = "/pool/staging-login/token"
 
 	d.fill(t, "staging-login", 2)
 	id := idIn(t, d.ask(t, "GET", login, bearer(keyStaging)))
-	noted("from the stock", history.Entry{Key: "staging", Action: history.Taken, Target: "staging-login", Token: id, Source: "pool"})
+	noted("from the stock", history.Handout{Key: "staging", Action: history.Taken, Target: "staging-login", Source: "pool", Price: history.MoneyUnknown}, id)
 	again := "Idempotency-Key: canary"
 	text := d.ask(t, "GET", login, bearer(keyAll), again, "Accept: text/plain")
 	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // a replay gets no second entry
 	if text.status != 200 || id2 == id {
 		t.Errorf("%d, %s", text.status, id2)
 	}
-	noted("as text", history.Entry{Key: "all", Action: history.Taken, Target: "staging-login", Token: id2, Source: "pool"})
+	noted("as text", history.Handout{Key: "all", Action: history.Taken, Target: "staging-login", Source: "pool", Price: history.MoneyUnknown}, id2)
 
 	for _, c := range []struct {
 		target, query string
-		want          history.Entry
+		want          history.Handout
 	}{
-		{"staging-login", "?wait=20s", history.Entry{Key: "all", Action: history.Taken, Source: "wait"}},
-		{"staging-signup", "", history.Entry{Key: "all", Action: history.Bought, Source: "solve", Price: 2_990_000}},
+		{"staging-login", "?wait=20s", history.Handout{Key: "all", Action: history.Taken, Source: "wait", Price: history.MoneyUnknown}},
+		{"staging-signup", "", history.Handout{Key: "all", Action: history.Bought, Source: "solve", Price: history.MoneyUnknown}},
 	} {
 		got := make(chan answer, 1)
 		go func() { got <- d.ask(t, "GET", "/pool/"+c.target+"/token"+c.query, bearer(keyAll)) }()
 		testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target(c.target)).Waiting == 1 })
 		d.fill(t, c.target, 1)
-		c.want.Target, c.want.Token = c.target, idIn(t, <-got)
-		noted("for which its caller waited", c.want)
+		c.want.Target = c.target
+		noted("for which its caller waited", c.want, idIn(t, <-got))
 	}
 
-	report := func(key, path, outcome string) int {
-		t.Helper()
-		return d.report(t, path, `{"outcome":"`+outcome+`"}`, bearer(key)).status
-	}
+	of := "." + string(d.target("staging-login").ID)
 	for _, c := range []struct {
 		key, path, outcome string
 		want               int
+		by                 string // the key in the audit; "" = no entry
 	}{
-		{keyAll, login + "/" + id + "/report", "accepted", 404},     // another caller took the token
-		{keyStaging, login + "/" + id + "/report", "perhaps", 400},  //
-		{keyStaging, login + "/" + id + "/report", "accepted", 204}, // the audit gets an entry
-		{keyStaging, login + "/" + id + "/report", "rejected", 409},
-		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".canary-type/report", "rejected", 404},
-		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2/report", "rejected", 204}, // the audit gets an entry
+		{keyAll, login + "/" + id + "/report", "accepted", 404, ""}, // another caller took the token
+		{keyStaging, login + "/" + id + "/report", "perhaps", 400, ""},
+		{keyStaging, login + "/" + id + "/report", "accepted", 204, "staging"},
+		{keyStaging, login + "/" + id + "/report", "rejected", 409, ""},
+		{keyAll, "/solve/" + id2 + of + ".canary-type/report", "rejected", 404, ""},
+		{keyAll, "/solve/" + id2 + of + ".recaptcha_v2/report", "rejected", 204, "all"},
 	} {
-		equal(t, fmt.Sprintf("%+v", c), report(c.key, c.path, c.outcome), c.want)
+		what := fmt.Sprintf("%+v", c)
+		equal(t, what, d.report(t, c.path, `{"outcome":"`+c.outcome+`"}`, bearer(c.key)).status, c.want)
+		if c.by != "" {
+			about := map[string]string{"staging": id, "all": id2}[c.by]
+			noted(what, history.Handout{Key: c.by, Action: history.Action(c.outcome), Target: "staging-login"}, about)
+		}
 	}
-	noted("a report", history.Entry{Key: "staging", Action: history.Accepted, Target: "staging-login", Token: id})
-	noted("another", history.Entry{Key: "all", Action: history.Rejected, Target: "staging-login", Token: id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2"})
 
 	picture := []byte("a picture, canary-picture")
 	sum := sha256.Sum256(picture)
 	image := "sha256:" + hex.EncodeToString(sum[:]) + ", 25 bytes"
 	imageBody := `{"type":"image","image":"` + base64.StdEncoding.EncodeToString(picture) + `"%s}`
 	for _, c := range []struct {
-		body     string
-		source   pool.Source
-		provider string
-		want     history.Entry
+		body   string
+		source pool.Source
+		row    string           // that the take gets
+		want   *history.Handout // of a shared token; nil = the take has the row
 	}{
-		{fmt.Sprintf(guestBody, ""), solve.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Price: 400}},
-		{fmt.Sprintf(guestBody, ""), solve.FromSolve, "former", history.Entry{Action: history.Bought, Target: "/solve", Price: -1}}, // no price is known
-		{fmt.Sprintf(guestBody, ""), pool.FromPool, "solver", history.Entry{Action: history.Taken, Target: "/solve"}},
-		{fmt.Sprintf(targetBody, "checkout"), solve.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "checkout", Price: 2_990_000}},
-		{fmt.Sprintf(imageBody, ""), solve.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Image: image, Price: -1}},
-		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
-		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
+		{fmt.Sprintf(guestBody, ""), solve.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`, nil},
+		{fmt.Sprintf(targetBody, "checkout"), solve.FromSolve, `{"Key":"all","Target":"checkout","Buys":true}`, nil},
+		{fmt.Sprintf(imageBody, ""), solve.FromSolve, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`, nil},
+		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`,
+			&history.Handout{Key: "all", Action: history.Taken, Target: "/solve", Image: image, Source: "shared"}},
+		{fmt.Sprintf(guestBody, `,"dedup":"identity"`), solve.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`,
+			&history.Handout{Key: "all", Action: history.Bought, Target: "/solve", Source: "solve", Price: 400}},
 	} {
-		d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: c.provider, Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source}
-		c.want.Key, c.want.Source, c.want.Token = "all", string(c.source), idIn(t, d.solve(t, c.body, bearer(keyAll)))
-		noted(c.body, c.want)
-		hash, _ := pool.Hash(d.solver.last().Call.ID)
-		equal(t, "the id", c.want.Token, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:])
+		d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source, Price: 400}
+		id := idIn(t, d.solve(t, c.body, bearer(keyAll)))
+		call := d.solver.last().Call
+		hash, _ := pool.Hash(call.ID)
+		equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+id[strings.LastIndex(id, ".")+1:])
+		equal(t, c.body, call.Row, c.row)
+		if c.want != nil { // it is noted after the answer has left
+			testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.noted(t)) > len(want) })
+			noted(c.body, *c.want, "tok1")
+		}
 	}
-	d.solver.token.Source = pool.FromReplay
-	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).check(t, "the answer", 200)
 	d.solver.err = &pool.EmptyError{}
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
-	testkit.Within(t, 20*time.Second, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
-	if all := d.audit.noted(); len(all) != n || strings.Contains(fmt.Sprint(all), "canary") {
-		t.Errorf("%d entries, want %d: %+v", len(all), n, all)
+	if all := fmt.Sprint(d.noted(t)); strings.Contains(all, "canary") {
+		t.Error(all)
 	}
 }
 
@@ -203,13 +197,4 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	d.config.set.Store(sampleSet(allKeys()[:1]...))
-	if got := series(); !slices.Equal(got, want[:5]) {
-		t.Errorf("of keys that are gone: %q", got)
-	}
-	d.config.set.Store(sampleSet())
-	d.ask(t, "GET", "/pool/checkout/token?x")
-	testkit.Within(t, 20*time.Second, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
-	d.config.set.Store(sampleSet(allKeys()...))
-	equal(t, "of callers without a key, where all need one", len(series()), 0)
 }

@@ -1,201 +1,207 @@
 package httpapi
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"poold/internal/httpapi/kernel"
+	"github.com/labstack/echo/v4"
+
+	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 )
 
-// Sets gives access to the configuration; *reload.File implements it. Current never returns nil,
-// and Status is the result of the last attempt to load the file.
-type Sets interface {
-	Current() *targets.Set
-	Status() targets.Status
-}
-
-// gate admits callers.
-type gate struct {
-	sets      Sets
-	current   atomic.Pointer[kernel.Access] // derived from the Set in use
-	deriving  sync.Mutex                    // guards the derivation of an Access
-	wrongKeys *kernel.WrongKeys
-}
-
-// access returns the callers and targets of the current Set. access derives an Access once for each
-// Set.
-func (g *gate) access() *kernel.Access {
-	set := g.sets.Current()
-	if a := g.current.Load(); a != nil && a.Set == set {
-		return a
-	}
-	g.deriving.Lock()
-	defer g.deriving.Unlock()
-	old := g.current.Load()
-	if old != nil && old.Set == set {
-		return old
-	}
-	a := kernel.NewAccess(set, old)
-	g.current.Store(a)
-	return a
-}
-
-// identify finds the caller, and checks the rate of the caller's key and the caller's right to use
-// the route.
-func (g *gate) identify(c *kernel.Call, r *http.Request) error {
-	caller, err := g.authenticate(c.Access, c.Route, r)
-	if caller == nil && err != nil {
-		return g.refuseKey(c, r, err)
-	}
-	if c.Caller = caller; caller == nil || err != nil {
-		return err
-	}
-	if limiter := caller.Limiter; limiter != nil {
-		if wait := kernel.OverRate(limiter, c.Began); wait > 0 {
-			return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
+// admit is the middleware of a route: it decides whether a request may reach the handler, and finds
+// the caller and the target.
+func (s *Server) admit(rt *route) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(inner echo.Context) error {
+			c := inner.(*base.Context)
+			c.Counted = rt.scope == targets.ScopeToken || rt.scope == targets.ScopeSolve
+			c.Check = func() error { return s.check(c, rt) }
+			if !rt.open {
+				if err := c.Check(); err != nil {
+					return err
+				}
+				if c.Caller != nil {
+					if wait := c.Caller.OverRate(c.Began); wait > 0 {
+						return base.NewProblem(base.CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
+					}
+				}
+			}
+			if !rt.body {
+				if err := c.ReadNothing(); err != nil {
+					return err
+				}
+			}
+			return next(c)
 		}
 	}
-	return authorize(caller, c.Route, r)
+}
+
+// recheck checks a caller again after its wait: a reload may have changed the rights of its key, or
+// the target.
+func (s *Server) recheck(c *base.Context) error {
+	if s.access() == c.Access {
+		return nil
+	}
+	caller, target := c.Caller, c.Target
+	err := c.Check()
+	switch {
+	case err != nil:
+		c.Caller, c.Target = caller, target // for the log and the response
+	case c.Target != nil && c.Target.ID != target.ID:
+		err = base.NewProblem(base.CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
+	}
+	return err
+}
+
+// access returns the callers and targets of the current Set.
+func (s *Server) access() *base.Access {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if set := s.Config.Current(); s.current == nil || s.current.Set != set {
+		s.current = base.NewAccess(set, s.current)
+	}
+	return s.current
+}
+
+// check finds the caller and the target, and checks the rights of the caller.
+func (s *Server) check(c *base.Context, rt *route) (err error) {
+	c.Access, c.Caller, c.Target = s.access(), nil, nil
+	r := c.Request()
+	secret, basic := credential(r)
+	switch {
+	case len(c.Access.Callers) == 0:
+		c.Caller, err = base.Anyone, refuseStrangers(r)
+	case rt.scope == "":
+		return nil // a public file, or the handler checks the key
+	default:
+		if c.Caller = c.Access.Owner(secret); c.Caller == nil {
+			return s.refuseKey(c, rt, secret)
+		}
+		if !c.Caller.May(rt.scope) {
+			return base.NewProblem(base.CodeForbidden, "this key lacks the scope "+string(rt.scope))
+		}
+		if rt.whole && c.Caller.Globs != nil {
+			return base.NewProblem(base.CodeForbidden, "this route covers all targets, and this key is limited to some")
+		}
+		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
+		if rt.changes() && basic {
+			err = refuseForeignPages(r)
+		}
+	}
+	if err == nil && strings.HasPrefix(rt.path, "/pool/:target") {
+		c.Target, err = s.find(c, c.Param("target"))
+	}
+	return err
 }
 
 // refuseKey returns the error for a request without a key or with a wrong key. It counts and logs
 // only wrong keys. A request with a right key is served even if many wrong keys come from the same
 // address.
-func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
-	secret, _ := credential(r)
-	if secret == "" {
-		return err // the request has no key
+func (s *Server) refuseKey(c *base.Context, rt *route, secret string) error {
+	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
+	if secret != "" {
+		if !s.wrongKeys.Allow(c) {
+			return base.NewProblem(base.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(base.RetryWrong)
+		}
+		detail = "the configuration file has no such key: compare the key with server.keys in the file"
 	}
-	if wait := g.wrongKeys.Refuse(r, c, secret); wait > 0 {
-		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
+	// A browser prompts for a password only if Basic comes first. A picture in a page must not open
+	// this prompt, so routes that change something do not offer Basic, but for the forms of the page. An
+	// open page with a removed key does not prompt at each renewal.
+	h := c.Response().Header()
+	if (!rt.changes() || rt.path == "/status/act") && c.Request().Header.Get("HX-Request") == "" {
+		h.Add(echo.HeaderWWWAuthenticate, `Basic realm="poold", charset="UTF-8"`)
 	}
-	return err
-}
-
-// reauthenticate authenticates the caller again if the file was reloaded since the caller's
-// admission. Without a reload since the admission, the returned Access is nil.
-func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
-	if now = g.access(); now == c.Access {
-		return nil, c.Caller, nil
-	}
-	caller, err = g.authenticate(now, c.Route, r)
-	if err == nil {
-		err = authorize(caller, c.Route, r)
-	}
-	return now, caller, err
-}
-
-// readmit checks a caller again after its wait: a reload may have changed the rights of its key,
-// or the target.
-func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
-	now, caller, err := g.reauthenticate(c, r)
-	if now == nil || err != nil {
-		return err
-	}
-	target, err := g.find(now, c.Target.Name, caller)
-	if err != nil {
-		return err
-	}
-	if target.ID != c.Target.ID {
-		return kernel.NewProblem(kernel.CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
-	}
-	return nil
-}
-
-// authenticate returns the caller. On routes that need no key it returns nil without an error.
-func (g *gate) authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.Caller, error) {
-	if len(a.Callers) == 0 {
-		return kernel.Anyone, refuseStrangers(r)
-	}
-	if rt.Scope == "" {
-		return nil, nil // a public file, or the handler checks the key
-	}
-	secret, _ := credential(r)
-	if c := a.Owner(secret); c != nil {
-		return c, nil
-	}
-	if secret == "" {
-		return nil, kernel.NewProblem(kernel.CodeUnauthorized, "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
-	}
-	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "the configuration file has no such key: compare the key with server.keys in the file")
-}
-
-// authorize returns an error if the caller may not use the route. authorize does not check the target.
-func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
-	if c == kernel.Anyone {
-		return nil
-	}
-	if !c.May(rt.Scope) {
-		return kernel.NewProblem(kernel.CodeForbidden, "this key lacks the scope "+string(rt.Scope))
-	}
-	if rt.Whole && c.Globs != nil {
-		return kernel.NewProblem(kernel.CodeForbidden, "this route covers all targets, and this key is limited to some")
-	}
-	if !rt.Changes {
-		return nil
-	}
-	if _, basic := credential(r); basic {
-		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
-		return refuseForeignPages(r)
-	}
-	return nil
+	h.Add(echo.HeaderWWWAuthenticate, `Bearer realm="poold"`)
+	return base.NewProblem(base.CodeUnauthorized, detail)
 }
 
 // find returns the target with the given name, if the caller may use the target.
-func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
-	// A malformed name gets the same error for every key.
-	if a.Targets[name] == nil && !targets.IsName(name) {
-		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name has only a-z, 0-9, dot, underscore and hyphen"+suggestion(a, name, c))
+func (s *Server) find(c *base.Context, name string) (*targets.Target, error) {
+	if !c.Caller.MayUse(name) { // also if there is no such target: a key must not learn which other targets exist
+		return nil, base.NewProblem(base.CodeForbidden, "this key is limited to other targets")
 	}
-	// The globs are checked before the target is looked up: a key must not learn which other targets
-	// exist.
-	if !c.MayUse(name) {
-		return nil, kernel.NewProblem(kernel.CodeForbidden, "this key is limited to other targets")
-	}
-	if t := a.Targets[name]; t != nil {
+	if t := c.Access.Targets[name]; t != nil {
 		return t, nil
 	}
-	where := "the configuration file has"
-	if !g.sets.Status().OK {
-		where = "the file was refused when it was read last (`poold check` says why), and the one in use has"
+	detail := "the configuration file has no target of this name"
+	if !s.Config.Status().OK {
+		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target of this name"
 	}
-	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+suggestion(a, name, c))
-}
-
-// suggestion returns a clause with the name of a similar target that the caller may use; "" = no
-// name is similar.
-func suggestion(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
-	for i := range a.Set.Targets {
-		if other := a.Set.Targets[i].Name; c.MayUse(other) {
+	for other := range c.Access.Targets {
+		if c.Caller.MayUse(other) {
 			known = append(known, other)
 		}
 	}
 	if near := targets.Nearest(name, known); near != "" {
-		return ": did you mean " + near + "?"
+		detail += ": did you mean " + near + "?"
 	}
-	return ""
+	return nil, base.NewProblem(base.CodeUnknownTarget, detail)
 }
 
 // credential returns the key of a request, or "", and whether the key is a Basic password.
 func credential(r *http.Request) (secret string, basic bool) {
-	header := r.Header.Get("Authorization")
-	if scheme, rest, ok := strings.Cut(header, " "); ok && strings.EqualFold(scheme, "Bearer") {
+	if scheme, rest, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(rest), false
 	}
 	_, password, _ := r.BasicAuth()
 	return password, true
 }
 
-// challenge adds the headers that ask for authentication. On routes that change nothing, Basic
-// comes first, because a browser prompts for a password only if Basic comes first.
-func challenge(h http.Header, looking bool) {
-	if looking {
-		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)
+// If the configuration file has no keys, a caller must be on this machine. A browser on this
+// machine may show a page of another site. Requests that such a page can cause are therefore
+// refused.
+
+// refuseStrangers accepts only requests from programs on this machine. refuseStrangers refuses
+// requests from pages of other sites, requests through a proxy, and requests to a host name that an
+// attacker's DNS resolves to this machine.
+func refuseStrangers(r *http.Request) error {
+	// This check is a second safeguard: while the daemon listens on an address other than loopback, a
+	// reload already refuses a file without keys. The check reads the address of the socket, because
+	// the caller chooses the Host header.
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
+		return base.NewProblem(base.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
-	h.Add("WWW-Authenticate", `Bearer realm="poold"`)
+	if !loopbackHost(r.Host) {
+		return base.NewProblem(base.CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
+	}
+	for name := range r.Header {
+		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
+			return base.NewProblem(base.CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
+		}
+	}
+	return refuseForeignPages(r)
+}
+
+var crossOrigin http.CrossOriginProtection
+
+// refuseForeignPages refuses requests that a page of another site caused. Browsers mark such requests by
+// Sec-Fetch-Site or Origin. With plain HTTP, an image in a foreign page causes only a Referer.
+func refuseForeignPages(r *http.Request) error {
+	asked := *r
+	asked.Method = http.MethodPost // CrossOriginProtection lets each GET pass, but GET can hand out a token
+	from, err := url.Parse(r.Referer())
+	foreign := err != nil || from.Host != "" && !strings.EqualFold(from.Host, r.Host)
+	if crossOrigin.Check(&asked) != nil || foreign && r.Header.Get("Sec-Fetch-Site") == "" {
+		return base.NewProblem(base.CodeForbidden, "a web page of another site must not send this request")
+	}
+	return nil
+}
+
+// loopbackHost reports whether a Host header names this machine: localhost or
+// a loopback literal, with any port.
+func loopbackHost(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	addr, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && addr.Zone() == "" && addr.IsLoopback()
 }

@@ -5,11 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"poold/internal/history"
 	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/pool/tokenid"
@@ -37,25 +35,11 @@ func quietServer(t testing.TB, changes ...func(*Deps)) *Server {
 	return New(deps)
 }
 
-// audited adds an audit that runs until the benchmark ends and stores no entries.
-func audited(b testing.TB) func(*Deps) {
-	auditor := history.NewAuditor(nothing{}, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = auditor.Run(ctx) })
-	b.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	return func(d *Deps) { d.Auditor = auditor }
-}
+// audited adds an audit.
+func audited(d *Deps) { d.Audit = true }
 
 // fixedIDs makes ids with a secret that it keeps.
 func fixedIDs(t testing.TB) *tokenid.Secret { return tokenid.New(openStock(t).db, "{captcha}:secret") }
-
-type nothing struct{}
-
-func (nothing) WriteEntries(context.Context, []history.Entry) error { return nil }
 
 type endlessStock struct{ Pool }
 

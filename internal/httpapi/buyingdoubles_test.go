@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/solve"
@@ -133,10 +132,8 @@ func (f *fakeOrders) Buy(_ context.Context, s solve.Spec, placed func(next captc
 }
 
 type fakeSavings struct {
-	days []dedup.SavingsDay
+	days []pool.SavingsDay
 	err  error
 }
 
-func (f *fakeSavings) Days(context.Context) ([]dedup.SavingsDay, error) { return f.days, f.err }
-
-func (f *fakeSavings) Count(context.Context, map[dedup.SavingsSource]int) error { return nil }
+func (f *fakeSavings) Savings(context.Context) ([]pool.SavingsDay, error) { return f.days, f.err }

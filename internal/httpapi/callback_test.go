@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/spool"
@@ -66,7 +65,7 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 	}
 	n := len(d.buyer.receivedCallbacks())
 	a := d.ask(t, "HEAD", "/callback/solver/o-1/s1?id=7")
-	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || len(d.buyer.receivedCallbacks()) != n {
+	if a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" || len(d.buyer.receivedCallbacks()) != n {
 		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.buyer.receivedCallbacks())-n)
 	}
 	d.Stopping()
@@ -104,37 +103,14 @@ func TestCallbackIsRefusedOnlyIfNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
 	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
-	checkProblem(t, "not kept", a, 503, kernel.CodeStoreDown, "")
+	checkProblem(t, "not kept", a, 503, base.CodeStoreDown, "")
 	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 3 {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
 	d.buyer.callback = func() error { return errors.New("canary-cause") }
-	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, kernel.CodeInternal, "")
+	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, base.CodeInternal, "")
 	d.buyer.callback = func() error { panic("a bug") }
-	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
-}
-
-// TestHalfABodyDoesNothing: a request with an incomplete body has no effect, and its connection
-// closes after the ReadTimeout.
-func TestHalfABodyDoesNothing(t *testing.T) {
-	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
-	const callback, take = "POST /callback/solver/o-1/s1", "POST /pool/staging-login/token"
-	for name, request := range map[string][2]string{
-		"slow":         {callback, "Content-Length: 5\r\n\r\nid"},
-		"broken":       {callback, "Transfer-Encoding: chunked\r\n\r\nzz\r\nid=7"},
-		"slow, a take": {take, "Content-Length: 5\r\n\r\n{"},
-	} {
-		conn := dial(t, d.addr)
-		write(t, conn, request[0]+" HTTP/1.1\r\nHost: localhost\r\n"+request[1])
-		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
-		got, err := io.ReadAll(conn)
-		if strings.Contains(errorText(err), "timeout") || strings.HasPrefix(string(got), "HTTP/1.1 200") {
-			t.Errorf("%s: %v %s", name, err, got)
-		}
-	}
-	if takes, _ := d.stock.countTakes(); len(d.buyer.receivedCallbacks())+takes != 0 {
-		t.Errorf("%d callbacks and %d takes", len(d.buyer.receivedCallbacks()), takes)
-	}
+	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, base.CodeInternal, "")
 }
 
 // TestCallbackLogHidesItsPath: the path of a callback contains a secret and an order, and the log
@@ -165,7 +141,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 		t.Errorf("one cannot be read: %d %s", a.status, a.body)
 	}
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
-	count := func() int { return d.status.Snapshot(t.Context()).Document.DeadLetters }
+	count := func() int { return d.Status.Build(t.Context()).DeadLetters }
 	equal(t, "the status tells", count(), 2)
 	d.buyer.replay = func(context.Context) (map[string]int, error) {
 		d.buyer.letters = nil
@@ -181,9 +157,9 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 		return outcomes, fmt.Errorf("replaying: %w", pool.ErrDown)
 	}
 	d.buyer.letters = make([]spool.Summary, 2)
-	d.status.Changed()
+	d.Status.Changed()
 	equal(t, "the status before a replay that fails", count(), 2)
-	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, base.CodeStoreDown, "")
 	equal(t, "the status right after it", count(), 1)
 	outcomes = map[string]int{purchase.DeadLetterReplayed: 2}
 	equal(t, "redis goes away meanwhile", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)).body,

@@ -19,13 +19,14 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
-	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/base"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/listener"
 	"poold/internal/pool/tokenid"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/replicas"
 	"poold/internal/solve"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -41,10 +42,6 @@ const (
 	keyStaging = "canary-key-staging-only"
 	keyStatus  = "canary-key-status-only"
 )
-
-// In a minute, an address may send triesAMinute wrong keys, and a key may send as many reports on
-// unknown tokens.
-const triesAMinute = 20
 
 // tokenValue is the prefix of each token in the tests. Only responses with a token may contain this
 // prefix.
@@ -66,7 +63,6 @@ type daemon struct {
 	orders   *fakeOrders
 	ids      *tokenid.Secret
 	history  *memoryHistory
-	audit    *memoryAudit
 	events   *memoryEvents
 	addr     string
 	client   *http.Client
@@ -90,7 +86,7 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	return &targets.Set{
 		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
-		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
 		Targets:   []targets.Target{target("checkout"), login, signup},
 		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour, Audit: 30 * 24 * time.Hour},
 	}
@@ -130,7 +126,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		savings: &fakeSavings{}, solver: &fakeSolver{}, history: &memoryHistory{}, audit: &memoryAudit{}, events: &memoryEvents{},
+		savings: &fakeSavings{}, solver: &fakeSolver{}, history: newMemoryHistory(), events: &memoryEvents{},
 		client: &http.Client{Transport: described.Transport(&http.Transport{}), Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &testkit.Log{},
@@ -146,7 +142,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.orders = &fakeOrders{pool: d.stock}
 	d.ids = tokenid.New(d.stock.db, "{captcha}:secret")
 	d.solver.Service = solve.New(solve.Config{
-		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Savings: d.savings, Log: log,
+		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Log: log,
 	})
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,23 +158,26 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		return listener.Counts{Open: 3, Refused: 4}
 	})
 	collector := status.NewCollector(status.Sources{
-		File: d.config, Stock: d.stock, Health: d.stock.Health, Purchases: d.buyer, Outcomes: someOutcomes{}, DeadLetters: d.buyer,
-		Savings: d.savings, CallsPerToken: metrics.CallsPerToken, Log: log,
+		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows, Changes: someOutcomes{}.Changes,
+		Replicas: func() []replicas.Replica { return nil },
+		Health:   d.stock.Health, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
 	d.Server = New(Deps{
 		Config: d.config, Pool: d.stock, Health: d.stock.Health, IDs: d.ids, Metrics: metrics, Buyer: d.buyer, Log: log,
-		Solver: d.solver, Tasks: tasks, History: d.history, Audit: d.audit, Auditor: d.audit,
-		Status: collector, Events: d.events, Outcomes: someOutcomes{},
+		Solver: d.solver, Tasks: tasks, History: d.history, Audit: true,
+		Status: collector, Events: d.events,
 	})
 	for _, target := range set.Targets {
 		d.say(t, target.Name, refill.Status{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second})
 	}
-	feeding, starve := context.WithCancel(context.Background())
-	var fed sync.WaitGroup
-	fed.Go(func() { _ = collector.Run(feeding) })
-	t.Cleanup(func() { starve(); fed.Wait() })
 	return d
+}
+
+// statusPool is the stock of a daemon, with the savings of a test.
+type statusPool struct {
+	*watchedStock
+	*fakeSavings
 }
 
 // inBubble runs a test with a daemon in a synctest bubble. The clock starts at the constant day in
@@ -222,7 +221,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(delivery.CountListener(listener)) }()
+	go func() { done <- srv.Serve(base.CountListener(listener)) }()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		noError(t, srv.Close())

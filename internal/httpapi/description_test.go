@@ -12,9 +12,9 @@ import (
 // paths.
 func TestDescriptionHasEveryRoute(t *testing.T) {
 	var routes []string
-	for _, route := range new(areas).table() {
-		for _, method := range route.Methods {
-			routes = append(routes, method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}"))
+	for _, route := range new(Server).routes() {
+		for _, method := range route.methods {
+			routes = append(routes, method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.path, "{$1}"))
 		}
 	}
 	described := openapitest.Poold().Operations()

@@ -5,43 +5,35 @@
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
 // The package takes tokens from the pool, requests solves from package solve, and publishes the
-// snapshots of package status. The package itself buys nothing. Two kinds of requests flow in the
+// documents of package status. The package itself buys nothing. Two kinds of requests flow in the
 // other direction: a caller's report on a token goes to the stock and the buyer, and a provider's
 // callback goes to the buyer.
 //
 // # A request
 //
-// The router echo only finds the route; routes.go lists all routes. Server.serve then takes these
-// steps in order:
+// The router is echo. middleware.go has what each request passes: echo's request id, access log,
+// recovery and headers. routes.go is one table: method, path, scope and handler of each route. Before
+// the handler, Server.admit (auth.go)
 //
-//  1. it identifies the caller: a key with scopes and target globs (auth.go), or, if the
-//     configuration file has no keys, a program on this machine (origin.go);
-//  2. it finds the target, if the caller's globs include it;
-//  3. it calls the handler of the route, which returns nil or an error;
-//  4. it writes an error as application/problem+json (errors.go chooses the problem, package kernel
-//     defines the format and the codes).
+//  1. finds the caller: a key with scopes and target globs, or, if the configuration file has no keys,
+//     a program on this machine;
+//  2. finds the target, if the caller's globs include it;
+//  3. refuses a body that the handler would not read.
 //
-// # Areas
+// A handler takes a base.Context: echo's context with the caller and the target. It writes the response
+// or returns an error. Server.respondError (errors.go) writes each error as application/problem+json.
 //
-// Each area of the API is a small type; its methods are the handlers, and its fields are the parts
-// that these handlers use. Each interface is declared beside the type that uses it.
+// # Files
 //
-//	tokens     token.go       the route that hands out tokens
-//	solves     solve.go       the route for solves on demand
-//	admin      admin.go       the actions of operators
-//	callbacks  callback.go    callbacks of the solving services
-//	events     events.go      the list of events
-//	scrapes    scrape.go      /metrics; metrics.go has the counts of this replica
-//	probes     health.go      /healthz and /readyz
+//	token.go, solve.go  hand out tokens, and solves on demand
+//	admin.go, events.go the actions of operators, and the list of events
+//	probes.go           /healthz and /readyz, callbacks of the solving services, profiles
+//	metrics.go          /metrics: the counts of this replica, and the figures of the status
+//	history*.go         ended orders, spending, and the actions of keys
 //
-// The other areas are packages that do not import each other:
-//
-//	page        the status as HTML and as JSON
-//	historyapi  ended orders, spending, and the actions of keys
-//	compatapi   the protocols of the solving services
-//
-// All areas share two packages: delivery sends tokens to callers and receives their reports; kernel
-// has the types for calls, callers and problems, and the functions that read requests.
+// Package page has the status as HTML and as JSON, and package compatapi the protocols of the solving
+// services. Both share package base with this package: the context, problems, the reading of requests,
+// and the sending of tokens.
 //
 // # Invariants
 //

@@ -12,7 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"poold/internal/httpapi/historyapi"
+	"poold/internal/history"
 	"poold/internal/httpapi/openapi"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/status"
@@ -29,23 +29,23 @@ func docsPage(t *testing.T, name string) string {
 // files of the status page are not listed.
 func TestDocsNameEveryRoute(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
-	for _, route := range new(areas).table() {
-		if regexp.MustCompile(`\.(css|js|svg)$`).MatchString(route.Path) {
+	for _, route := range new(Server).routes() {
+		if regexp.MustCompile(`\.(css|js|svg)$`).MatchString(route.path) {
 			continue
 		}
-		path := regexp.MustCompile(`/:(provider/:order/:secret|\w+)`).ReplaceAllString(route.Path, "/([A-Z]+|…)")
+		path := regexp.MustCompile(`/:(provider/:order/:secret|\w+)`).ReplaceAllString(route.path, "/([A-Z]+|…)")
 		form, found := regexp.MustCompile("[` ]"+path+"[`?]"), false
 		for _, row := range rows {
 			if !form.MatchString(row[1]) {
 				continue
 			}
 			found = true
-			if !strings.Contains(row[2], string(route.Scope)) {
-				t.Errorf("docs/api.md says %q of %s, which needs %s", row[2], route.Path, route.Scope)
+			if !strings.Contains(row[2], string(route.scope)) {
+				t.Errorf("docs/api.md says %q of %s, which needs %s", row[2], route.path, route.scope)
 			}
 		}
 		if !found {
-			t.Errorf("the table of docs/api.md has no %s", route.Path)
+			t.Errorf("the table of docs/api.md has no %s", route.path)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestDocsNameEveryRoute(t *testing.T) {
 func TestDocsNameEveryField(t *testing.T) {
 	text := docsPage(t, "history.md")
 	for _, answer := range []any{
-		historyapi.Record{}, historyapi.ActiveRecord{}, historyapi.Day{}, historyapi.DayType{}, historyapi.DayTarget{}, historyapi.Usage{}, historyapi.UsageLine{}, historyapi.AuditEntry{}, historyapi.KeyUsage{}, historyapi.KeyUsageLine{},
+		history.Order{}, Active{}, Day{}, DayType{}, DayTarget{}, UsageLine{}, history.Handout{}, KeyUsageLine{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(answer)) {
 			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")

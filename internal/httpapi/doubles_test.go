@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
-	"poold/internal/outcomes"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
+	"poold/internal/refill/choice"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -43,23 +43,11 @@ type fakeConfig struct {
 	problems []targets.Problem // problems of the last attempt to load the file
 	refused  bool              // the problems made the load fail
 	reload   func(ctx context.Context) error
-
-	mu sync.Mutex // held while the problems change
-}
-
-// setProblems sets the outcome of the last attempt to load the file: a failure with these problems,
-// or a success without problems.
-func (f *fakeConfig) setProblems(problems ...targets.Problem) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.problems, f.refused = problems, len(problems) > 0
 }
 
 func (f *fakeConfig) Current() *targets.Set { return f.set.Load() }
 
 func (f *fakeConfig) Status() targets.Status {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return targets.Status{LoadedAt: day, OK: !f.refused, Problems: f.problems}
 }
 
@@ -167,11 +155,11 @@ func (w *watchedStock) Flush(ctx context.Context, id captcha.ID) (int, error) {
 	return guarded(ctx, w, "flush", func() (int, error) { return w.Pool.Flush(ctx, id) })
 }
 
-func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (pool.Outcome, pool.Sale, error) {
+func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (pool.Outcome, pool.Sale, error) {
 	if err := w.called(ctx, "report"); err != nil {
 		return 0, pool.Sale{}, err
 	}
-	return w.Pool.Report(ctx, order, hash, accepted, nonce)
+	return w.Pool.Report(ctx, order, hash, accepted, caller, nonce, row)
 }
 
 // countTakes returns the number of takes, and the last take.
@@ -344,8 +332,7 @@ func (d *daemon) say(t testing.TB, name string, note refill.Status) {
 		d.stock.redis.HSet(key("brake", target), "kind", string(pool.Hopeless), "reason", note.Reason, "since", fmt.Sprint(now), "count", "1",
 			"every", "3600000", "next", fmt.Sprint(next.UnixMilli()))
 	}
-	d.gate.access().Targets[name].Changed()
-	d.status.Changed()
+	d.Status.Changed()
 }
 
 // key returns a Redis key of a target; the package comment of pool lists the keys.
@@ -353,18 +340,16 @@ func key(what string, target *targets.Target) string {
 	return "{captcha}:" + what + ":" + string(target.ID)
 }
 
-// someOutcomes compares two providers, and drops the reports that it receives.
+// someOutcomes compares two providers.
 type someOutcomes struct{}
 
-func (someOutcomes) Reported(string, captcha.Type, string, bool) {}
-
-func (someOutcomes) Rows(time.Time) []outcomes.Row {
-	return []outcomes.Row{
+func (someOutcomes) Rows() []choice.Row {
+	return []choice.Row{
 		{Provider: "solver", Type: captcha.HCaptcha, Share: 0.25, Cost: 0.0012, Solved: 0.9, Accepted: 0.8, Ended: 60, Reports: 40, LeadP50: 18 * time.Second, LeadP90: 30 * time.Second},
 		{Provider: "solver", Type: captcha.Turnstile, Share: 0.5, Cost: -1, Solved: 0.95, Ended: 9},
 	}
 }
 
-func (someOutcomes) Changes() []outcomes.Change {
-	return []outcomes.Change{{Type: captcha.HCaptcha, From: "other", To: "solver", At: day, Reason: "other: 31 % of hcaptcha rejected in the last 60"}}
+func (someOutcomes) Changes() []choice.Change {
+	return []choice.Change{{Type: captcha.HCaptcha, From: "other", To: "solver", At: day, Reason: "other: 31 % of hcaptcha rejected in the last 60"}}
 }

@@ -5,47 +5,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"poold/internal/history"
-	"poold/internal/httpapi/delivery"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/solve"
 	"poold/internal/status"
+	"poold/internal/strictjson"
 	"poold/internal/targets"
 )
 
-const (
-	// unknownLead is the assumed lead time before the first solve.
-	unknownLead = 15 * time.Second
-)
+// unknownLead is the assumed lead time before the first solve.
+const unknownLead = 15 * time.Second
 
 // plainProblems contains the problems for errors without further data. The first matching row
 // applies.
 var plainProblems = []struct {
 	err    error
-	code   kernel.Code
+	code   base.Code
 	detail string
 }{
-	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
-	{delivery.ErrUnknownToken, kernel.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
-	{delivery.ErrReported, kernel.CodeReported, "this token was reported already; the first report counts"},
-	{purchase.ErrNotKept, kernel.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
-	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
-	{solve.ErrStopping, kernel.CodeShuttingDown, "the daemon is stopping"},
+	{pool.ErrConflict, base.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
+	{base.ErrUnknownToken, base.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
+	{base.ErrReported, base.CodeReported, "this token was reported already; the first report counts"},
+	{purchase.ErrNotKept, base.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
+	{pool.ErrClosed, base.CodeShuttingDown, "the daemon is stopping"},
+	{solve.ErrStopping, base.CodeShuttingDown, "the daemon is stopping"},
+}
+
+// respondError writes the problem for an error of a handler or of echo.
+func (s *Server) respondError(err error, inner echo.Context) {
+	c := inner.(*base.Context)
+	if c.Response().Committed || errors.Is(err, base.ErrHungUp) || c.Ctx().Err() != nil {
+		// A caller that has closed only its sending half of the connection would take any response for
+		// the real one.
+		c.HungUp = true
+		return
+	}
+	p := s.explain(c, err)
+	if p.Cause != nil {
+		s.Log.ErrorContext(c.Ctx(), "request failed", slog.String("request_id", c.RequestID()), slog.String("route", c.Path()), slog.Any("err", p.Cause))
+	}
+	if c.Target != nil {
+		p.Target = c.Target.Name
+	}
+	c.Code, p.Request = p.Code, c.RequestID()
+	if after := p.RetrySeconds(); after != "" {
+		c.Response().Header().Set(echo.HeaderRetryAfter, after)
+	}
+	if err := c.Blob(p.Status, "application/problem+json", strictjson.Encode(p)); err != nil {
+		c.HungUp = true
+	}
+}
+
+// errNotFound returns the problem for an unknown path. The problem does not quote the path.
+func errNotFound() *base.Problem {
+	return base.NewProblem(base.CodeNotFound, "no route of poold has this path")
 }
 
 // explain returns the problem for an error. The cause of an unexpected error goes only to the log.
-func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
+func (s *Server) explain(c *base.Context, err error) *base.Problem {
 	var (
-		own     *kernel.Problem
+		own     *base.Problem
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
@@ -56,38 +86,37 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.Is(err, echo.ErrNotFound):
+		return errNotFound()
+	case errors.Is(err, echo.ErrMethodNotAllowed):
+		return base.NewProblem(base.CodeMethod, "allowed here: "+c.Response().Header().Get(echo.HeaderAllow))
 	case errors.As(err, &empty):
-		return s.explainEmpty(ctx, c, empty)
+		return s.explainEmpty(c, empty)
 	case errors.As(err, &rate):
-		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
+		return base.NewProblem(base.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
 	case errors.As(err, &failed) && failed.Refused:
-		return kernel.NewProblem(kernel.CodeSolveRefused, failed.Reason)
+		return base.NewProblem(base.CodeSolveRefused, failed.Reason)
 	case errors.As(err, &failed):
-		return kernel.NewProblem(kernel.CodeSolveFailed, failed.Reason)
+		return base.NewProblem(base.CodeSolveFailed, failed.Reason)
 	case errors.As(err, &outage):
-		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), kernel.Jitter(kernel.ShortRetry)))
+		return base.NewProblem(base.CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), base.Jitter(base.ShortRetry)))
 	case errors.As(err, &budget):
-		return kernel.NewProblem(kernel.CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
+		return base.NewProblem(base.CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
 	case errors.As(err, &invalid):
-		return kernel.NewProblem(kernel.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
+		return base.NewProblem(base.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
 	for _, a := range plainProblems {
-		if !errors.Is(err, a.err) {
-			continue
+		if errors.Is(err, a.err) {
+			return base.NewProblem(a.code, a.detail)
 		}
-		p := kernel.NewProblem(a.code, a.detail)
-		if p.Status == http.StatusServiceUnavailable {
-			return p.RetrySoon()
-		}
-		return p
 	}
 	if errors.Is(err, history.ErrDown) {
-		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).RetrySoon()
+		return base.NewProblem(base.CodeStoreDown, historyReason(err))
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).RetrySoon()
+		return base.NewProblem(base.CodeStoreDown, redisdb.Reason(err))
 	}
-	p := kernel.NewProblem(kernel.CodeInternal, "an unexpected error; the daemon's log has the cause")
+	p := base.NewProblem(base.CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
 	return p
 }
@@ -104,44 +133,44 @@ func historyReason(err error) string {
 
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
 // is ready and the time until a retry.
-func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
+func (s *Server) explainEmpty(c *base.Context, e *pool.EmptyError) *base.Problem {
 	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
-		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(kernel.Jitter(unknownLead))
+		return base.NewProblem(base.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(base.Jitter(unknownLead))
 	}
-	counts, err := c.Target.Counts(ctx, s.pool)
+	counts, err := s.delivery.Look(c.Ctx(), c.Target)
 	if err != nil {
-		return s.explain(ctx, c, err)
+		return s.explain(c, err)
 	}
-	note := refill.StatusOf(c.Target.Target, &counts)
+	note := refill.StatusOf(c.Target, &counts)
 	retry := timeToLanding(&counts)
 	if retry <= 0 {
-		retry = kernel.Jitter(cmp.Or(note.Lead, unknownLead))
+		retry = base.Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
+		return base.NewProblem(base.CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
 	}
-	out, until, _ := s.status.Outage(ctx)
-	cause := status.CauseOf(c.Target.Target, note, &counts, out)
+	out, until, _ := s.Status.Outage(c.Ctx())
+	cause := status.CauseOf(c.Target, note, &counts, out)
 	switch {
 	case cause.State == refill.Paused:
-		return kernel.NewProblem(kernel.CodePaused, cause.Reason).RetryAfter(retry)
+		return base.NewProblem(base.CodePaused, cause.Reason).RetryAfter(retry)
 	case cause.State == refill.Refused:
-		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
+		return base.NewProblem(base.CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
 		// Before note.Until, only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // without jitter: an earlier retry cannot succeed
 		}
-		return kernel.NewProblem(kernel.CodeBudget, cause.Reason).RetryAfter(retry)
+		return base.NewProblem(base.CodeBudget, cause.Reason).RetryAfter(retry)
 	case cause.Outage:
-		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
+		return base.NewProblem(base.CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
 		counts.Orders, counts.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
-	return kernel.NewProblem(kernel.CodePoolEmpty, detail).RetryAfter(retry)
+	return base.NewProblem(base.CodePoolEmpty, detail).RetryAfter(retry)
 }
 
 // timeToLanding estimates when an order lands for a caller that comes after all that wait; 0 = unknown.

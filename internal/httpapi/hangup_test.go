@@ -1,23 +1,17 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"poold/internal/pool"
-	"poold/internal/solve"
+	"poold/internal/history"
 	"poold/internal/testkit"
 )
 
@@ -118,10 +112,9 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 			strings.Contains(body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
 	})
 	equal(t, "gave back what it never had", d.stock.countCalls("return"), 0)
+	testkit.Within(t, 20*time.Second, "its ticket goes", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 0 })
 	d.fill(t, "staging-login", 1)
-	if got := d.stock.readStock(t, d.target("staging-login")); got.Fresh != 1 || got.Waiting != 0 {
-		t.Errorf("its ticket stands: %+v", got)
-	}
+	equal(t, "tokens", d.stock.readStock(t, d.target("staging-login")).Fresh, 1)
 }
 
 // brokenConn is a connection that writes a limited number of bytes and then fails. The field room
@@ -141,7 +134,7 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 }
 
 // TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of the response left the
-// process. If a part of the response was sent, the token stays handed out and in the audit.
+// process. If a part of the response was sent, the token stays handed out. The audit says both.
 func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 	for _, c := range []struct {
 		room      int
@@ -149,16 +142,15 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 		length    int  // length of the token's text; net/http buffers 4 KiB
 		uncounted bool // the bytes of the connection are not counted
 		back      int
-		noted     int
 	}{
 		{room: 0, back: 1},
 		{room: 0, back: 1, length: 9000},
-		{room: 0, back: 0, header: "Idempotency-Key: k\r\n", noted: 1},
-		{room: 0, back: 0, uncounted: true, noted: 1},
-		{room: 1, back: 0, noted: 1},
-		{room: 100, back: 0, noted: 1},
-		{room: 5000, back: 0, length: 9000, noted: 1},
-		{room: 1 << 20, back: 0, noted: 1},
+		{room: 0, back: 0, header: "Idempotency-Key: k\r\n"},
+		{room: 0, back: 0, uncounted: true},
+		{room: 1, back: 0},
+		{room: 100, back: 0},
+		{room: 5000, back: 0, length: 9000},
+		{room: 1 << 20, back: 0},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			d := start(t, sampleSet(), func(conn net.Conn) net.Conn { return &brokenConn{conn, c.room} }, func(s *http.Server) {
@@ -174,95 +166,14 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 			}
 			testkit.Within(t, 20*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
 			d.checkGivenBack(t, 1, c.back)
-			if noted := d.audit.noted(); len(noted) != c.noted || c.noted > 0 && noted[0].Key != "-" {
-				t.Errorf("the audit has %+v, want %d of a caller without a key", noted, c.noted)
+			want := []history.Action{history.Taken, history.Returned}[:1+c.back]
+			var got []history.Action
+			for _, h := range d.noted(t) {
+				if got = append(got, h.Action); h.Key != "-" {
+					t.Errorf("a caller without a key is %+v", h)
+				}
 			}
+			equal(t, "in the audit", fmt.Sprint(got), fmt.Sprint(want))
 		})
-	}
-}
-
-// TestEarlierAnswersDoNotCountAsSent: bytes of an earlier response on the same connection do not
-// count.
-func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.fill(t, "staging-login", 2)
-	var takes atomic.Int32
-	d.stock.taken = func(ctx context.Context) {
-		if takes.Add(1) == 2 {
-			<-ctx.Done()
-		}
-	}
-	conn := dial(t, d.addr)
-	write(t, conn, requestLine+"\r\n")
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil || response.StatusCode != 200 {
-		t.Fatal(response, err)
-	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	write(t, conn, requestLine+"\r\n")
-	testkit.Within(t, 20*time.Second, "the second take", func() bool { return takes.Load() == 2 })
-	reset(t, conn)
-	testkit.Within(t, 20*time.Second, "the second token is back", func() bool { return d.stock.readStock(t, d.target("staging-login")).Fresh == 1 })
-}
-
-// TestHangUpsNeitherLoseNorRepeatTokens: callers hang up at random moments. No token is both
-// received by a caller and returned to the stock.
-func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	const callers = 60
-	d.idOf(t, "", "") // reads the secret, so that each request takes
-	d.fill(t, "staging-login", callers)
-	d.stock.taken = func(context.Context) { time.Sleep(rand.N(60 * time.Millisecond)) }
-	var (
-		clients  sync.WaitGroup
-		received sync.Map // orders
-	)
-	for i := range callers {
-		clients.Go(func() {
-			conn := dial(t, d.addr)
-			defer func() { _, _ = conn.SetLinger(0), conn.Close() }()
-			if i%2 == 0 {
-				_ = conn.SetReadDeadline(time.Now().Add(rand.N(50 * time.Millisecond)))
-			}
-			_, _ = io.WriteString(conn, requestLine+"\r\n")
-			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				return // the caller left before the response
-			}
-			defer func() { _ = response.Body.Close() }()
-			var token struct{ ID string }
-			if json.NewDecoder(response.Body).Decode(&token) == nil {
-				order, _, _ := strings.Cut(token.ID, ".")
-				received.Store(order, true)
-			}
-		})
-	}
-	clients.Wait()
-	testkit.Within(t, 20*time.Second, "all requests are over", func() bool {
-		n, _ := d.stock.countTakes()
-		return strings.Count(d.logged.String(), `"status":`) == n
-	})
-	returned := d.stock.countCalls("return")
-	d.stock.putBack(t, d.target("staging-login"), returned)
-	left := 0
-	for { // a received token must not be in the stock; a partly sent token is in neither set
-		token, err := repeated(func() (pool.Token, error) {
-			call := pool.Call{ID: d.target("staging-login").ID, Margin: 40 * time.Second}
-			solve.Identify(&call, "", "")
-			return d.stock.Pool.Take(t.Context(), &call)
-		})
-		if err != nil {
-			break
-		}
-		if _, again := received.LoadOrStore(token.Order, true); again {
-			t.Errorf("token %s was received and is there again", token.Order)
-		}
-		left++
-	}
-	if left == 0 || left == callers || left < returned {
-		t.Errorf("%d given back, %d left of %d", returned, left, callers)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/historyapi"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/redisdb"
 )
 
@@ -18,10 +17,10 @@ import (
 func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "an unknown parameter; known: from, to, limit, cursor"
-	good := cursorOf(history.Position{Ended: day, ID: orderID(1)})
+	good := cursorOf(history.Position{At: day, ID: orderID(1)})
 	refused := func(path, detail string) {
 		t.Helper()
-		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, "", detail)
+		checkProblem(t, path, d.ask(t, "GET", path), 400, base.CodeBadRequest, "", detail)
 	}
 	for query, detail := range map[string]string{
 		"from=": moment, "from=yesterday": moment, "to=2026-1-2": moment, "to=2026-02-30": moment, "from=2026-01-02T25:00:00Z": moment,
@@ -30,18 +29,18 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 		"from=2026-01-02&to=2026-01-02": "from must be before to", "from=2026-01-03&to=2026-01-02": "from must be before to",
 		"limit=": limit, "limit=0": limit, "limit=1001": limit, "limit=-1": limit, "limit=%2B5": limit, "limit=010": limit, "limit=5.0": limit, "limit=all": limit,
 		"cursor=": "`next`", "cursor=x": "`next`", "cursor=" + good + "=": "`next`", "cursor=" + good[1:]: "`next`", "cursor=" + good + "AA": "`next`",
-		"cursor=" + cursorOf(history.Position{Ended: day, ID: "not-an-entry"}): "`next`",
+		"cursor=" + cursorOf(history.Position{At: day, ID: "not-an-entry"}): "`next`",
 		"limit=5&limit=5": "limit is given more than once", "cursor=" + good + "&cursor=": "cursor is given more than once", "targets=a": known, "Limit=5": known, "%zz": "not well-formed",
 	} {
-		for _, path := range []string{"/history/site/6Le?", "/history/active?", "/history/key/ci?", "/history/tasks?status=error&", "/history/tasks?status=polling&"} {
+		for _, path := range []string{"/history/site/6Le?", "/history/active?", "/history/key/ci?", "/history/orders?status=error&", "/history/orders?status=polling&"} {
 			refused(path+query, detail)
 		}
 	}
 	for path, detail := range map[string]string{
-		"tasks": "solved, error or polling", "tasks?status=": "solved, error or polling", "tasks?status=failed": "solved, error or polling",
-		"tasks?status=error&status=solved": "status is given more than once", "site/6Le?status=error": known, "active?status=polling": known, "key/ci?by=key": known,
+		"orders": "solved, error or polling", "orders?status=": "solved, error or polling", "orders?status=failed": "solved, error or polling",
+		"orders?status=error&status=solved": "status is given more than once", "site/6Le?status=error": known, "active?status=polling": known, "key/ci?by=key": known,
 		"day/2026-1-2": "/history/day/2026-01-02", "day/today": "/history/day/2026-01-02", "day/1969-12-31": "/history/day/2026-01-02",
-		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no query parameters", "solve/" + orderID(1) + "?x": "no query parameters",
+		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no query parameters", "order/" + orderID(1) + "?x": "no query parameters",
 		"usage": "owner, target or key", "usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by is given more than once",
 		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "known: by, per, from, to",
 		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
@@ -55,8 +54,8 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	} {
 		refused("/history/key/"+name, "a key's name is 1 to 63 letters")
 	}
-	if len(d.history.asked)+len(d.audit.asked)+len(d.audit.days) > 0 {
-		t.Errorf("the stores were asked %+v, %q, %q", d.history.asked, d.audit.keys, d.audit.days)
+	if len(d.history.asked)+len(d.history.days) > 0 {
+		t.Errorf("the store was asked %+v, %q", d.history.asked, d.history.days)
 	}
 }
 
@@ -74,16 +73,16 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   kernel.Code
+		code   base.Code
 		detail string
 	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
-		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, kernel.CodeStoreDown, "the history cannot be read: the disk is full"},
-		{errors.New("canary-cause"), 500, kernel.CodeInternal, "an unexpected error; the daemon's log has the cause"},
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, base.CodeStoreDown, "the store does not answer: no answer in time"},
+		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, base.CodeStoreDown, "the history cannot be read: the disk is full"},
+		{errors.New("canary-cause"), 500, base.CodeInternal, "an unexpected error; the daemon's log has the cause"},
 	} {
-		d.history.down, d.audit.down = c.err, c.err
+		d.history.down = c.err
 		for _, path := range []string{
-			"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + orderID(1),
+			"/history/site/6Le", "/history/orders?status=error", "/history/day/2026-01-02", "/history/order/" + orderID(1),
 			"/history/usage?by=owner", "/history/key/ci", "/history/usage?by=key",
 		} {
 			a := d.ask(t, "GET", path)
@@ -92,12 +91,12 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 				t.Errorf("%s: %v %s", path, a.header, a.body)
 			}
 		}
-		for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
+		for _, path := range []string{"/history/active", "/history/orders?status=polling"} {
 			d.ask(t, "GET", path).check(t, path, 200)
 		}
 	}
 	d.buyer.unlisted = redisdb.ErrDown
-	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, kernel.CodeStoreDown, "", "redis does not answer")
+	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, base.CodeStoreDown, "", "redis does not answer")
 }
 
 // TestDisabledHistoryNamesTheSetting: without a store the response names the setting. Orders in
@@ -105,23 +104,23 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 	const noHistory, noAudit, bad = "no history is kept: the configuration file has `history: {backend: none}`", "no audit is kept: the configuration file has `history: {audit: 0s}`", ""
 	for path, says := range map[string]string{
-		"site/6Le": noHistory, "tasks?status=error": noHistory, "tasks?status=solved": noHistory, "day/2026-01-02": noHistory,
-		"solve/" + orderID(1): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
+		"site/6Le": noHistory, "orders?status=error": noHistory, "orders?status=solved": noHistory, "day/2026-01-02": noHistory,
+		"order/" + orderID(1): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
 		"key/ci": noAudit, "key/-": noAudit, "usage?by=key": noAudit, "usage?by=key&from=1970-01-01": noAudit,
-		"usage": bad, "tasks?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "tasks?status=polling": `{"records":[]}`,
+		"usage": bad, "orders?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "orders?status=polling": `{"records":[]}`,
 	} {
-		for _, kept := range []historyapi.Store{nil, &memoryHistory{}} {
+		for _, kept := range []history.Sink{nil, newMemoryHistory()} {
 			if kept != nil && says != noAudit {
 				continue
 			}
-			want, status, code := says, 404, kernel.CodeNoHistory
+			want, status, code := says, 404, base.CodeNoHistory
 			switch {
 			case kept != nil:
-				code = kernel.CodeNoAudit
+				code = base.CodeNoAudit
 			case says == noAudit:
 				want = noHistory
 			case says == bad:
-				status, code = 400, kernel.CodeBadRequest
+				status, code = 400, base.CodeBadRequest
 			case says != noHistory:
 				status, code = 200, ""
 			}

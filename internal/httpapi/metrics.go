@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"net/http"
 	"runtime"
 	"strconv"
 	"sync"
@@ -8,16 +10,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"poold/internal/history"
+	"poold/internal/httpapi/base"
 	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/targets"
+	"poold/internal/status"
 )
 
 // Metrics counts the events of this replica. The response of /metrics also contains the metrics of
-// the status snapshot: states, and counts over all replicas. Metrics is safe for concurrent use.
+// the status document: states, and counts over all replicas. Metrics is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -33,20 +37,24 @@ type Metrics struct {
 	requests      *prometheus.CounterVec   // code
 	keyRequests   *prometheus.CounterVec   // key, outcome
 
-	mu        sync.Mutex
-	providers map[string]*traffic // names that have series
-	keys      map[string]bool     // names that have series
+	mu            sync.Mutex
+	calls, tokens map[string]int // calls to a provider, and tokens of it, by its name
 }
-
-// traffic counts the calls of this replica to a provider, and the tokens that this replica got from
-// the provider.
-type traffic struct{ calls, tokens int }
 
 // NewMetrics returns the metrics with their registry. The arguments version and commit become
 // labels of poold_build_info. The argument connections returns the numbers of connections.
 func NewMetrics(version, commit string, connections func() listener.Counts) *Metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	in := promauto.With(registry)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return in.NewCounterVec(prometheus.CounterOpts{Namespace: "poold", Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return in.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
+	}
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+		registry: registry,
 		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}),
 		wait: histogram("token_wait_seconds", "Time from a request to its token, at this replica; includes requests whose token was ready.",
@@ -63,8 +71,7 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
-		providers: make(map[string]*traffic),
-		keys:      make(map[string]bool),
+		calls: map[string]int{}, tokens: map[string]int{},
 	}
 	// The series must exist from the start: a rate in Prometheus does not count the event that
 	// creates a series.
@@ -76,24 +83,16 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 	for _, outcome := range []string{purchase.DeadLetterReplayed, purchase.DeadLetterDropped, purchase.DeadLetterExpired} {
 		m.letters.WithLabelValues(outcome)
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
+	in.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "The running build; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
-	})
-	build.Set(1)
-	m.registry.MustRegister(connectionCounts(connections))
-	m.registry.MustRegister(m.age, m.wait, m.reportAge, m.solves, m.solveDuration, m.providerCalls, m.passedOn,
-		m.callbacks, m.letters, m.requests, m.keyRequests, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}).Set(1)
+	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "poold_connections", Help: "Open connections to this replica."},
+		func() float64 { return float64(connections().Open) })
+	in.NewCounterFunc(prometheus.CounterOpts{
+		Name: "poold_connections_refused_total", Help: "Connections beyond server.connections, which this replica closed at once.",
+	}, func() float64 { return float64(connections().Refused) })
 	return m
-}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "poold", Name: name, Help: help}, labels)
-}
-
-func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // Provider returns a function for provider.Config.Observe that counts the calls to one provider.
@@ -102,7 +101,7 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.providerLocked(name).calls++
+		m.calls[name]++
 		m.providerCalls.WithLabelValues(name, action, outcome).Inc()
 	}
 }
@@ -112,21 +111,10 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 func (m *Metrics) CallsPerToken(provider string) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t := m.providers[provider]; t != nil && t.tokens > 0 {
-		return float64(t.calls) / float64(t.tokens)
+	if m.tokens[provider] == 0 {
+		return 0
 	}
-	return 0
-}
-
-// providerLocked returns the traffic of a provider. A missing entry is created, so that
-// dropStaleSeries later finds the provider's series.
-func (m *Metrics) providerLocked(name string) *traffic {
-	t := m.providers[name]
-	if t == nil {
-		t = &traffic{}
-		m.providers[name] = t
-	}
-	return t
+	return float64(m.calls[provider]) / float64(m.tokens[provider])
 }
 
 // HandedOut counts a token that reached its caller. A replay does not count, because it repeats a
@@ -156,40 +144,34 @@ func (m *Metrics) countResponse(status int) {
 
 // countRequest counts a request by the key of its caller. The outcomes come from a fixed list.
 func (m *Metrics) countRequest(key, outcome string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.keys[key] = true
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
 }
 
-// dropStaleSeries drops the series of providers and keys that the configuration file no longer has.
-func (m *Metrics) dropStaleSeries(set *targets.Set) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	wanted := map[string]bool{}
-	for i := range set.Providers {
-		wanted[set.Providers[i].Name] = true
-	}
-	dropSeries(m.providers, wanted, "provider", m.solves.MetricVec, m.solveDuration.MetricVec, m.providerCalls.MetricVec, m.passedOn.MetricVec)
-	clear(wanted)
-	wanted[history.Keyless] = len(set.Server.Keys) == 0
-	for i := range set.Server.Keys {
-		wanted[set.Server.Keys[i].Name] = true
-	}
-	dropSeries(m.keys, wanted, "key", m.keyRequests.MetricVec)
+// current collects the figures of the status of now. One scrape shows one snapshot.
+type current struct{ status *status.Collector }
+
+func (c current) Describe(ch chan<- *prometheus.Desc) { (*status.Document)(nil).Describe(ch) }
+
+func (c current) Collect(ch chan<- prometheus.Metric) {
+	c.status.Build(context.Background()).Collect(ch)
 }
 
-// dropSeries removes the series of all unwanted names from the given metrics.
-func dropSeries[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
-	for name := range names {
-		if wanted[name] {
-			continue
-		}
-		delete(names, name)
-		for _, metric := range in {
-			metric.DeletePartialMatch(prometheus.Labels{label: name})
-		}
-	}
+// mostScrapes limits the memory for scrapes: one of 10,000 targets takes some megabytes.
+const mostScrapes = 4
+
+// scraper returns the handler of GET /metrics: the counts of this replica, and the figures of the status.
+func (m *Metrics) scraper(from *status.Collector) http.Handler {
+	state := prometheus.NewRegistry()
+	state.MustRegister(current{from})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state}, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
+}
+
+// scrape is GET /metrics.
+func (s *Server) scrape(c *base.Context) error {
+	s.Status.Build(c.Ctx()) // with many targets it takes a second or longer; the time limit begins after it
+	c.AnswerWithin(base.WriteLimit)
+	s.scrapes.ServeHTTP(c.Response(), c.Request())
+	return nil
 }
 
 // solved is the outcome of an order that brought a token.
@@ -204,15 +186,15 @@ var outcomesOf = map[pool.How]string{
 
 // Ended counts an order that ended. It implements purchase.Observer, as does Count.
 func (m *Metrics) Ended(p purchase.Purchase) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t, outcome := m.providerLocked(p.Provider), outcomesOf[p.Outcome]
+	outcome := outcomesOf[p.Outcome]
 	if p.Outcome == pool.Hopeless && p.Task != "" { // the service had accepted the submit
 		outcome = "failed"
 	}
 	m.solves.WithLabelValues(p.Provider, outcome).Inc()
 	if outcome == solved {
-		t.tokens++
+		m.mu.Lock()
+		m.tokens[p.Provider]++
+		m.mu.Unlock()
 		m.solveDuration.WithLabelValues(p.Provider).Observe(p.Solved.Sub(p.Submitted).Seconds())
 	}
 }
@@ -225,9 +207,6 @@ func (m *Metrics) Count(event, provider, outcome string) {
 	case "dead_letter":
 		m.letters.WithLabelValues(outcome).Inc()
 	case "report":
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.providerLocked(provider)
 		m.passedOn.WithLabelValues(provider, outcome).Inc()
 	}
 }

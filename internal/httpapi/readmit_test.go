@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -23,15 +23,15 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		set    *targets.Set
-		repeat bool        // with an Idempotency-Key
-		code   kernel.Code // "" = the caller gets its token
+		repeat bool      // with an Idempotency-Key
+		code   base.Code // "" = the caller gets its token
 		back   int
 	}{
-		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: kernel.CodeUnauthorized, back: 1},
-		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: kernel.CodeUnauthorized},
-		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: kernel.CodeUnauthorized, back: 1},
-		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: kernel.CodeForbidden, back: 1},
-		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: kernel.CodeForbidden, back: 1},
+		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: base.CodeUnauthorized, back: 1},
+		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: base.CodeUnauthorized},
+		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: base.CodeUnauthorized, back: 1},
+		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: base.CodeForbidden, back: 1},
+		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: base.CodeForbidden, back: 1},
 		"another rate":               {set: keys(func(k *targets.Key) { k.Rate = targets.Rate{Count: 1, Per: time.Hour} })},
 		"another key was taken away": {set: sampleSet(allKeys()[1:]...)},
 	} {
@@ -53,9 +53,9 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 				return
 			}
 			target := "staging-login"
-			status := kernel.NewProblem(test.code, "").Status
+			status := base.NewProblem(test.code, "").Status
 			checkProblem(t, name, a, status, test.code, target)
-			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == kernel.CodeUnauthorized) {
+			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == base.CodeUnauthorized) {
 				t.Errorf("challenged: %v", challenged)
 			}
 			if strings.Contains(a.body, tokenValue) {

@@ -1,35 +1,33 @@
 package httpapi
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
-	"poold/internal/httpapi/compatapi"
-	"poold/internal/httpapi/delivery"
-	"poold/internal/httpapi/historyapi"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/httpapi/openapi"
-	"poold/internal/httpapi/page"
 	"poold/internal/targets"
 )
 
-type areas struct {
-	tokens    tokens
-	reports   *delivery.Reports
-	solves    solves
-	clients   compatapi.Routes
-	admin     admin
-	pages     *page.Routes
-	scrapes   *scrapes
-	callbacks callbacks
-	history   historyapi.Routes
-	events    eventRoutes
-	probes    probes
+// route is one path with its handler and the required rights.
+type route struct {
+	methods []string
+	path    string
+	scope   targets.Scope // the required scope of a caller's key; "" = the route needs no key
+	handle  base.Handler
+	// If open is true, the route admits every caller, even without a key and with any Host and Origin.
+	open  bool
+	body  bool // the handler reads the body; otherwise a request must have no body
+	whole bool // the route covers all targets, so keys that are limited to some targets are refused
+}
+
+// changes reports whether some method of the path takes a token or changes something. This does not
+// depend on the method of the request, because a GET can take a token.
+func (rt *route) changes() bool {
+	return slices.Contains(rt.methods, http.MethodPost) || slices.Contains(rt.methods, http.MethodDelete)
 }
 
 // These are the methods of most routes. The router echo does not derive HEAD from GET. A HEAD
@@ -40,111 +38,73 @@ var (
 	either  = []string{http.MethodGet, http.MethodPost}
 )
 
-func (a *areas) table() []kernel.Route {
-	table := []kernel.Route{
-		{Methods: either, Path: "/pool/:target/token", Scope: targets.ScopeToken, Handle: a.tokens.take},
-		{Methods: posting, Path: "/pool/:target/token/:id/report", Scope: targets.ScopeToken, Body: true, Handle: a.reports.Receive},
-		{Methods: posting, Path: "/solve", Scope: targets.ScopeSolve, Body: true, Handle: a.solves.solve},
-		{Methods: posting, Path: "/solve/:id/report", Scope: targets.ScopeSolve, Body: true, Handle: a.reports.ReceiveSolve},
-		{Methods: []string{http.MethodDelete}, Path: "/pool/:target/tokens", Scope: targets.ScopeAdmin, Handle: a.admin.flush},
-		{Methods: reading, Path: "/pool/:target", Scope: targets.ScopeStatus, Handle: a.pages.Target},
-		{Methods: posting, Path: "/pool/:target/pause", Scope: targets.ScopeAdmin, Body: true, Handle: a.admin.pause},
-		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Handle: a.admin.resume},
-		{Methods: reading, Path: "/", Handle: a.pages.Front},
-		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Handle: a.pages.Overview},
-		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Handle: a.pages.Document},
-		{Methods: reading, Path: "/status.css", Handle: page.Asset("status.css", "text/css; charset=utf-8")},
-		{Methods: reading, Path: "/status.js", Handle: page.Asset("status.js", "text/javascript; charset=utf-8")},
-		{Methods: reading, Path: "/tabs.js", Handle: page.Asset("tabs.js", "text/javascript; charset=utf-8")},
-		{Methods: reading, Path: "/status.svg", Handle: a.pages.Icon},
-		{Methods: reading, Path: "/uplot.css", Handle: page.Asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
-		{Methods: reading, Path: "/uplot.js", Handle: page.Asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
-		{Methods: reading, Path: "/openapi.yaml", Handle: describe},
-		{Methods: reading, Path: "/metrics", Scope: targets.ScopeStatus, Whole: true, Handle: a.scrapes.scrape},
-		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.probe},
-		{Methods: posting, Path: "/-/reload", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.reload},
-		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.deadLetters},
-		{Methods: posting, Path: "/dead-letters/replay", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.replay},
-		{Methods: reading, Path: "/events", Scope: targets.ScopeStatus, Handle: a.events.recent},
-		{Methods: reading, Path: "/history/site/:sitekey", Scope: targets.ScopeStatus, Handle: a.history.Site},
-		{Methods: reading, Path: "/history/day/:date", Scope: targets.ScopeStatus, Handle: a.history.Day},
-		{Methods: reading, Path: "/history/tasks", Scope: targets.ScopeStatus, Handle: a.history.Tasks},
-		{Methods: reading, Path: "/history/active", Scope: targets.ScopeStatus, Handle: a.history.Active},
-		{Methods: reading, Path: "/history/solve/:id", Scope: targets.ScopeStatus, Handle: a.history.Solve},
-		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Handle: a.history.Usage},
-		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Handle: a.history.Key},
+func (s *Server) routes() []route {
+	table := []route{
+		{methods: either, path: "/pool/:target/token", scope: targets.ScopeToken, handle: s.take},
+		{methods: posting, path: "/pool/:target/token/:id/report", scope: targets.ScopeToken, handle: s.delivery.ReceiveReport, body: true},
+		{methods: posting, path: "/solve", scope: targets.ScopeSolve, handle: s.solve, body: true},
+		{methods: posting, path: "/solve/:id/report", scope: targets.ScopeSolve, handle: s.delivery.ReceiveSolveReport, body: true},
+		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens", scope: targets.ScopeAdmin, handle: s.flush},
+		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, handle: s.targetDetail},
+		{methods: posting, path: "/pool/:target/pause", scope: targets.ScopeAdmin, handle: s.pause, body: true},
+		{methods: posting, path: "/pool/:target/resume", scope: targets.ScopeAdmin, handle: s.resume},
+		{methods: reading, path: "/", handle: s.front},
+		{methods: reading, path: "/status", scope: targets.ScopeStatus, handle: s.showPage},
+		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, handle: s.document},
+		{methods: posting, path: "/status/act", scope: targets.ScopeAdmin, handle: s.act, body: true},
+		{methods: reading, path: "/status.css", handle: pageFile("status.css", "text/css; charset=utf-8")},
+		{methods: reading, path: "/status.svg", handle: pageFile("status.svg", "image/svg+xml")},
+		{methods: reading, path: "/htmx.js", handle: pageFile("htmx.js", "text/javascript; charset=utf-8")},
+		{methods: reading, path: "/openapi.yaml", handle: describe},
+		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, handle: s.scrape, whole: true},
+		{methods: posting, path: "/providers/:provider/probe", scope: targets.ScopeAdmin, handle: s.probe, whole: true},
+		{methods: posting, path: "/-/reload", scope: targets.ScopeAdmin, handle: s.reload, whole: true},
+		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, handle: s.deadLetters, whole: true},
+		{methods: posting, path: "/dead-letters/replay", scope: targets.ScopeAdmin, handle: s.replay, whole: true},
+		{methods: reading, path: "/events", scope: targets.ScopeStatus, handle: s.recentEvents},
+		{methods: reading, path: "/history/site/:sitekey", scope: targets.ScopeStatus, handle: s.historySite},
+		{methods: reading, path: "/history/day/:date", scope: targets.ScopeStatus, handle: s.historyDay},
+		{methods: reading, path: "/history/orders", scope: targets.ScopeStatus, handle: s.historyOrders},
+		{methods: reading, path: "/history/active", scope: targets.ScopeStatus, handle: s.historyActive},
+		{methods: reading, path: "/history/order/:id", scope: targets.ScopeStatus, handle: s.historyOrder},
+		{methods: reading, path: "/history/usage", scope: targets.ScopeStatus, handle: s.historyUsage},
+		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, handle: s.historyKey},
 		// These routes have no scope, because a client sends its key as a parameter; the handlers
 		// check the key.
-		{Methods: either, Path: "/in.php", Body: true, Handle: a.clients.ServeLegacy},
-		{Methods: either, Path: "/res.php", Body: true, Handle: a.clients.ServeLegacy},
-		// Callbacks need no key and may have any Host, because solving services know no key and no host name.
-		{Methods: either, Path: "/callback/:provider/:order/:secret", Probe: true, Handle: a.callbacks.receive},
-		{Methods: reading, Path: "/debug/pprof/", Scope: targets.ScopeAdmin, Whole: true, Handle: profile},
-		{Methods: reading, Path: "/debug/pprof/:profile", Scope: targets.ScopeAdmin, Whole: true, Handle: profile},
-		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
-		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
+		{methods: either, path: "/in.php", handle: s.clients.ServeLegacy, body: true},
+		{methods: either, path: "/res.php", handle: s.clients.ServeLegacy, body: true},
+		// Callbacks have a secret instead of a key, and may have any Host, because solving services know no host name.
+		{methods: either, path: "/callback/:provider/:order/:secret", handle: s.callback, open: true, body: true},
+		{methods: reading, path: "/debug/pprof/", scope: targets.ScopeAdmin, handle: s.profile, whole: true},
+		{methods: reading, path: "/debug/pprof/:profile", scope: targets.ScopeAdmin, handle: s.profile, whole: true},
+		{methods: reading, path: "/healthz", handle: s.alive, open: true},
+		{methods: reading, path: "/readyz", handle: s.ready, open: true},
 	}
 	// In the tasks protocol the key is also a parameter.
 	for _, path := range []string{
 		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
 	} {
-		table = append(table, kernel.Route{Methods: posting, Path: path, Body: true, Handle: a.clients.ServeTasks})
+		table = append(table, route{methods: posting, path: path, handle: s.clients.ServeTasks, body: true})
 	}
 	return table
 }
 
-// routes returns the handler of all routes. The router echo finds the route and splits the path;
-// only this file depends on echo.
-func (s *Server) routes(a *areas) http.Handler {
+// router returns the handler of all routes.
+func (s *Server) router() http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // the logger would write to stdout
-
-	wrongMethod := make(map[string]*kernel.Route) // by path
-	for _, rt := range a.table() {
-		rt.Named = strings.Contains(rt.Path, ":target")
-		rt.Changes = slices.Contains(rt.Methods, http.MethodPost) || slices.Contains(rt.Methods, http.MethodDelete)
-		adapter := s.adapt(&rt)
-		for _, method := range rt.Methods {
-			e.Add(method, rt.Path, adapter)
-		}
-		refuse := &kernel.Route{Path: rt.Path, Probe: true, Handle: refuseMethod(strings.Join(rt.Methods, ", "))}
-		wrongMethod[rt.Path] = refuse
-		// Without this handler, echo would answer 204, and a browser's preflight request would succeed.
-		e.OPTIONS(rt.Path, s.adapt(refuse))
-	}
-	unknown := &kernel.Route{Path: "", Probe: true, Handle: func(http.ResponseWriter, *http.Request, *kernel.Call) error { return kernel.ErrNotFound() }}
-	e.HTTPErrorHandler = func(err error, ec echo.Context) {
-		rt := unknown
-		if refuse, ok := wrongMethod[ec.Path()]; ok && errors.Is(err, echo.ErrMethodNotAllowed) {
-			rt = refuse
-		}
-		s.serve(rt, ec.Response().Writer, ec.Request(), nil)
+	e.HTTPErrorHandler = s.respondError
+	e.IPExtractor = echo.ExtractIPDirect()
+	e.Use(s.middleware()...)
+	for _, rt := range s.routes() {
+		e.Match(rt.methods, rt.path, func(c echo.Context) error { return rt.handle(c.(*base.Context)) }, s.admit(&rt))
 	}
 	return e
 }
 
-// adapt turns a route into an echo handler. Handlers write to net/http's own writer, because its
-// Flush shows whether a token was sent.
-func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
-	return func(ec echo.Context) error {
-		s.serve(rt, ec.Response().Writer, ec.Request(), ec.ParamValues())
-		return nil
-	}
-}
-
 // describe is GET /openapi.yaml: the description of the API. The description contains no data of the
 // daemon, so the route needs no key.
-func describe(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
-	kernel.Respond(w, "application/yaml", openapi.Document())
-	return nil
-}
-
-// refuseMethod returns the handler for requests with a method that the route lacks. The argument
-// allow lists the methods of the route.
-func refuseMethod(allow string) kernel.Handler {
-	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
-		w.Header().Set("Allow", allow)
-		return kernel.NewProblem(kernel.CodeMethod, "allowed here: "+allow)
-	}
+func describe(c *base.Context) error {
+	return c.Blob(http.StatusOK, "application/yaml", openapi.Document())
 }

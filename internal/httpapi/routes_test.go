@@ -1,100 +1,164 @@
 package httpapi
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"poold/internal/httpapi/kernel"
+	"poold/internal/targets"
 )
 
 // askRoute sends a request without a body to a route. If the path contains a target, askRoute
 // inserts a target's name.
-func (d *daemon) askRoute(t *testing.T, rt *kernel.Route, method, target string, headers ...string) answer {
+func (d *daemon) askRoute(t *testing.T, rt *route, method, target string, headers ...string) answer {
 	t.Helper()
 	path := strings.NewReplacer(":target", target, ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s",
-		":sitekey", "k", ":date", "2026-01-02", ":name", "ci", ":profile", "cmdline").Replace(rt.Path)
+		":sitekey", "k", ":date", "2026-01-02", ":name", "ci", ":profile", "cmdline").Replace(rt.path)
 	return d.ask(t, method, path, headers...)
 }
 
-// TestEachRouteRefusesExactly sends one request of each kind to each route. Exactly the listed
-// routes refuse the request, with the listed status. The paths are listed here, so that a wrong
-// scope in the table of routes fails the test.
-func TestEachRouteRefusesExactly(t *testing.T) {
-	probes := []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
-	files := []string{"/", "/openapi.yaml", "/status.css", "/status.js", "/status.svg", "/tabs.js", "/uplot.css", "/uplot.js"}
-	clients := []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
+// These are the routes by their rights. The paths are listed here, so that a wrong scope in the
+// table of routes fails the test. A new route also needs an entry here.
+var (
+	probes  = []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
+	files   = []string{"/", "/openapi.yaml", "/status.css", "/status.svg", "/htmx.js"}
+	clients = []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
-	takes := []string{"/pool/:target/token", "/pool/:target/token/:id/report", "/solve", "/solve/:id/report"}
-	changes := append([]string{"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume",
-		"/providers/:provider/probe", "/-/reload", "/dead-letters/replay"}, takes...)
-	ofAll := []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
-	ofTarget := []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens", "/pool/:target/pause",
+	byScope = map[targets.Scope][]string{
+		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report"},
+		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
+		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics", "/events",
+			"/history/site/:sitekey", "/history/day/:date", "/history/orders", "/history/active", "/history/order/:id", "/history/usage"},
+		targets.ScopeAdmin: {
+			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/-/reload", "/dead-letters", "/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile",
+			"/providers/:provider/probe", "/history/key/:name", "/status/act",
+		},
+	}
+	changes = slices.Concat(byScope[targets.ScopeToken], byScope[targets.ScopeSolve], []string{"/pool/:target/tokens", "/pool/:target/pause",
+		"/pool/:target/resume", "/providers/:provider/probe", "/-/reload", "/dead-letters/replay", "/status/act"})
+	ofAll    = []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
+	ofTarget = []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens", "/pool/:target/pause",
 		"/pool/:target/resume"}
+)
+
+// TestEachRouteRefusesExactly sends one request of each kind to each route. Exactly the listed
+// routes refuse the request, with the listed status, and a refused request does not reach the stock.
+func TestEachRouteRefusesExactly(t *testing.T) {
 	var all []string
-	for _, rt := range new(areas).table() {
-		all = append(all, rt.Path)
+	for _, rt := range new(Server).routes() {
+		all = append(all, rt.path)
 	}
 	but := func(others ...[]string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(path string) bool { return slices.Contains(slices.Concat(others...), path) })
 	}
-	const evil, cross = "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"
-	nothing := map[int][]string{}
-	acts := []string{"take", "return", "pause", "resume", "retry", "flush", "bind", "sold", "report"}
-	stranger := []string{"Host: poold.example.com", evil, cross, "X-Forwarded-For: 192.0.2.1"}
-	for name, c := range map[string]struct {
-		keyless bool // the file has no keys
+	public := slices.Concat(probes, files, clients)
+	type request struct {
 		target  string
 		headers []string
 		refused map[int][]string
-	}{
-		"keyless, a program of this machine": {true, "checkout", nil, nothing},
-		"keyless, with a key all the same":   {true, "checkout", []string{bearer(keyStatus)}, nothing},
-		"keyless, another Host":              {true, "checkout", []string{"Host: poold.example.com"}, map[int][]string{421: but(probes)}},
-		"keyless, another Origin":            {true, "checkout", []string{evil}, map[int][]string{403: but(probes)}},
-		"keyless, a page of another site":    {true, "checkout", []string{cross}, map[int][]string{403: but(probes)}},
-		"keyless, a link in another site":    {true, "checkout", []string{"Referer: https://evil.example/"}, map[int][]string{403: but(probes)}},
-		"keyless, a proxy":                   {true, "checkout", []string{"X-Forwarded-For: 192.0.2.1"}, map[int][]string{403: but(probes)}},
-		"without a key":                      {false, "checkout", nil, map[int][]string{401: but(probes, files, clients)}},
-		"a wrong key":                        {false, "checkout", []string{bearer("canary-key-wrong")}, map[int][]string{401: but(probes, files, clients)}},
-		"a stranger without a key":           {false, "checkout", stranger, map[int][]string{401: but(probes, files, clients)}},
-		"a Bearer of another site":           {false, "checkout", append(stranger, bearer(keyAll)), nothing},
-		"a Basic":                            {false, "checkout", []string{basic(keyAll)}, nothing},
-		"a Basic behind a proxy":             {false, "checkout", []string{basic(keyAll), "Host: poold.example.com", "X-Forwarded-For: 192.0.2.1"}, nothing},
-		"a Basic of another Origin":          {false, "checkout", []string{basic(keyAll), evil}, map[int][]string{403: changes}},
-		"a Basic of another site":            {false, "checkout", []string{basic(keyAll), cross}, map[int][]string{403: changes}},
-		"a limited key, its target":          {false, "staging-login", []string{bearer(keyStaging)}, map[int][]string{403: ofAll}},
-		"a limited key, another target":      {false, "checkout", []string{bearer(keyStaging)}, map[int][]string{403: append(ofTarget, ofAll...)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			set := sampleSet(allKeys()...)
-			if c.keyless {
-				set = sampleSet()
-			}
-			d := start(t, set, nil, nil)
-			for _, rt := range new(areas).table() {
+	}
+	const evil, cross = "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"
+	stranger := []string{"Host: poold.example.com", evil, cross, "X-Forwarded-For: 192.0.2.1"}
+	keyless := map[string]request{
+		"a program of this machine": {"checkout", nil, nil},
+		"with a key all the same":   {"checkout", []string{bearer(keyStatus)}, nil},
+		"another Host":              {"checkout", []string{"Host: poold.example.com"}, map[int][]string{421: but(probes)}},
+		"another Origin":            {"checkout", []string{evil}, map[int][]string{403: but(probes)}},
+		"a page of another site":    {"checkout", []string{cross}, map[int][]string{403: but(probes)}},
+		"a link in another site":    {"checkout", []string{"Referer: https://evil.example/"}, map[int][]string{403: but(probes)}},
+		"a proxy":                   {"checkout", []string{"X-Forwarded-For: 192.0.2.1"}, map[int][]string{403: but(probes)}},
+	}
+	unknown := map[int][]string{401: but(public)}
+	keyed := map[string]request{
+		"without a key":                 {"checkout", nil, unknown},
+		"a wrong key":                   {"checkout", []string{bearer("canary-key-wrong")}, unknown},
+		"an empty Bearer":               {"checkout", []string{"Authorization: Bearer "}, unknown},
+		"an empty Basic":                {"checkout", []string{basic("")}, unknown},
+		"a key without a scheme":        {"checkout", []string{"Authorization: " + keyAll}, unknown},
+		"a part of a key":               {"checkout", []string{bearer(keyAll[:len(keyAll)-1])}, unknown},
+		"a stranger without a key":      {"checkout", stranger, unknown},
+		"a Bearer of another site":      {"checkout", append(stranger, bearer(keyAll)), nil},
+		"a Basic":                       {"checkout", []string{basic(keyAll)}, nil},
+		"a Basic behind a proxy":        {"checkout", []string{basic(keyAll), "Host: poold.example.com", "X-Forwarded-For: 192.0.2.1"}, nil},
+		"a Basic of another Origin":     {"checkout", []string{basic(keyAll), evil}, map[int][]string{403: changes}},
+		"a Basic of another site":       {"checkout", []string{basic(keyAll), cross}, map[int][]string{403: changes}},
+		"a limited key, its target":     {"staging-login", []string{bearer(keyStaging)}, map[int][]string{403: ofAll}},
+		"a limited key, another target": {"checkout", []string{bearer(keyStaging)}, map[int][]string{403: append(ofTarget, ofAll...)}},
+	}
+	keys := allKeys()
+	for scope, paths := range byScope {
+		name := "canary-key-" + string(scope)
+		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte(name)), Scopes: []targets.Scope{scope}})
+		keyed["only the scope "+string(scope)] = request{"checkout", []string{bearer(name)}, map[int][]string{403: but(public, paths)}}
+	}
+	keys = append(keys, targets.Key{Name: "empty", SHA256: sha256.Sum256(nil), Scopes: keys[0].Scopes}) // "" is no key all the same
+	for kind, set := range map[string]*targets.Set{"keyless": sampleSet(), "keyed": sampleSet(keys...)} {
+		d := start(t, set, nil, nil)
+		for name, c := range map[string]map[string]request{"keyless": keyless, "keyed": keyed}[kind] {
+			for _, rt := range new(Server).routes() {
 				want := 0
 				for status, paths := range c.refused {
-					if slices.Contains(paths, rt.Path) {
+					if slices.Contains(paths, rt.path) {
 						want = status
 					}
 				}
-				for _, method := range rt.Methods {
+				for _, method := range rt.methods {
 					d.forgetWrongKeys()
-					before := d.stock.countCalls(acts...)
+					before := d.stock.countCalls()
 					a := d.askRoute(t, &rt, method, c.target, c.headers...)
 					got := 0
 					if slices.Contains([]int{401, 403, 421}, a.status) {
 						got = a.status
 					}
 					if got != want {
-						t.Errorf("%s %s: %d, want refusal %d: %.200s", method, rt.Path, a.status, want, a.body)
+						t.Errorf("%s, %s: %s %s: %d, want refusal %d: %.200s", kind, name, method, rt.path, a.status, want, a.body)
 					}
-					if n := d.stock.countCalls(acts...); want != 0 && n != before {
-						t.Errorf("%s %s: refused, but the stock got %d calls", method, rt.Path, n-before)
+					if n := d.stock.countCalls(); want != 0 && n != before {
+						t.Errorf("%s, %s: %s %s: refused, but the stock got %d calls", kind, name, method, rt.path, n-before)
 					}
 				}
 			}
-		})
+		}
 	}
+}
+
+// TestRateOfAKey: if a request exceeds the rate of its key, requests are refused until the rate allows
+// the next one. Other keys are served meanwhile. A reload gives the whole burst again only if it
+// changes the rate or the key.
+func TestRateOfAKey(t *testing.T) {
+	keys := allKeys()
+	keys[0].Rate = targets.Rate{Count: 2, Per: time.Hour}
+	inBubble(t, sampleSet(keys...), func(t *testing.T, d *daemon) { // whose clock stands still, however busy the machine is
+		spend := func(what string, requests int, retryAfter string) {
+			t.Helper()
+			for range requests {
+				d.handle(t, "GET", "/status.json", "", bearer(keyAll)).check(t, what, 200)
+			}
+			a := d.handle(t, "GET", "/status.json", "", bearer(keyAll))
+			a.check(t, what, 429, `"code":"rate_limited"`)
+			equal(t, what+": Retry-After", a.header.Get("Retry-After"), retryAfter)
+		}
+		spend("at first", 2, "1800")
+		d.handle(t, "GET", "/metrics", "", bearer(keyStatus)).check(t, "another key", 200)
+		for _, c := range []struct {
+			what       string
+			change     func(k *targets.Key)
+			requests   int
+			retryAfter string
+		}{
+			{"nothing changed", func(*targets.Key) {}, 0, "1800"},
+			{"another name", func(k *targets.Key) { k.Name = "renamed" }, 0, "1800"},
+			{"other scopes", func(k *targets.Key) { k.Scopes = k.Scopes[:3] }, 0, "1800"},
+			{"a greater rate", func(k *targets.Key) { k.Rate.Count = 3 }, 3, "1200"},
+			{"one and a half", func(k *targets.Key) { k.Rate.Count = 1.5 }, 2, "2400"},
+			{"below one", func(k *targets.Key) { k.Rate.Count = 0.1 }, 1, "36000"},
+		} {
+			c.change(&keys[0])
+			d.config.set.Store(sampleSet(slices.Clone(keys)...))
+			d.access()
+			spend(c.what, c.requests, c.retryAfter)
+		}
+	})
 }

@@ -1,56 +1,97 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"poold/internal/captcha"
+	"poold/internal/events"
+	"poold/internal/history"
+	"poold/internal/httpapi/base"
 	"poold/internal/httpapi/compatapi"
-	"poold/internal/httpapi/delivery"
-	"poold/internal/httpapi/historyapi"
-	"poold/internal/httpapi/kernel"
-	"poold/internal/httpapi/page"
+	"poold/internal/pool"
+	"poold/internal/pool/tokenid"
+	"poold/internal/purchase"
 	"poold/internal/redisdb"
+	"poold/internal/solve"
+	"poold/internal/spool"
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // Config gives access to the configuration file; *reload.File implements it.
 type Config interface {
-	Sets
-	Reloader
+	// Current never returns nil.
+	Current() *targets.Set
+	// Status is the result of the last attempt to load the file.
+	Status() targets.Status
+	// Reload fails with targets.Problems if the file is invalid. The argument `by` is the name of the
+	// requester, for the log.
+	Reload(ctx context.Context, by string) error
 }
 
 // Pool is what replicas share in Redis; *pool.Pool implements it.
 type Pool interface {
-	Taker
-	kernel.Looker
-	delivery.Canceller
-	delivery.ReportCounter
-	Controls
+	base.Pool
+
+	Take(ctx context.Context, c *pool.Call) (pool.Token, error)
+	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
+	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
+	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)
+	Flush(ctx context.Context, id captcha.ID) (dropped int, err error)
 }
 
 // Buyer buys tokens from the providers; *purchase.Buyer implements it.
 type Buyer interface {
-	delivery.ReportSender
-	CallbackTaker
-	historyapi.Journal
-	Operations
+	base.ReportSender
+
+	// Callback returns purchase.ErrNotKept if the provider should try again.
+	Callback(ctx context.Context, c purchase.Callback) error
+	// OrdersInFlight lists the orders in flight of all replicas.
+	OrdersInFlight(ctx context.Context) ([]purchase.OrderInFlight, error)
+	// Probe tries a provider immediately. Its error is purchase.ErrUnknownProvider, that of the service, or
+	// pool.ErrDown.
+	Probe(ctx context.Context, provider string) error
+	Providers(ctx context.Context) []purchase.Status
+	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
+	// letters cannot be read.
+	DeadLetters() ([]spool.Summary, error)
+	DeadLetterCount() (letters, aside int)
+	// Replay retries all dead letters, and counts their outcomes. An error means that Redis does not take them.
+	Replay(ctx context.Context) (outcomes map[string]int, err error)
 }
 
-// Deps are the dependencies of a Server. The fields History, Audit and Auditor are optional.
+// Solver solves on demand; *solve.Service implements it.
+type Solver interface {
+	Solve(ctx context.Context, r solve.Request) (pool.Token, error)
+	// Take does not count the request: it is for targets.
+	Take(ctx context.Context, r solve.Request) (pool.Token, error)
+}
+
+// Events is the list of the events of all replicas; *events.Log implements it.
+type Events interface {
+	// Note adds an event. It does not block.
+	Note(e events.Event)
+	// Recent returns at most the given number of events, the newest first. If the argument before is
+	// not "", Recent returns only events that are older than the event with this ID.
+	Recent(ctx context.Context, limit int, before string) ([]events.Event, error)
+}
+
+// Deps are the dependencies of a Server.
 type Deps struct {
 	Config    Config
 	Pool      Pool
 	Health    func() redisdb.Health // of Redis; it does not block
-	IDs       delivery.IDs
+	IDs       *tokenid.Secret
 	Buyer     Buyer
-	Outcomes  delivery.Outcomes
 	Solver    Solver
 	Tasks     compatapi.ClientTasks
-	History   historyapi.Store // nil = no history is kept
-	Audit     historyapi.Audit // nil = no audit is kept
-	Auditor   delivery.Auditor // nil = no audit is kept
+	History   history.Sink // nil = no history is kept
+	Audit     bool         // whether the history has an audit
 	Status    *status.Collector
 	Events    Events
 	Metrics   *Metrics
@@ -58,44 +99,38 @@ type Deps struct {
 	AccessLog bool // log each request at level info; otherwise at level debug
 }
 
-// Server admits HTTP requests and passes them to the handlers of their routes. The Server also
-// writes the error responses. A Server is safe for concurrent use.
+// mostPictures is the maximum number of bodies with pictures in use at a replica.
+const mostPictures = 256
+
+// Server answers HTTP requests. Its methods that take a *base.Context are the handlers of routes.
+// A Server is safe for concurrent use.
 type Server struct {
-	gate      *gate
-	pool      kernel.Looker
-	status    *status.Collector
-	metrics   *Metrics
-	log       *slog.Logger
-	accessLog bool
+	Deps
+
+	delivery  *base.Delivery
+	clients   *compatapi.Routes
+	pictures  *base.Pictures
+	wrongKeys *base.WrongKeys
+	scrapes   http.Handler
 	handler   http.Handler
-	stopping  *atomic.Bool
+	stopping  atomic.Bool
+
+	mu      sync.Mutex
+	current *base.Access // derived from the Set in use; guarded by mu
 }
 
-// New returns a Server and starts nothing. If a page template does not parse, New panics.
+// New returns a Server and starts nothing.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config, wrongKeys: kernel.NewWrongKeys(d.Log)}, pool: d.Pool,
-		status: d.Status, metrics: d.Metrics, log: d.Log, accessLog: d.AccessLog, stopping: new(atomic.Bool),
+		Deps: d, pictures: base.NewPictures(mostPictures), wrongKeys: base.NewWrongKeys(d.Log), scrapes: d.Metrics.scraper(d.Status),
+		delivery: base.NewDelivery(&base.Delivery{
+			Pool: d.Pool, IDs: d.IDs, Buyer: d.Buyer, Audit: d.Audit, Outage: d.Status.Outage, Metrics: d.Metrics, Log: d.Log,
+		}),
 	}
-	out := delivery.Sender{Pool: d.Pool, IDs: d.IDs, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
-	bought := delivery.Supply{Pool: d.Pool, Outage: d.Status.Outage}
-	reported := &delivery.Reports{Pool: d.Pool, IDs: d.IDs, Buyer: d.Buyer, Outcomes: d.Outcomes, Audit: out.Audit, Metrics: d.Metrics}
-	pictures := kernel.NewPictures()
-	s.handler = s.routes(&areas{
-		tokens:  tokens{Sender: out, supply: bought, pool: d.Pool, solver: d.Solver, gate: s.gate, stopping: s.stopping},
-		solves:  solves{Sender: out, supply: bought, solver: d.Solver, pictures: pictures, gate: s.gate, stopping: s.stopping},
-		reports: reported,
-		clients: compatapi.Routes{
-			Sender: out, Tasks: d.Tasks, Supply: bought, Reports: reported, WrongKeys: s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Pictures: pictures, Log: d.Log,
-		},
-		admin:     admin{pool: d.Pool, file: d.Config, buyer: d.Buyer, status: d.Status, events: d.Events, log: d.Log},
-		pages:     page.New(d.Status),
-		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
-		callbacks: callbacks{buyer: d.Buyer},
-		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Status: d.Status},
-		events:    eventRoutes{list: d.Events},
-		probes:    probes{health: d.Health, stopping: s.stopping},
+	s.clients = compatapi.New(&compatapi.Routes{
+		Delivery: s.delivery, Tasks: d.Tasks, WrongKeys: s.wrongKeys, Status: d.Status, Stopping: &s.stopping, Pictures: s.pictures,
 	})
+	s.handler = s.router()
 	return s
 }
 
@@ -117,12 +152,12 @@ func (s *Server) HTTPServer() *http.Server {
 		// There are only two limits: one for header and body, and one for the response. Each further
 		// limit would cost a timer for every request.
 		ReadTimeout:    5 * time.Second, // covers only the reading of the request, so a caller may wait longer
-		WriteTimeout:   kernel.WriteLimit,
+		WriteTimeout:   base.WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    delivery.ConnContext,
+		ConnContext:    base.ConnContext,
 		Protocols:      protocols,
-		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -131,5 +166,5 @@ func (s *Server) HTTPServer() *http.Server {
 // undone. The waits of pending callers do not end; see pool.Pool.EndWaits.
 func (s *Server) Stopping() {
 	s.stopping.Store(true)
-	s.status.Stopping()
+	s.Status.Stopping()
 }

@@ -13,11 +13,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
-	"poold/internal/provider"
-	"poold/internal/purchase"
-	"poold/internal/refill"
 	"poold/internal/solve"
 	"poold/internal/targets"
 )
@@ -57,6 +54,9 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 	}
 	token := f.token
 	token.Value, token.Source = cmp.Or(token.Value, "canary-token"), cmp.Or(token.Source, solve.FromSolve)
+	if token.Born.IsZero() {
+		token.Born, token.Dies = day, day.Add(time.Minute)
+	}
 	return token, f.err
 }
 
@@ -69,7 +69,7 @@ func (f *fakeSolver) last() solve.Request {
 func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
 	t.Helper()
 	parsed, err := targets.Parse("pools.yaml", []byte(`
-providers: [{name: s, api: simulated}]
+providers: [{name: s, protocol: simulated}]
 targets: {t: {type: turnstile, sitekey: k, pageurl: "https://t.example.com/", owner: o}}
 solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_hour: 7, per_day: 50}, rate: 3/s}
 `), targets.References{})
@@ -89,7 +89,7 @@ const (
 	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
 )
 
-// TestSolveRequestsReachOndemand: package ondemand gets the right requests for a guest and for the
+// TestSolveRequestsReachOndemand: package solve gets the right requests for a guest and for the
 // identity of a target.
 func TestSolveRequestsReachOndemand(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
@@ -106,7 +106,7 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 		t.Errorf("call %+v, rate %v", c, r.Rate)
 	}
 	if g := r.Guest; g == nil || g.Identity != id || g.ID != c.ID || g.Depth != 0 || g.Target != "/solve" || g.Owner != "ops@example.com" || !g.Guest ||
-		g.Lifetime != 300*time.Second || g.Margin != c.Margin || g.Horizon != c.Margin || g.Afford != c.Wait ||
+		g.Lifetime != 300*time.Second || g.Margin != c.Margin || g.Horizon != c.Margin || !g.Urgent ||
 		!slices.Equal(g.Budgets, []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 7, PerDay: 50}}) {
 		t.Errorf("guest %+v", g)
 	}
@@ -138,20 +138,20 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, key string
 		status    int
-		code      kernel.Code
+		code      base.Code
 		says      string
 	}{
-		"another page":         {other, keyAll, 403, kernel.CodeForbidden, "solve.pages"},
-		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, kernel.CodeForbidden, "limited"},
-		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, kernel.CodeForbidden, "limited"},
-		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, kernel.CodeForbidden, "scope solve"},
-		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, kernel.CodeBadRequest, "canary: unknown"},
-		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, kernel.CodeBadRequest, "dedup: must be"},
-		"no JSON":              {"type=turnstile", keyAll, 400, kernel.CodeBadRequest, "not JSON"},
+		"another page":         {other, keyAll, 403, base.CodeForbidden, "solve.pages"},
+		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, base.CodeForbidden, "limited"},
+		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, base.CodeForbidden, "limited"},
+		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, base.CodeForbidden, "scope solve"},
+		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, base.CodeBadRequest, "canary: unknown"},
+		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, base.CodeBadRequest, "dedup: must be"},
+		"no JSON":              {"type=turnstile", keyAll, 400, base.CodeBadRequest, "not JSON"},
 		"a large picture": {
-			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, kernel.CodeBadRequest, "1 MiB",
+			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, base.CodeBadRequest, "1 MiB",
 		},
-		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, kernel.CodeTooLarge, "2048 KiB"},
+		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, base.CodeTooLarge, "2048 KiB"},
 	} {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
@@ -159,7 +159,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	// Other routes keep their smaller limit for bodies.
 	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
-	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
+	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, base.CodeForbidden, "")
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
 }
 
@@ -168,20 +168,20 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		status int
-		code   kernel.Code
+		code   base.Code
 		retry  string
 	}{
-		"failed":   {&solve.SolveError{Reason: "unsolvable"}, 502, kernel.CodeSolveFailed, ""},
-		"refused":  {&solve.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, kernel.CodeSolveRefused, ""},
-		"late":     {&pool.EmptyError{}, 504, kernel.CodeSolveTimeout, ""},
-		"crowded":  {&pool.EmptyError{Full: true}, 503, kernel.CodePoolEmpty, "any"},
-		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, kernel.CodeRateLimited, "3"},
-		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, kernel.CodeBudget, "40"},
-		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, kernel.CodeProviderDown, "any"},
-		"away":     {pool.ErrDown, 503, kernel.CodeStoreDown, "any"},
-		"stopping": {solve.ErrStopping, 503, kernel.CodeShuttingDown, "any"},
-		"conflict": {pool.ErrConflict, 409, kernel.CodeConflict, ""},
-		"other":    {errors.New("unheard of"), 500, kernel.CodeInternal, ""},
+		"failed":   {&solve.SolveError{Reason: "unsolvable"}, 502, base.CodeSolveFailed, ""},
+		"refused":  {&solve.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, base.CodeSolveRefused, ""},
+		"late":     {&pool.EmptyError{}, 504, base.CodeSolveTimeout, ""},
+		"crowded":  {&pool.EmptyError{Full: true}, 503, base.CodePoolEmpty, "any"},
+		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, base.CodeRateLimited, "3"},
+		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, base.CodeBudget, "40"},
+		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, base.CodeProviderDown, "any"},
+		"away":     {pool.ErrDown, 503, base.CodeStoreDown, "any"},
+		"stopping": {solve.ErrStopping, 503, base.CodeShuttingDown, "any"},
+		"conflict": {pool.ErrConflict, 409, base.CodeConflict, ""},
+		"other":    {errors.New("unheard of"), 500, base.CodeInternal, ""},
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
@@ -191,7 +191,7 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		}
 	}
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
+	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, base.CodeSolveTimeout, "checkout")
 }
 
 // TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait gets
@@ -201,109 +201,16 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) }
 	for _, c := range []struct {
-		more           string
-		header         string
-		returns, noted int // expected totals after this row
+		more    string
+		header  string
+		returns int // expected total after this row
 	}{
-		{"", "X: y", 1, 0},
-		{`,"dedup":"identity"`, "X: y", 1, 0},
-		{"", "Idempotency-Key: x", 1, 1},
+		{"", "X: y", 1},
+		{`,"dedup":"identity"`, "X: y", 1},
+		{"", "Idempotency-Key: x", 1},
 	} {
 		d.config.set.Store(solvingSet(t, allKeys()...))
-		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, kernel.CodeForbidden, "")
-		if n, noted := d.stock.countCalls("return"), len(d.audit.noted()); n != c.returns || noted != c.noted {
-			t.Errorf("%+v: %d tokens went back, %d are in the audit", c, n, noted)
-		}
-	}
-}
-
-// TestCallerWaitsOnlyWhileATokenCanCome: a caller never waits for a token that cannot be bought,
-// unless an order in flight can bring one.
-func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
-	set := sampleSet()
-	for i := range set.Targets {
-		set.Targets[i].OnEmpty = targets.OnEmptySolve
-	}
-	down := purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: "no money"}}
-	for name, c := range map[string]struct {
-		note   refill.Status
-		down   bool
-		code   kernel.Code // code of the target's route
-		solve  kernel.Code // code of POST /solve
-		status int         // status of POST /solve
-		held   bool        // an operator must act first, so callers do not wait for an order
-		later  bool        // the state begins while the caller waits
-	}{
-		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
-		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
-		"down":         {note: refill.Status{State: refill.OK}, down: true, code: kernel.CodeProviderDown, solve: kernel.CodeProviderDown, status: 503},
-		"paused":       {note: refill.Status{State: refill.Paused, Reason: "paused by ops"}, held: true, code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
-		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
-		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := start(t, set, nil, nil)
-			if c.down {
-				d.buyer.providers = func(context.Context) []purchase.Status { return []purchase.Status{down} }
-			}
-			d.solver.real = true
-			say := func(note refill.Status) { d.say(t, "staging-login", note) }
-			asked := func(what string, status int, want kernel.Code, ask func() answer) {
-				t.Helper()
-				say(refill.Status{State: refill.OK})
-				if !c.later {
-					say(c.note)
-				} else {
-					time.AfterFunc(600*time.Millisecond, func() { say(c.note) })
-				}
-				began := time.Now()
-				checkProblem(t, what, ask(), status, want, "staging-login")
-				if waited := time.Since(began); waited > 5*time.Second || c.later && waited < 500*time.Millisecond {
-					t.Errorf("%s: it waited for %v", what, waited)
-				}
-			}
-			asked("a take", kernel.NewProblem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
-			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
-			if c.held {
-				equal(t, "a target that is held is not waited for", d.solver.last().Call.Wait == 0, !c.later)
-				return
-			}
-			// From here on, an order is in flight.
-			ref := d.stock.order(t, d.target("staging-login"))
-			landed := make(chan struct{})
-			time.AfterFunc(1500*time.Millisecond, func() {
-				defer close(landed)
-				d.stock.landToken(t, ref, time.Second)
-			})
-			defer func() { <-landed }() // the goroutine may fail the test and must therefore end before the test
-			d.ask(t, "GET", "/pool/staging-login/token").check(t, "while an order is under way", 200)
-		})
-	}
-}
-
-// TestSolveKeyServesOneCaptcha: an Idempotency-Key of POST /solve is valid for one captcha. For
-// another captcha the key is refused. Keys of different callers are independent, as are those of the route of a
-// target.
-func TestSolveKeyServesOneCaptcha(t *testing.T) {
-	d := start(t, solvingSet(t, allKeys()...), nil, nil)
-	d.solver.real = true
-	d.fill(t, "staging-login", 4)
-	d.fill(t, "checkout", 1)
-	const again = "Idempotency-Key: again"
-	body := fmt.Sprintf(targetBody, "staging-login")
-	id := idIn(t, d.solve(t, body, bearer(keyAll), again))
-	equal(t, "the same again", idIn(t, d.solve(t, body, bearer(keyAll), again)), id)
-	checkProblem(t, "another captcha", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, kernel.CodeConflict, "checkout", "for another captcha")
-	checkProblem(t, "a guest's", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again), 409, kernel.CodeConflict, "", "for another captcha")
-	for name, a := range map[string]answer{
-		"without a key": d.solve(t, body, bearer(keyAll)),
-		"another key":   d.solve(t, body, bearer(keyAll), again+"2"),
-		"another one's": d.solve(t, body, bearer(keyStaging), again),
-		"a target's":    d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll), again),
-	} {
-		if a.status != 200 || strings.Contains(a.body, id) {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
+		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, base.CodeForbidden, "")
+		equal(t, "tokens that went back", d.stock.countCalls("return"), c.returns)
 	}
 }

@@ -1,14 +1,11 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"poold/internal/httpapi/delivery"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
@@ -21,77 +18,66 @@ const (
 	defaultWait = 20 * time.Second
 )
 
-// Taker hands out tokens; *pool.Pool implements it.
-type Taker interface {
-	Take(ctx context.Context, c *pool.Call) (pool.Token, error)
-}
-
-type tokens struct {
-	delivery.Sender
-
-	supply   delivery.Supply
-	pool     Taker
-	solver   Solver
-	gate     *gate
-	stopping *atomic.Bool // the flag Server.stopping
-}
-
 // take is GET and POST /pool/{target}/token.
-func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	if t.stopping.Load() {
+func (s *Server) take(c *base.Context) error {
+	if s.stopping.Load() {
 		return solve.ErrStopping
 	}
-	call, buys, err := readCall(r, c)
+	call, buys, err := readCall(c)
 	if err != nil {
 		return err
 	}
-	signer, err := t.IDs.Signer(r.Context())
+	call.Row = s.delivery.Row(c, "", buys)
+	signer, err := s.IDs.Signer(c.Ctx())
 	if err != nil {
 		return err
 	}
-	if buys && t.supply.Held(r.Context(), c.Target) {
+	if buys && s.delivery.IsHeld(c.Ctx(), c.Target) {
 		call.Wait = 0
 	}
 	if call.Wait > 0 {
-		kernel.AnswerWithin(w, call.Wait+kernel.WriteLimit)
+		c.AnswerWithin(call.Wait + base.WriteLimit)
 	}
 	var token pool.Token
 	if buys {
-		token, err = t.solver.Take(r.Context(), solve.Request{Call: &call, Out: t.supply.Out(c.Target)})
+		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: s.delivery.Out(c.Target)})
 	} else {
-		token, err = t.pool.Take(r.Context(), &call)
+		token, err = s.Pool.Take(c.Ctx(), &call)
 	}
 	if err != nil {
 		return err
 	}
-	id := signer.ID(token.Order, c.Caller.StableName)
-	out := delivery.Handout{Token: &token, Call: &call, ID: id, Kind: c.Target.Identity.Type}
-	// During the wait, a reload may have removed the key or the target, or changed the identity of the
-	// target.
-	if err := t.gate.readmit(c, r); err != nil {
-		t.ReturnToken(c, &out)
+	out := base.Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
+	if err := s.recheck(c); err != nil {
+		s.delivery.ReturnToken(&out)
 		return err
 	}
-	return t.Deliver(w, r, c, &out)
+	return s.delivery.Deliver(c, &out)
 }
 
 // readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies: the ticket of
 // a caller that waits is demand for one more token.
-func readCall(r *http.Request, c *kernel.Call) (call pool.Call, buys bool, err error) {
+func readCall(c *base.Context) (call pool.Call, buys bool, err error) {
 	t := c.Target
-	call = t.Call()
-	waits, err := readQuery(r.URL.RawQuery, &call, t.Lifetime)
-	if err != nil {
+	call = base.CallFor(t)
+	waits := false
+	wait := duration("wait", maxWait, &call.Wait)
+	set := wait.Set
+	wait.Set = func(text string) bool {
+		waits = true
+		return set(text)
+	}
+	if err := c.ReadQuery(wait, duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
 		return call, false, err
 	}
-	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve)
 	switch {
-	case buys:
-		call.Wait = maxWait
-	case !waits && t.OnEmpty == targets.OnEmptyWait:
+	case waits:
+	case t.OnEmpty == targets.OnEmptyWait:
 		call.Wait = defaultWait
+	case t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve):
+		call.Wait, buys = maxWait, true
 	}
-	key, err := idempotencyKey(r.Header)
+	key, err := idempotencyKey(c.Request().Header)
 	owner := c.Caller.StableName
 	if key != "" {
 		owner += string(t.ID) // at another target the key is another one
@@ -100,39 +86,19 @@ func readCall(r *http.Request, c *kernel.Call) (call pool.Call, buys bool, err e
 	return call, buys, err
 }
 
-// readQuery reads the query parameters of a take. The result is true if the query has the parameter
-// wait.
-func readQuery(raw string, call *pool.Call, lifetime time.Duration) (waits bool, err error) {
-	if raw == "" {
-		return false, nil
+// duration returns a parameter that is a duration from 0 to the given maximum.
+func duration(name string, maximum time.Duration, into *time.Duration) base.Param {
+	return base.Param{
+		Name: name, Want: "must be a duration from 0s to " + maximum.String() + ", such as 20s; a bare number is seconds",
+		Set: func(text string) bool {
+			if strings.Trim(text, "0123456789.") == "" {
+				text += "s"
+			}
+			d, err := time.ParseDuration(text)
+			*into = d
+			return err == nil && 0 <= d && d <= maximum
+		},
 	}
-	query, err := kernel.ReadValues(raw, "wait", "min_ttl")
-	if err != nil {
-		return false, err
-	}
-	if query.Has("wait") {
-		call.Wait, err = readDuration("wait", query.Get("wait"), maxWait)
-	}
-	if err == nil && query.Has("min_ttl") {
-		call.MinTTL, err = readDuration("min_ttl", query.Get("min_ttl"), lifetime)
-	}
-	return query.Has("wait"), err
-}
-
-// readDuration parses a duration between 0 and the given maximum. A number without a unit is in
-// seconds.
-func readDuration(name, text string, maximum time.Duration) (time.Duration, error) {
-	if strings.Trim(text, "0123456789.") == "" {
-		text += "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
-	}
-	if d < 0 || d > maximum {
-		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be between 0s and "+maximum.String())
-	}
-	return d, nil
 }
 
 // idempotencyKey returns the request's Idempotency-Key; "" = it has none.
@@ -147,7 +113,7 @@ func idempotencyKey(h http.Header) (key string, err error) {
 		ok = key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", kernel.NewProblem(kernel.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
+		return "", base.NewProblem(base.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 	}
 	return key, nil
 }

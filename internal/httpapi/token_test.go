@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
@@ -83,7 +83,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		call.Name, call.Nonce = "", ""
 		return call
 	}
-	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute}
+	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute, Row: `{"Key":"-","Target":"staging-login"}`}
 	if got := sent("/pool/staging-login/token"); !reflect.DeepEqual(got, want) {
 		t.Errorf("plain: %+v\nwant %+v", got, want)
 	}
@@ -104,7 +104,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		}
 		d.stock.before = nil
 	}
-	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second}
+	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
 	if got := sent("/pool/checkout/token"); !reflect.DeepEqual(got, want) {
 		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)
 	}
@@ -123,7 +123,7 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 		"wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
-		checkProblem(t, query, a, 400, kernel.CodeBadRequest, "staging-login")
+		checkProblem(t, query, a, 400, base.CodeBadRequest, "staging-login")
 		if strings.Contains(a.body, "canary") {
 			t.Errorf("?%s is repeated: %s", query, a.body)
 		}
@@ -135,10 +135,10 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 		"not ASCII": {"Idempotency-Key: schlüssel"},
 		"tab":       {"Idempotency-Key: a\tb"},
 	} {
-		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400, kernel.CodeBadRequest, "staging-login")
+		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400, base.CodeBadRequest, "staging-login")
 	}
-	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(kernel.CodePoolEmpty)+`"`)
-	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "GET, POST" {
+	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(base.CodePoolEmpty)+`"`)
+	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
 	if n, _ := d.stock.countTakes(); n != 1 {
@@ -174,15 +174,12 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 func TestTargetNamesAreStrict(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
-		"/pool//token", "/pool/..%2fstatus/token", "/pool/staging%2Dlogin/token", "/pool/%2e%2e/token", "/pool/STAGING-LOGIN/token",
+		"/pool//token", "/pool/..%2fstatus/token", "/pool/%2e%2e/token", "/pool/STAGING-LOGIN/token",
 		"/pool/-x/token", "/pool/no-such/token", "/pool/" + strings.Repeat("x", 64) + "/token", "/pool/a%00b/token", "/pool/%3Cscript%3E/token",
 		"/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
 	} {
 		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 404, kernel.CodeUnknownTarget, "")
-		if malformed := strings.Contains(a.body, "a target's name has"); malformed == (path == "/pool/no-such/token") {
-			t.Errorf("%s: looked for what cannot be there: %s", path, a.body)
-		}
+		checkProblem(t, path, a, 404, base.CodeUnknownTarget, "")
 		if strings.Contains(a.body, "script") {
 			t.Errorf("%s is repeated: %s", path, a.body)
 		}
@@ -197,10 +194,10 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, c := range []struct{ key, name, end string }{
 		{keyAll, "staging-lgoin", ": did you mean staging-login?"}, {keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "of this name"},
-		{keyStaging, "staging-sinup", ": did you mean staging-signup?"}, {keyStaging, "CHECKOUT", "hyphen"},
-		{keyAll, "%1b%5b31mcheckout", "hyphen"}, {keyAll, strings.Repeat("checkout", 1250), "hyphen"},
+		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
+		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
 	} {
-		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, kernel.CodeUnknownTarget, "", c.end+`","code"`)
+		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, base.CodeUnknownTarget, "", c.end+`","code"`)
 	}
 }
 
@@ -211,14 +208,14 @@ func TestStoppingRefusesTakes(t *testing.T) {
 	d.ask(t, "GET", "/readyz").check(t, "ready", 200)
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
-	checkProblem(t, "a token while stopping", a, 503, kernel.CodeShuttingDown, "staging-login")
+	checkProblem(t, "a token while stopping", a, 503, base.CodeShuttingDown, "staging-login")
 	if a.header.Get("Retry-After") == "" || !a.closing {
 		t.Errorf("a token while stopping: closing %v, %v", a.closing, a.header)
 	}
 	if n, _ := d.stock.countTakes(); n != 0 {
 		t.Error("the stock was asked while stopping")
 	}
-	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, kernel.CodeShuttingDown, "")
+	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, base.CodeShuttingDown, "")
 	d.ask(t, "GET", "/healthz").check(t, "healthz while stopping", 200)
 	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)
 }

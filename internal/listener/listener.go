@@ -18,17 +18,14 @@ import (
 // Counts are numbers of connections.
 type Counts struct{ Open, Refused int }
 
-// Port is an open port. Its methods are safe for concurrent use.
+// Port is an open port. Its methods are safe for concurrent use, except Accept.
 type Port struct {
 	net.Listener
 
-	log         *slog.Logger
-	certificate atomic.Pointer[tls.Certificate]
-
-	mu     sync.Mutex
-	limit  int // a connection beyond it is closed at once
-	counts Counts
-	logged time.Time // when the limit was last logged
+	log                  *slog.Logger
+	certificate          atomic.Pointer[tls.Certificate]
+	limit, open, refused atomic.Int64
+	logged               time.Time // when Accept last logged the limit
 }
 
 // logEvery is the minimum interval between two log lines about the limit.
@@ -48,22 +45,16 @@ func Listen(ctx context.Context, address string, limit int, log *slog.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	return &Port{Listener: inner, log: log, limit: limit}, nil
+	p := &Port{Listener: inner, log: log}
+	p.SetLimit(limit)
+	return p, nil
 }
 
 // Counts returns the number of open connections now, and of refused ones so far.
-func (p *Port) Counts() Counts {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.counts
-}
+func (p *Port) Counts() Counts { return Counts{int(p.open.Load()), int(p.refused.Load())} }
 
 // SetLimit replaces the limit. Open connections stay open.
-func (p *Port) SetLimit(limit int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.limit = limit
-}
+func (p *Port) SetLimit(limit int) { p.limit.Store(int64(limit)) }
 
 // SetCertificate replaces the certificate for new connections. The argument is not nil.
 func (p *Port) SetCertificate(certificate *tls.Certificate) { p.certificate.Store(certificate) }
@@ -84,34 +75,18 @@ func (p *Port) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err // not wrapped, because net/http checks its type
 		}
-		if p.admit(conn) {
+		if p.open.Add(1) <= p.limit.Load() {
 			return &limited{Conn: conn, port: p}, nil
 		}
+		p.open.Add(-1)
+		p.refused.Add(1)
 		_ = conn.Close() // the caller learns nothing more from an error
+		if time.Since(p.logged) >= logEvery {
+			p.logged = time.Now()
+			p.log.Warn("the limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
+				"address", conn.RemoteAddr().String(), "parameter", "server.connections", "limit", p.limit.Load())
+		}
 	}
-}
-
-// admit counts a connection, and reports whether it is within the limit.
-func (p *Port) admit(conn net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.counts.Open < p.limit {
-		p.counts.Open++
-		return true
-	}
-	p.counts.Refused++
-	if time.Since(p.logged) >= logEvery {
-		p.logged = time.Now()
-		p.log.Warn("the limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
-			"address", conn.RemoteAddr().String(), "parameter", "server.connections", "limit", p.limit)
-	}
-	return false
-}
-
-func (p *Port) release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.counts.Open--
 }
 
 // limited is a connection that counts towards the limit until it is closed.
@@ -123,6 +98,6 @@ type limited struct {
 }
 
 func (c *limited) Close() error {
-	c.closed.Do(func() { c.port.release() })
+	c.closed.Do(func() { c.port.open.Add(-1) })
 	return c.Conn.Close()
 }

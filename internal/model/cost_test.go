@@ -25,7 +25,7 @@ func BenchmarkToken(b *testing.B) {
 		b.Fatal(err)
 	}
 	query := pool.Query{ID: "a", Margin: time.Second, Lead: 20 * time.Second, Want: 1, Period: 30 * time.Second}
-	redistest.CostOf(b, address, b.N, func(i int) {
+	redistest.Report(b, address, 1, func(i int) {
 		o := &pool.Order{
 			Name: fmt.Sprint("o", i), ID: "a", Account: "main", Key: "main.k", Life: time.Minute, Concurrency: 9, Depth: 1, Horizon: 21 * time.Second,
 			Facts: "{}", Price: 1, Budgets: []pool.Budget{{Scope: "all", PerDay: 10_000_000}},
@@ -51,5 +51,5 @@ func BenchmarkToken(b *testing.B) {
 				b.Fatalf("step %d: %v", n, err)
 			}
 		}
-	}).Report(b, 1)
+	})
 }

@@ -104,10 +104,8 @@ func (d *door) ReportWindow() time.Duration                              { retur
 func (d *door) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
 func (d *door) ReadBalance(context.Context) error                        { return nil }
 func (d *door) Probe(context.Context) error                              { return nil }
-func (d *door) State(time.Time) provider.State                           { return provider.State{} }
-func (d *door) Fault() *provider.Fault                                   { return nil }
-func (d *door) Adopt(context.Context, *provider.Fault)                   {}
-func (d *door) PollTurn(time.Time) (bool, time.Duration)                 { return true, 0 }
+func (d *door) Balance() *float64                                        { return nil }
+func (d *door) Advice(string) (does, remedy string)                      { return "", "" }
 
 var errDead = errors.New("the replica is dead")
 

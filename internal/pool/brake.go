@@ -3,6 +3,7 @@ package pool
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,17 +78,20 @@ return {n}
 
 // report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition.
 var report = newScript("report", `
--- KEYS 1 sale:ORDER
--- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity
+-- KEYS 1 sale:ORDER 2 outbox:handouts
+-- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity 4 order 5 row ('' = no sink) 6 hash of the caller
 -- Reply {1 counted, 0 unknown, -1 reported before; identity, provider, task, age in ms}
 local sale = redis.call('GET', KEYS[1])
 if not sale then return {0, '', '', '', 0} end
-local id, provider, task, born, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|?(.*)$')
+local id, provider, task, born, captcha, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|([^|]*)|?(.*)$')
 if (string.gsub(id, '^guest%-', '')) ~= ARGV[3] then return {0, '', '', '', 0} end
 if by ~= '' then return {by == ARGV[2] and 1 or -1, id, provider, task, now - born} end
 redis.call('SET', KEYS[1], sale .. '|' .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
-count(id, ARGV[1] == '1' and 'accepted' or 'rejected', 1)
-keep(id, 'verdicts', ARGV[1], 20)
+local verdict = ARGV[1] == '1' and 'accepted' or 'rejected'
+count(id, verdict, 1)
+keep('@stats:' .. ledger(id), 'verdicts', ARGV[1], 20)
+if captcha ~= '' then outcome(provider, captcha, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
+if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row', ARGV[5]) end
 return {1, id, provider, task, now - born}
 `)
 
@@ -104,6 +108,10 @@ type Brake struct {
 
 	Paused  string    // what the operator said; "" = not paused
 	Resumes time.Time // zero = the pause has no end
+
+	// Avoid lists the providers that braked the identity in the last ten minutes: they refused its parameters, or
+	// several of its orders in a row failed there.
+	Avoid []string
 }
 
 // Brakes reports whether orders are kept back, apart from a pause.
@@ -127,6 +135,12 @@ func readBrake(f fields, at time.Time) Brake {
 			b.Resumes = millis(f["resumes"])
 		}
 	}
+	for name := range f {
+		if provider, is := strings.CutPrefix(name, "avoid:"); is && f.int(name) > at.UnixMilli() {
+			b.Avoid = append(b.Avoid, provider)
+		}
+	}
+	slices.Sort(b.Avoid)
 	return b
 }
 
@@ -223,9 +237,10 @@ const (
 )
 
 // Report counts whether a site accepted the token of an order. The hash is that of the identity; the token may have
-// been bought for a target or for a guest. The nonce identifies the request.
-func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, nonce string) (Outcome, Sale, error) {
-	v, err := p.call(ctx, report, []string{p.key("sale", order)}, bit(accepted), nonce, string(hash))
+// been bought for a target or for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
+func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (Outcome, Sale, error) {
+	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce, string(hash), order, row,
+		fingerprint(caller))
 	if err != nil {
 		return ReportUnknown, Sale{}, err
 	}

@@ -16,16 +16,16 @@ import (
 // to be too old, at the latest after period_ms. With look it changes nothing.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
--- ARGV 1 id 2 look (1, 0) 3 replica 4 margin_ms 5 lead_ms 6 want 7 period_ms
+-- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 period_ms
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
 --       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
 --       {orders' states, ages, tokens in their margin}; -1 = never
-local id, horizon, look = ARGV[1], now + ARGV[4] + ARGV[5], ARGV[2] == '1'
+local id, horizon, look = ARGV[1], now + ARGV[3] + ARGV[4], ARGV[2] == '1'
 local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
 if look then
-  stale, _, first = ageing(id, now + ARGV[4])
+  stale, _, first = ageing(id, now + ARGV[3])
 else
-  first = expire(id, now + ARGV[4])
+  first = expire(id, now + ARGV[3])
 end
 local old, outliving, young = stale, 0
 if first then old, outliving, young = ageing(id, horizon) end
@@ -34,7 +34,7 @@ local orders = redis.call('ZCARD', KEYS[3])
 local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
-local expiry, shrinks = first and leading(first) - now - ARGV[4] or -1, young and leading(young) - horizon + 1 or -1
+local expiry, shrinks = first and leading(first) - now - ARGV[3] or -1, young and leading(young) - horizon + 1 or -1
 local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, now}
 if look then
   local states, ages = '', {}
@@ -45,19 +45,11 @@ if look then
   reply[12], reply[13], reply[14] = states, ages, stale
   return reply
 end
-local pause = tonumber(ARGV[7])
-if ARGV[6] + waiting > outliving + orders then
+local pause = tonumber(ARGV[6])
+if ARGV[5] + waiting > outliving + orders then
   pause = math.min(pause, 2000)
 elseif shrinks > 0 then
   pause = math.min(pause, shrinks)
-end
-local decider
-for i = 1, #stats, 2 do
-  if stats[i] == 'decider' then decider = stats[i + 1] end
-end
-if decider ~= ARGV[3] then -- nothing reads it but tests; it gives the counters their life
-  redis.call('HSET', KEYS[5], 'decider', ARGV[3])
-  redis.call('PEXPIRE', KEYS[5], 30 * 86400000)
 end
 redis.call('ZADD', KEYS[1], now + pause, id)
 reply[1] = pause
@@ -72,11 +64,10 @@ var dueSome = newScript("due_some", `
 -- Reply list of identities
 for _, obstacle in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 20)) do
   local first = turn(obstacle)
+  redis.call('ZREM', KEYS[2], obstacle)
   if first ~= '' then
     redis.call('ZADD', KEYS[1], now, first)
     redis.call('ZADD', KEYS[2], now + 1000, obstacle)
-  else
-    redis.call('ZREM', KEYS[2], obstacle)
   end
 end
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
@@ -90,7 +81,10 @@ var decided = newScript("decided", `
 -- KEYS 1 due 2 stats:ID
 -- ARGV 1 id 2 next_ms (-1 = unchanged) 3 status ('' = unchanged)
 if ARGV[2] ~= '-1' then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1]) end
-if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], 'status', ARGV[3]) end
+if ARGV[3] ~= '' then
+  redis.call('HSET', KEYS[2], 'status', ARGV[3])
+  redis.call('PEXPIRE', KEYS[2], 30 * 86400000)
+end
 return {1}
 `)
 
@@ -102,11 +96,8 @@ var disown = newScript("disown", `
 local first = expire(ARGV[1], now)
 bury(ARGV[1])
 if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return {1} end
-if first then
-  redis.call('ZADD', KEYS[1], leading(first) + 1, ARGV[1])
-else
-  redis.call('ZREM', KEYS[1], ARGV[1])
-end
+redis.call('ZREM', KEYS[1], ARGV[1])
+if first then redis.call('ZADD', KEYS[1], leading(first) + 1, ARGV[1]) end
 return {1}
 `)
 
@@ -203,7 +194,7 @@ func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
 
 func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
 	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
-	return keys, []any{string(q.ID), bit(look), p.Replica, q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
+	return keys, []any{string(q.ID), bit(look), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
 		max(q.Period, time.Second).Milliseconds()}
 }
 

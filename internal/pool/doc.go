@@ -11,7 +11,8 @@
 //
 //	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
 //	token:ORDER          string  born ms|provider|user agent|text; until its expiry
-//	sale:ORDER           string  identity|provider|task|born ms, then |reported; for reports
+//	sale:ORDER           string  identity|provider|task|born ms|type, then |reported; for reports. Without another
+//	                             provider the type is empty
 //	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica
 //	                             belongs to a compatible task
 //	reply:CALL           string  the answer of a call: KIND|FINGERPRINT|...; see take
@@ -30,8 +31,10 @@
 //	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
 //	                             without a target have the counters of the ID guests
 //	minutes:ID:HOUR      hash    counters of an hour by minute
-//	hours:ID, days:ID    lists   HOUR|COUNTER..., the noted counters before the first event of a UTC hour, newest first;
-//	                             of the last 25 hours and the last 8 days that had an event
+//	periods:ID           hash    hours, days: HOUR|COUNTER..., the noted counters before the first event of a UTC hour,
+//	                             newest first; of the last 25 hours and the last 8 days that had an event
+//	outcomes:PROVIDER:TYPE  hash  what came of a provider's orders; see Sums; a day. Only with several providers
+//	savings:DATE         hash    requests of /solve by source, of a UTC day; 7 days
 //	due                  zset    identity -> ms of its next decision
 //	learned:ID           string  the learned state of the demand
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate
@@ -43,7 +46,7 @@
 //	first:NAME           string  who asked first; see First
 //	outbox:ends, outbox:handouts  streams  rows for the sink
 //	outbox:dropped       hash    rows that found no room, by stream
-//	sender:STREAM        string  the replica that is sending rows of a stream; 20 s
+//	sender               string  the replica that is sending rows; 20 s
 //	secret               string  signs the ids of tokens; see package tokenid
 //	wake:REPLICA         channel the call whose turn it is
 //

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each
@@ -47,7 +49,6 @@ end
 local rate, per = tonumber(ARGV[3]), tonumber(ARGV[4])
 if rate == 0 or redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {'ok'} end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - per)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf') -- Redis' clock went back
 local oldest = redis.call('ZRANGE', KEYS[1], -rate, -rate, 'WITHSCORES')[2]
 if oldest then
   count(ARGV[1], 'declined', 1)
@@ -74,24 +75,6 @@ for i = 1, n do fail(ARGV[1], tickets[i], ARGV[2]) end
 return {n}
 `)
 
-// guestsNow sums the stock of guests.
-var guestsNow = newScript("guests", `
--- KEYS 1 due
--- ARGV identities
--- Reply {tokens, orders in flight, bought ones, tickets}
-local fresh, orders, bought, waiting = 0, 0, 0, 0
-for _, id in ipairs(ARGV) do
-  fresh = fresh + redis.call('LLEN', '@tokens:' .. id) - ageing(id, now)
-  waiting = waiting + redis.call('ZCARD', '@tickets:' .. id)
-  for _, order in ipairs(redis.call('ZRANGE', '@inflight:' .. id, 0, -1)) do
-    local state = redis.call('HGET', '@order:' .. order, 'state')
-    orders = orders + 1
-    if state == 'b' or state == 'u' then bought = bought + 1 end
-  end
-end
-return {fresh, orders, bought, waiting}
-`)
-
 // GuestStock sums the stock of all guests.
 type GuestStock struct {
 	Guests   int // that have tokens, orders or tickets, or had some until lately
@@ -105,29 +88,30 @@ type GuestStock struct {
 // LookGuests reads the stock of all guests.
 func (p *Pool) LookGuests(ctx context.Context) (g GuestStock, err error) {
 	var due []string
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.TxPipeline()
-		all, stats := pipe.ZRange(ctx, p.key("due"), 0, -1), pipe.HGetAll(ctx, p.key("stats", Guests))
-		_, err := pipe.Exec(ctx)
-		due, g.Counters = all.Val(), fields(stats.Val()).counters()
+	if err := p.plainly(ctx, func(ctx context.Context) error {
+		due, err = p.db.ZRange(ctx, p.key("due"), 0, -1).Result()
 		return err
-	})
-	guests := slices.DeleteFunc(due, func(id string) bool { return !strings.HasPrefix(id, guestMark) })
-	g.Guests = len(guests)
-	for part := range slices.Chunk(guests, mostEntries) {
-		var args []any
-		for _, id := range part {
-			args = append(args, id)
-		}
-		v, err := p.call(ctx, guestsNow, []string{p.key("due")}, args...)
-		if err != nil {
-			return g, err
-		}
-		for i, sum := range []*int{&g.Fresh, &g.Orders, &g.Bought, &g.Waiting} {
-			*sum += int(number(v[i]))
-		}
+	}); err != nil {
+		return g, err
 	}
-	return g, err
+	guests := slices.DeleteFunc(due, func(id string) bool { return !strings.HasPrefix(id, guestMark) })
+	looks := make([]*redis.Cmd, len(guests))
+	var stats *redis.MapStringStringCmd
+	_, err = p.pipelined(ctx, func(pipe redis.Pipeliner, _ time.Time) {
+		stats = pipe.HGetAll(ctx, p.key("stats", Guests))
+		for i, id := range guests {
+			looks[i] = p.look(ctx, pipe, Query{ID: captcha.ID(id)})
+		}
+	})
+	if err != nil {
+		return g, err
+	}
+	g.Guests, g.Counters = len(guests), fields(stats.Val()).counters()
+	for _, look := range looks {
+		c := countsOf(look)
+		g.Fresh, g.Orders, g.Bought, g.Waiting = g.Fresh+c.Fresh, g.Orders+c.Orders, g.Bought+c.Bought, g.Waiting+c.Waiting
+	}
+	return g, nil
 }
 
 // Patience is how long a caller waits for the end of an obstacle. It learns of a longer one at once.

@@ -14,26 +14,29 @@ import (
 // token does not suit the call, it answers slow: the call goes through take.
 var takes = newScript("takes", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 due
--- ARGV 1 id 2 margin_ms 3 reply_ms, then call, need_ms, nonce, row for each call
--- Reply now, then stored answer and token of each call, or slow and ''
-local id, replies, taken = ARGV[1], {now}, 0
-local element = expire(id, now + ARGV[2])
-local waiting = redis.call('EXISTS', KEYS[2]) == 1
-for i = 4, #ARGV, 4 do
-  local token, done = '', 'slow'
-  local lives = element and not waiting and leading(element) >= now + ARGV[i + 1]
-  if lives and not redis.call('GET', '@reply:' .. ARGV[i]) then
-    local found = stored(string.match(element, '|(.*)$'))
-    if found then
-      redis.call('LPOP', KEYS[1])
-      token, done = found, hand(ARGV[i], '', ARGV[i + 2], 'hits', element, tonumber(ARGV[3]), ARGV[i + 3])
-      taken, element = taken + 1, redis.call('LINDEX', KEYS[1], 0)
-    end
+-- ARGV 1 id 2 margin_ms 3 reply_ms 4 moment at which the callers give up, then call, need_ms, nonce, row for each call
+-- Reply now, then stored answer and token of each call, or slow and ''; now alone if it came too late
+if now > tonumber(ARGV[4]) then return {now} end
+local id, calls, replies, taken = ARGV[1], (#ARGV - 4) / 4, {now}, 0
+local stock, texts, names, answers = {}, {}, {}, {}
+if expire(id, now + ARGV[2]) and redis.call('EXISTS', KEYS[2]) == 0 then
+  stock = redis.call('LRANGE', KEYS[1], 0, calls - 1)
+  for i, element in ipairs(stock) do names[i] = '@token:' .. string.match(element, '|(.*)$') end
+  texts = redis.call('MGET', unpack(names))
+end
+for i = 1, calls do answers[i] = '@reply:' .. ARGV[4 * i + 1] end
+local known = redis.call('MGET', unpack(answers))
+for i = 1, calls do
+  local element, token, done = stock[taken + 1], texts[taken + 1], 'slow'
+  if element and not known[i] and token and leading(token) <= now + 1000 and leading(element) >= now + ARGV[4 * i + 2] then
+    done = hand(ARGV[4 * i + 1], '', ARGV[4 * i + 3], 'hits', element, token, tonumber(ARGV[3]), ARGV[4 * i + 4])
+    taken = taken + 1
   end
   replies[#replies + 1] = done
-  replies[#replies + 1] = token
+  replies[#replies + 1] = done ~= 'slow' and token or ''
 end
 if taken > 0 then
+  redis.call('LTRIM', KEYS[1], taken, -1)
   count(id, 'hits', taken)
   soon(id)
 end
@@ -110,11 +113,16 @@ func (p *Pool) serve(id captcha.ID, l *lane) {
 			return
 		}
 		p.lanes.mu.Unlock()
-		args := []any{string(id), calls[0].Margin.Milliseconds(), replyLife.Milliseconds()}
+		ctx, stop := bounded(context.Background())
+		args := []any{string(id), calls[0].Margin.Milliseconds(), replyLife.Milliseconds(), p.lateAfter(ctx)}
 		for _, c := range calls {
 			args = append(args, c.Name, c.need().Milliseconds(), c.Nonce, c.Row)
 		}
-		v, err := p.call(context.Background(), takes, []string{p.key("tokens", id), p.key("tickets", id), p.key("due")}, args...)
+		v, err := p.call(ctx, takes, []string{p.key("tokens", id), p.key("tickets", id), p.key("due")}, args...)
+		stop()
+		if len(v) == 1 {
+			err = errLate
+		}
 		for i, c := range calls {
 			if c.err = err; err == nil {
 				c.answer, c.token, c.now = text(v[2*i+1]), text(v[2*i+2]), time.UnixMilli(number(v[0]))

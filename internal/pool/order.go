@@ -3,6 +3,7 @@ package pool
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -147,9 +148,9 @@ var end = newScript("end", `
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
 -- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
---      placed) 6 lifetime_ms 7 margin_ms 8 provider|user agent|text 9 row ('' = no sink) 10 reason
+--      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|user agent|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
---      15 account 16 timed out (1: the service may still solve it)
+--      15 account 16 timed out (1: the service may still solve it) 17 type ('' = no provider is compared with this one)
 -- Reply {how, next identity of wants, 1: a decision is due soon}, {gone} or {other}: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
@@ -179,7 +180,7 @@ if how == 'solved' then
     count(id, 'failed', 1)
   else
     count(id, 'solved', 1)
-    if ARGV[12] ~= '0' then keep(id, 'leads', ARGV[12], 48) end
+    if ARGV[12] ~= '0' then keep('@stats:' .. ledger(id), 'leads', ARGV[12], 48) end
     quiet = redis.call('EXISTS', KEYS[8]) == 0
     if not quiet then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
     if dies < now + ARGV[7] then
@@ -187,7 +188,8 @@ if how == 'solved' then
       count(id, 'expired', 1)
     else
       redis.call('SET', KEYS[13], string.format('%.0f|', born) .. ARGV[8], 'PX', dies - now + 60000)
-      redis.call('SET', KEYS[14], table.concat({id, provider, ARGV[13], string.format('%.0f', born)}, '|'), 'PX', dies - now + 900000)
+      local sale = table.concat({id, provider, ARGV[13], string.format('%.0f', born), ARGV[17]}, '|')
+      redis.call('SET', KEYS[14], sale, 'PX', dies - now + 900000)
       if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
       wake(id)
     end
@@ -195,7 +197,13 @@ if how == 'solved' then
 elseif how ~= 'stopped' then
   count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
-if costs and how ~= 'repeated' and tonumber(ARGV[14]) > 0 then count(id, 'spent', ARGV[14]) end
+if costs and tonumber(ARGV[14]) > 0 then count(id, 'spent', ARGV[14]) end
+-- hopeless says more about the identity than about the provider
+if ARGV[17] ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
+  local good = (how == 'solved' or how == 'expired') and 1 or 0
+  outcome(ARGV[15], ARGV[17], 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
+    ['order:leads'] = good * ARGV[12], ['order:squares'] = good * ARGV[12] ^ 2})
+end
 -- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval. After 15
 -- orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
@@ -209,6 +217,7 @@ local function brake(key, weight, from, every, most)
     local rest = key == KEYS[8] and failures + redis.call('ZCARD', KEYS[4]) >= 15 and (b[1] or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
+    if key == KEYS[8] and ARGV[17] ~= '' then redis.call('HSET', key, 'avoid:' .. ARGV[15], now + 600000) end
   end
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
@@ -220,7 +229,7 @@ elseif how == 'failed' or how == 'repeated' or how == 'lost' then brake(KEYS[8],
 elseif how == 'busy' then brake(KEYS[7], 1, 1, 1000, 10000)
 end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
-  keep(id, 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
+  keep('@stats:' .. ledger(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
 if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller learns it whom no other order serves
   local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
@@ -238,7 +247,7 @@ return {how, turn(ARGV[15]), quiet and 0 or 1}
 var beat = newScript("beat", `
 -- KEYS 1 replicas 2 deadlines
 -- ARGV 1 replica
--- Reply {number of its orders, orders past their deadline, live replicas}
+-- Reply {number of its orders, orders past their deadline, live replicas, now}
 local last = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 local mine = '@owned:' .. ARGV[1]
@@ -256,7 +265,7 @@ if last > now - DEAD / 2 then
   end
 end
 return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
-  redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf')}
+  redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf'), now}
 `)
 
 // Budget is a scope with a limit: at most PerHour and PerDay orders in any hour and day; 0 = no limit. The
@@ -394,6 +403,8 @@ type End struct {
 	Lifetime, Margin           time.Duration
 	Lead                       time.Duration // 0 = not counted
 
+	Type captcha.Type // by which the provider is compared with others; "" = there is no other
+
 	Reason   string // of another end
 	TimedOut bool   // the service may still solve the task of a failed order, and charge for it
 	// Answer is what a caller of a solve without a target learns if no other order serves it.
@@ -406,7 +417,7 @@ type End struct {
 func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next captcha.ID, err error) {
 	token, value, answer, owner := "", "", "", p.Replica
 	if e.How == Solved {
-		token = clean(e.Provider) + "|" + clean(e.UserAgent) + "|" + e.Value
+		token = fmt.Sprintf("%s|%d|%s|%s", clean(e.Provider), o.Price, clean(e.UserAgent), e.Value)
 		if value = e.Value; e.Repeats {
 			value = o.Name
 		}
@@ -424,7 +435,8 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		keys = append(keys, p.key("spend", b.Scope))
 	}
 	v, err := p.call(ctx, end, keys, o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
-		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.TimedOut))
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.TimedOut),
+		string(e.Type))
 	if err != nil {
 		return "", "", err
 	}
@@ -440,12 +452,17 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 // Beat says that this replica lives, and takes over the orders of dead ones. It returns the number of
 // this replica's orders, and orders past their deadline.
 func (p *Pool) Beat(ctx context.Context) (owned int, late []string, err error) {
+	sent := time.Now()
 	v, err := p.call(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
 	if err != nil {
 		return 0, nil, err
 	}
 	live := texts(v[2])
 	p.live.Store(&live)
+	if time.Since(sent) < callLimit/4 { // else the clocks cannot be compared
+		ahead := time.UnixMilli(number(v[3])).Sub(sent)
+		p.ahead.Store(&ahead)
+	}
 	return int(number(v[0])), texts(v[1]), nil
 }
 

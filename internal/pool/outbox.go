@@ -8,7 +8,7 @@ import (
 // The streams of the outbox.
 const (
 	Ends     = "ends"     // purchases and ends of orders
-	Handouts = "handouts" // tokens that were handed out, and misses
+	Handouts = "handouts" // tokens that were handed out, misses and reports
 )
 
 // Opened is the kind of the row of a purchase.
@@ -18,72 +18,113 @@ const Opened = "open"
 // are sent twice must do no harm.
 const senderLife = 20 * time.Second
 
-// readRows reads the oldest rows, if no other replica is sending some.
+// readRows reads the oldest rows, if no other replica is sending some. If many wait, each stream gets half.
 var readRows = newScript("rows", `
--- KEYS 1 outbox:STREAM 2 sender:STREAM
+-- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
 -- ARGV 1 replica 2 most 3 life_ms
--- Reply {1, rows}, or {0}: another replica is sending
-local sender = redis.call('GET', KEYS[2])
+-- Reply {1, ends, handouts}, or {0}: another replica is sending
+local sender, most = redis.call('GET', KEYS[1]), tonumber(ARGV[2])
 if sender and sender ~= ARGV[1] then return {0} end
-local list = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', ARGV[2])
-if #list > 0 then redis.pcall('SET', KEYS[2], ARGV[1], 'PX', ARGV[3]) end -- a full Redis refuses it, and is emptied
-return {1, list}
+local others = redis.call('XLEN', KEYS[3])
+local ends = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', math.max(most / 2, most - others))
+local rest = others > 0 and redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', most - #ends) or {}
+if #ends + #rest > 0 then redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end -- a full Redis refuses it, and is emptied
+return {1, ends, rest}
 `)
 
-// doneRows removes rows, and lets another replica send.
+// doneRows removes the rows up to the last one of each stream, and lets another replica send.
 var doneRows = newScript("done", `
--- KEYS 1 outbox:STREAM 2 sender:STREAM
--- ARGV 1 replica, then rows
+-- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
+-- ARGV 1 replica 2 last of the ends ('' = none) 3 last of the handouts
 -- Reply {}
-if #ARGV > 1 then redis.call('XDEL', KEYS[1], unpack(ARGV, 2)) end
-if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
+for i = 2, 3 do
+  if ARGV[i] ~= '' then
+    redis.call('XTRIM', KEYS[i], 'MINID', ARGV[i])
+    redis.call('XDEL', KEYS[i], ARGV[i])
+  end
+end
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return {}
 `)
 
-// Row is what happened to an order, for a sink outside Redis.
+// shared appends the row of a hand-out.
+var shared = newScript("shared", `
+-- KEYS 1 outbox:handouts
+-- ARGV 1 kind 2 order 3 row 4 price
+-- Reply {}
+tell('handouts', 'kind', ARGV[1], 'order', ARGV[2], 'row', ARGV[3], 'price', ARGV[4])
+return {}
+`)
+
+// Row is what happened to an order or to a call, for a sink outside Redis.
 type Row struct {
-	ID    string // of the row
-	At    time.Time
-	Kind  string // Opened, or the end of the order
-	Order string
-	JSON  string // as its caller wrote it
+	Stream string // Ends or Handouts
+	ID     string // of the row in its stream
+	At     time.Time
+	Kind   string // of Ends: Opened, or the end of the order; of Handouts: hits, waited, shared, missed, left, returned, accepted, rejected
+	Order  string // "" = missed or left
+	JSON   string // as its caller wrote it
+	Price  int64  // of a token that was handed out, in billionths of the currency; -1 = unknown
 }
 
-// Rows returns the oldest rows of a stream. False: another replica is sending some. After rows the others wait
-// for Done, or for 20 s.
-func (p *Pool) Rows(ctx context.Context, stream string, most int) (list []Row, mine bool, err error) {
-	v, err := p.call(ctx, readRows, []string{p.key("outbox", stream), p.key("sender", stream)}, p.Replica, most, senderLife.Milliseconds())
+func (p *Pool) outboxKeys() []string {
+	return []string{p.key("sender"), p.key("outbox", Ends), p.key("outbox", Handouts)}
+}
+
+// Rows returns the oldest rows of both streams. False: another replica is sending some. After rows the others
+// wait for Done, or for 20 s.
+func (p *Pool) Rows(ctx context.Context, most int) (list []Row, mine bool, err error) {
+	v, err := p.call(ctx, readRows, p.outboxKeys(), p.Replica, most, senderLife.Milliseconds())
 	if err != nil || number(v[0]) == 0 {
 		return nil, false, err
 	}
-	found, _ := v[1].([]any)
-	for _, one := range found {
-		pair, _ := one.([]any)
-		f := fieldsOf(pair[1])
-		list = append(list, Row{ID: text(pair[0]), At: millis(f["at"]), Kind: f["kind"], Order: f["order"], JSON: f["row"]})
+	for i, stream := range []string{Ends, Handouts} {
+		found, _ := v[i+1].([]any)
+		for _, one := range found {
+			pair, _ := one.([]any)
+			f := fieldsOf(pair[1])
+			list = append(list, Row{
+				Stream: stream, ID: text(pair[0]), At: millis(f["at"]), Kind: f["kind"], Order: f["order"], JSON: f["row"], Price: f.int("price"),
+			})
+		}
 	}
 	return list, true, nil
 }
 
-// Done removes rows that the sink has, perhaps none, and lets other replicas send.
-func (p *Pool) Done(ctx context.Context, stream string, ids []string) error {
-	args := []any{p.Replica}
-	for _, id := range ids {
-		args = append(args, id)
+// Done removes the rows that Rows returned, if the sink has them, and lets other replicas send.
+func (p *Pool) Done(ctx context.Context, rows []Row) error {
+	last := map[string]string{}
+	for i := range rows {
+		last[rows[i].Stream] = rows[i].ID
 	}
-	_, err := p.call(ctx, doneRows, []string{p.key("outbox", stream), p.key("sender", stream)}, args...)
+	_, err := p.call(ctx, doneRows, p.outboxKeys(), p.Replica, last[Ends], last[Handouts])
 	return err
 }
 
-// Outbox returns how many rows of a stream wait, and how many were dropped because too many waited.
-func (p *Pool) Outbox(ctx context.Context, stream string) (waiting, dropped int64, err error) {
+// Shared appends the row of a caller that shares a token with others: their take had no row.
+func (p *Pool) Shared(ctx context.Context, t *Token, row string) error {
+	kind := "shared"
+	switch t.Source {
+	case FromPool:
+		kind = "hits"
+	case FromWait, "solve":
+		kind = "waited"
+	}
+	_, err := p.call(ctx, shared, []string{p.key("outbox", Handouts)}, kind, t.Order, row, t.Price)
+	return err
+}
+
+// Outbox returns how many rows wait, and how many were dropped because too many waited.
+func (p *Pool) Outbox(ctx context.Context) (waiting, dropped int64, err error) {
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		pipe := p.db.Pipeline()
-		length, lost := pipe.XLen(ctx, p.key("outbox", stream)), pipe.HMGet(ctx, p.key("outbox", "dropped"), stream)
+		ends, rest := pipe.XLen(ctx, p.key("outbox", Ends)), pipe.XLen(ctx, p.key("outbox", Handouts))
+		lost := pipe.HMGet(ctx, p.key("outbox", "dropped"), Ends, Handouts)
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
-		waiting, dropped = length.Val(), fields{stream: text(lost.Val()[0])}.int(stream)
+		f := fields{Ends: text(lost.Val()[0]), Handouts: text(lost.Val()[1])}
+		waiting, dropped = ends.Val()+rest.Val(), f.int(Ends)+f.int(Handouts)
 		return nil
 	})
 	return waiting, dropped, err

@@ -52,7 +52,8 @@ type Pool struct {
 	away       func() error
 	closing    chan struct{} // closed by EndWaits
 	close      sync.Once
-	live       atomic.Pointer[[]string] // the replicas of the last beat
+	live       atomic.Pointer[[]string]      // the replicas of the last beat
+	ahead      atomic.Pointer[time.Duration] // of Redis' clock, as of the last beat that was answered fast
 	compiled   map[*script]*redis.Script
 	log        *slog.Logger
 	changed    func(captcha.ID)
@@ -72,7 +73,7 @@ func New(c Config) *Pool {
 	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*p.beat).Milliseconds(), 10),
 		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
 	for _, s := range scripts {
-		p.compiled[s] = redis.NewScript(placeholders.Replace(s.text))
+		p.compiled[s] = redisdb.NewScript(placeholders.Replace(s.text))
 	}
 	if p.takes == nil {
 		p.takes = p.db

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"regexp"
@@ -26,11 +27,13 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 -- ledger returns the identity that has the counters: all guests have one set.
 local function ledger(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
 
--- note puts a text before a list, which keeps the last n.
-local function note(list, text, n)
-  redis.call('LPUSH', list, text)
-  redis.call('LTRIM', list, 0, n - 1)
-  redis.call('PEXPIRE', list, 30 * 86400000)
+-- keep puts an entry before the comma separated list in a field of a hash, which keeps the last n.
+local function keep(key, field, entry, n)
+  local list = {entry}
+  for old in string.gmatch(redis.call('HGET', key, field) or '', '[^,]+') do
+    if #list < n then list[#list + 1] = old end
+  end
+  redis.call('HSET', key, field, table.concat(list, ','))
 end
 
 -- count adds to a counter of an identity, and to the minute of the hour. Before the first event of a UTC hour or
@@ -49,21 +52,13 @@ local function count(id, name, n)
     local values = redis.call('HMGET', stats, NOTED)
     for i = 1, #values do values[i] = values[i] or 0 end
     local text = hour .. '|' .. table.concat(values, '|')
-    note('@hours:' .. id, text, 25)
-    if math.floor(last / 24) < math.floor(hour / 24) then note('@days:' .. id, text, 8) end
+    keep('@periods:' .. id, 'hours', text, 25)
+    if math.floor(last / 24) < math.floor(hour / 24) then keep('@periods:' .. id, 'days', text, 8) end
+    redis.call('PEXPIRE', '@periods:' .. id, 30 * 86400000)
     redis.call('HSET', stats, 'hour', hour)
     redis.call('PEXPIRE', stats, 30 * 86400000)
   end
   redis.call('HINCRBY', stats, name, n)
-end
-
--- keep puts an entry before the comma separated list in a field of the counters, which keeps the last n.
-local function keep(id, field, entry, n)
-  local list, stats = {entry}, '@stats:' .. ledger(id)
-  for old in string.gmatch(redis.call('HGET', stats, field) or '', '[^,]+') do
-    if #list < n then list[#list + 1] = old end
-  end
-  redis.call('HSET', stats, field, table.concat(list, ','))
 end
 
 -- tell appends a row to the outbox. A full stream drops the row and counts it.
@@ -94,12 +89,14 @@ local function stored(order)
 end
 
 -- hand stores a token as the answer of a call. The answer and the text live for life ms; 0 = until the token dies.
-local function hand(call, fingerprint, nonce, source, element, life, row)
+local function hand(call, fingerprint, nonce, source, element, token, life, row)
   local dies, order = string.match(element, '^(%d+)|(.*)$')
   local done = table.concat({'t', fingerprint, nonce, source, order, dies}, '|')
   if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
   redis.call('SET', '@reply:' .. call, done, 'PX', life)
-  if row ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', row) end
+  if row ~= '' then
+    tell('handouts', 'kind', source, 'order', order, 'row', row, 'price', string.match(token, '^%d+|[^|]*|([^|]*)'))
+  end
   return done
 end
 
@@ -115,13 +112,12 @@ end
 -- It returns the number of the others.
 local function bury(id)
   local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99, 'WITHSCORES')
-  local left = #oldest / 2
   for i = 1, #oldest, 2 do
     if not live(oldest[i]) or tonumber(oldest[i + 1]) < (now - 900000) * 1000 then
-      left = left - redis.call('ZREM', '@tickets:' .. id, oldest[i])
+      redis.call('ZREM', '@tickets:' .. id, oldest[i])
     end
   end
-  return #oldest < 200 and left or redis.call('ZCARD', '@tickets:' .. id)
+  return redis.call('ZCARD', '@tickets:' .. id)
 end
 
 -- expire removes the tokens that die before the moment, and returns the next one. A task whose token
@@ -198,19 +194,34 @@ local function turn(obstacle)
   return first[1]
 end
 
+-- outcome adds to the exponentially weighted sums of a provider and a type. A sum falls to 1/e in an hour; those of a kind
+-- of outcomes, order or report, also with 40 outcomes of the kind.
+local function outcome(provider, captcha, kind, adds)
+  local key = '@outcomes:' .. provider .. ':' .. captcha
+  local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)
+  local sums = redis.call('HGETALL', key)
+  for i = 1, #sums, 2 do
+    local keep = string.sub(sums[i], 1, #kind) == kind and math.exp(-1 / 40) or 1
+    adds[sums[i]] = (adds[sums[i]] or 0) + sums[i + 1] * fade * keep
+  end
+  adds.at = now
+  for name, sum in pairs(adds) do redis.call('HSET', key, name, string.format('%.6f', sum)) end
+  redis.call('PEXPIRE', key, 86400000)
+end
+
 -- insert adds a token to the sorted list. It nearly always belongs at the end. It reports whether it is the only one.
 local function insert(id, element)
   local list, moment = '@tokens:' .. id, leading(element)
   local last = redis.call('LINDEX', list, -1)
-  if last and leading(last) > moment then
+  if not last or leading(last) <= moment then
+    redis.call('RPUSH', list, element)
+  else
     for _, other in ipairs(redis.call('LRANGE', list, 0, -1)) do
       if leading(other) > moment then
         redis.call('LINSERT', list, 'BEFORE', other, element)
         break
       end
     end
-  else
-    redis.call('RPUSH', list, element)
   end
   redis.call('PEXPIRE', list, 30 * 86400000)
   return not last
@@ -282,13 +293,29 @@ func mayPass(err error) bool {
 // callLimit limits a call whose context has no deadline: a caller learns within it that Redis is away.
 const callLimit = time.Second
 
+// bounded returns a context with a deadline.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, is := ctx.Deadline(); is {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, callLimit)
+}
+
+// lateAfter returns the deadline of a context as Unix ms on Redis' clock, far away while that clock is unknown. A
+// script that Redis runs after it, because it stood still or is overloaded, must not take a token for a caller who is gone.
+func (p *Pool) lateAfter(ctx context.Context) int64 {
+	deadline, is := ctx.Deadline()
+	ahead := p.ahead.Load()
+	if !is || ahead == nil {
+		return math.MaxInt64
+	}
+	return deadline.Add(*ahead).UnixMilli()
+}
+
 // call runs a script, and repeats it until ctx ends if its failure may pass, above the repetitions of go-redis.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
-	if _, limited := ctx.Deadline(); !limited {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, callLimit)
-		defer stop()
-	}
+	ctx, stop := bounded(ctx)
+	defer stop()
 	db := p.db
 	if s == take || s == takes || s == cancel || s == beat {
 		db = p.takes

@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// noted are the counters in hours:ID and days:ID, in the order of Counters.noted.
+// noted are the counters in periods:ID, in the order of Counters.noted.
 var noted = []string{"hits", "waited", "missed", "left", "bought", "solved", "failed", "lost", "expired", "spent"}
 
 func (c *Counters) noted() []*int64 {
@@ -36,47 +36,27 @@ type Period struct {
 }
 
 // LookAll looks at many identities in one exchange.
-func (p *Pool) LookAll(ctx context.Context, queries []Query) (list []Stock, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		list, err = p.lookAll(ctx, queries)
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			if err = p.compiled[decide].Load(ctx, p.db).Err(); err == nil {
-				list, err = p.lookAll(ctx, queries)
-			}
-		}
-		return err
-	})
-	return list, err
-}
-
-func (p *Pool) lookAll(ctx context.Context, queries []Query) ([]Stock, error) {
-	now, err := p.db.Time(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	hour, pipe := now.Unix()/3600, p.db.Pipeline()
+func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	counts := make([]*redis.Cmd, len(queries))
 	minutes := make([][2]*redis.MapStringStringCmd, len(queries))
-	days, spent := make([]*redis.StringSliceCmd, len(queries)), make([][2]*redis.IntCmd, len(queries))
-	for i, q := range queries {
-		keys, args := p.decideArguments(true, q)
-		counts[i] = pipe.EvalSha(ctx, p.compiled[decide].Hash(), keys, args...)
-		days[i] = pipe.LRange(ctx, p.key("days", ledger(q.ID)), 0, -1)
-		for j := range minutes[i] {
-			minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", ledger(q.ID), hour-1+int64(j)))
+	days, spent := make([]*redis.SliceCmd, len(queries)), make([][2]*redis.IntCmd, len(queries))
+	now, err := p.pipelined(ctx, func(pipe redis.Pipeliner, now time.Time) {
+		hour := now.Unix() / 3600
+		for i, q := range queries {
+			counts[i] = p.look(ctx, pipe, q)
+			days[i] = pipe.HMGet(ctx, p.key("periods", ledger(q.ID)), "days")
+			for j := range minutes[i] {
+				minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", ledger(q.ID), hour-1+int64(j)))
+			}
+			spent[i] = countSpent(ctx, pipe, p.key("spend", q.ID), now)
 		}
-		spent[i] = countSpent(ctx, pipe, p.key("spend", q.ID), now)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	list := make([]Stock, len(queries))
 	for i := range queries {
-		v, err := counts[i].Slice()
-		if err != nil {
-			return nil, err
-		}
-		s := Stock{Counts: readCounts(v), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
+		s := Stock{Counts: countsOf(counts[i]), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
 		s.Minutes = readMinutes(minutes[i][0].Val(), minutes[i][1].Val(), now)
 		s.Days = between(days[i].Val(), s.Counters, 24*time.Hour, now.AddDate(0, 0, -7))
 		list[i] = s
@@ -84,23 +64,57 @@ func (p *Pool) lookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	return list, nil
 }
 
+// look adds a look at an identity to a pipeline. The end of the pipeline has its counts.
+func (p *Pool) look(ctx context.Context, pipe redis.Pipeliner, q Query) *redis.Cmd {
+	keys, args := p.decideArguments(true, q)
+	return pipe.EvalSha(ctx, p.compiled[decide].Hash(), keys, args...)
+}
+
+func countsOf(look *redis.Cmd) Counts {
+	v, _ := look.Slice() // an error ended the pipeline
+	return readCounts(v)
+}
+
+// pipelined runs a pipeline at a time on Redis' clock, and again if Redis has lost the script of looks.
+func (p *Pool) pipelined(ctx context.Context, add func(pipe redis.Pipeliner, now time.Time)) (now time.Time, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) (err error) {
+		if now, err = p.db.Time(ctx).Result(); err != nil {
+			return err
+		}
+		for range 2 {
+			pipe := p.db.Pipeline()
+			add(pipe, now)
+			if _, err = pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") {
+				return err
+			}
+			if err := p.compiled[decide].Load(ctx, p.db).Err(); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	return now, err
+}
+
 // Hours returns the UTC hours of the last 24 hours in which something of an identity was counted, oldest first.
 func (p *Pool) Hours(ctx context.Context, id captcha.ID) (list []Period, err error) {
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		pipe := p.db.TxPipeline()
-		clock, hours, stats := pipe.Time(ctx), pipe.LRange(ctx, p.key("hours", ledger(id)), 0, -1), pipe.HGetAll(ctx, p.stats(id))
-		_, err := pipe.Exec(ctx)
+		clock, hours, stats := pipe.Time(ctx), pipe.HMGet(ctx, p.key("periods", ledger(id)), "hours"), pipe.HGetAll(ctx, p.stats(id))
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
 		list = between(hours.Val(), fields(stats.Val()).counters(), time.Hour, clock.Val().Add(-24*time.Hour))
-		return err
+		return nil
 	})
 	return list, err
 }
 
-// between returns the periods that begin after a time, oldest first, from the noted counters, newest first, and the
-// present ones.
-func between(notes []string, next Counters, unit time.Duration, after time.Time) (list []Period) {
-	for _, text := range notes {
-		words := strings.Split(text, "|")
+// between returns the periods that begin after a time, oldest first, from the noted counters in a field of periods:ID,
+// newest first, and the present ones.
+func between(notes []any, next Counters, unit time.Duration, after time.Time) (list []Period) {
+	for _, note := range strings.Split(text(notes[0]), ",") {
+		words := strings.Split(note, "|")
 		hour, _ := strconv.ParseInt(words[0], 10, 64)
 		at := time.Unix(3600*hour, 0).UTC().Truncate(unit)
 		if !at.After(after) {

@@ -20,8 +20,8 @@ func aCall(change func(c *Call)) *Call {
 }
 
 const (
-	oneToken  = "RPUSH tokens:A now+60000|o1\nSET token:o1 now-5000|main|agent|T1\n"
-	twoTokens = oneToken + "RPUSH tokens:A now+90000|o2\nSET token:o2 now-5000|main||T2\n"
+	oneToken  = "RPUSH tokens:A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n"
+	twoTokens = oneToken + "RPUSH tokens:A now+90000|o2\nSET token:o2 now-5000|main|5||T2\n"
 )
 
 // once runs the take script once, without the loop of a wait.
@@ -33,6 +33,15 @@ func once(c *Call, again ...bool) func(p *Pool) any {
 			return "waits " + pause.String()
 		}
 		return taken(token, err)
+	}
+}
+
+// late delays a call by an hour, by Redis' clock.
+func late(call func(p *Pool) any) func(p *Pool) any {
+	return func(p *Pool) any {
+		ahead := -time.Hour
+		p.ahead.Store(&ahead)
+		return call(p)
 	}
 }
 
@@ -71,7 +80,7 @@ var tables = map[string][]row{
 		{name: "no token: a miss", call: once(aCall(func(c *Call) { c.Row = `{"caller":"qa"}` }))},
 		{name: "tokens within their margin expire", given: "RPUSH tokens:A now+999|o0\n" + oneToken, call: once(aCall(nil))},
 		{name: "a text that is gone counts as expired, and the next token is handed out", given: "RPUSH tokens:A now+50000|o0\n" + oneToken, call: once(aCall(nil))},
-		{name: "a token that is born in the future is worth nothing", given: "RPUSH tokens:A now+50000|o0\nSET token:o0 now+2000|main||T0\n" + oneToken, call: once(aCall(nil))},
+		{name: "a token that is born in the future is worth nothing", given: "RPUSH tokens:A now+50000|o0\nSET token:o0 now+2000|main|5||T0\n" + oneToken, call: once(aCall(nil))},
 		{name: "min_ttl skips tokens that die too soon", given: twoTokens, call: once(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }))},
 		{name: "min_ttl beyond all tokens waits", given: twoTokens, call: once(aCall(func(c *Call) { waiting(c); c.MinTTL = 100 * time.Second }))},
 		{name: "a wait leaves a ticket", call: once(aCall(waiting))},
@@ -88,7 +97,7 @@ var tables = map[string][]row{
 		{name: "a key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n", call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
 		{name: "a key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000\nSET token:o9 now-5000|main||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
+		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000\nSET token:o9 now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
 		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
 		{name: "the failure of a call's order", given: "SET reply:c f|||1|bad|parameters\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
@@ -100,9 +109,10 @@ var tables = map[string][]row{
 		{name: "a waiting request with a key learns its failure", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
 		{name: "a later request with the key tries again", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "no order can be placed for a call", given: "SET reply:c f|||budget|now+5000|the|budget\n", call: once(aCall(waiting))},
-		{name: "a guest counts with all guests", given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|agent|T1\n", call: once(aCall(func(c *Call) { c.ID = Guest("A") }))},
+		{name: "a guest counts with all guests", given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n", call: once(aCall(func(c *Call) { c.ID = Guest("A") }))},
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "the caller has given up", given: oneToken, call: late(once(aCall(nil)))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
 	},
 	"takes": {
@@ -115,34 +125,34 @@ var tables = map[string][]row{
 		{name: "a call that the next token does not suit is slow", given: twoTokens, call: laned(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }), aCall(another))},
 		{name: "expired tokens go first", given: "RPUSH tokens:A now+900|o0\n" + oneToken, call: laned(aCall(func(c *Call) { c.Row = "{}" }))},
 		{name: "a token without its text is slow", given: "RPUSH tokens:A now+60000|o1\n", call: laned(aCall(nil))},
-		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main||T1\n", call: laned(aCall(nil))},
+		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main|5||T1\n", call: laned(aCall(nil))},
+		{name: "the callers have given up", given: oneToken, call: late(laned(aCall(nil)))},
 	},
 	"again": {
-		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: again},
+		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\n", call: again},
 		{name: "a failure", given: oneToken + "SET reply:c f|||0|bad\n", call: again},
 		{name: "the token has died", given: oneToken + "SET reply:c t|fp|n|hits|o9|now+60000\n", call: again},
 		{name: "no answer", given: oneToken, call: again},
 	},
 	"cancel": {
-		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
-		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
-		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900\nSET token:o1 now-5000|main||T1\n", call: cancelled(aCall(nil), "left")},
+		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
+		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
+		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900\nSET token:o1 now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
 		{name: "a token whose text is gone expires", given: "SET reply:c t||n|hits|o1|now+60000\n", call: cancelled(aCall(nil), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
 		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
 		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
-		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
 		{name: "a call with a key that waits at another replica too", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
-		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 	},
 	"guest": {
 		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},
 		{name: "a repetition counts once", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted, twice: true},
 		{name: "the rate of all guests is reached", given: "ZADD rate:guests now-500 x now-300 y\n", call: admitted},
-		{name: "requests in the future are void", given: "ZADD rate:guests now+500 x now+300 y\n", call: admitted},
 		{name: "an identity that does not buy", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\n", call: admitted},
 		{name: "a brake that ends soon", given: "HSET brake:guest-A next now+2000 every 5000 kind failed reason no\n", call: admitted},
 		{name: "a token is ready in spite of the brake", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n", call: admitted},
@@ -175,7 +185,7 @@ var tables = map[string][]row{
 		}},
 		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decides(2)},
 		{name: "the next decision comes when a token is too old", given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n", call: decides(2)},
-		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A decider r1 hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
+		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
 		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1767323045000001 1000|r1|x\n", call: decides(2)},
 		{name: "tickets of dead replicas do not count", given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n", call: decides(0)},
 		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
@@ -199,23 +209,23 @@ var tables = map[string][]row{
 	},
 	"counters": {
 		{name: "the first event notes the counters", call: missedAfter(0), twice: true},
-		{name: "an event of the next hour", given: "HSET stats:A hour 490923 hits 7 spent 9 leads 3\nPEXPIRE stats:A 9000000\nRPUSH hours:A" + hours(25) + "\nRPUSH days:A" + hours(8) + "\n", call: missedAfter(time.Hour)},
-		{name: "an event of the next day", given: "HSET stats:A hour 490919 hits 7\nRPUSH hours:A" + hours(25) + "\nRPUSH days:A" + hours(8) + "\n", call: missedAfter(0)},
+		{name: "an event of the next hour", given: "HSET stats:A hour 490923 hits 7 spent 9 leads 3\nPEXPIRE stats:A 9000000\nHSET periods:A hours " + hours(25) + " days " + hours(8) + "\n", call: missedAfter(time.Hour)},
+		{name: "an event of the next day", given: "HSET stats:A hour 490919 hits 7\nHSET periods:A hours " + hours(25) + " days " + hours(8) + "\n", call: missedAfter(0)},
 		{name: "Redis' clock went back", given: "HSET stats:A hour 490924\n", call: missedAfter(0)},
 	},
 	"survey": {
 		{name: "two identities", given: oneToken + "HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\nHSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
-			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nRPUSH days:A" + days + "\nHSET minutes:guests:490923 bought1 1\n",
+			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days + "\nHSET minutes:guests:490923 bought1 1\n",
 			call: func(p *Pool) any {
 				list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
 				return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh, list[0].SpentHour, list[0].SpentDay,
 					shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes), shown(list[1].Days), err)
 			}},
-		{name: "the hours of a day", given: "HSET stats:A hits 30\nRPUSH hours:A" + days + "\n", call: func(p *Pool) any {
+		{name: "the hours of a day", given: "HSET stats:A hits 30\nHSET periods:A hours " + days + "\n", call: func(p *Pool) any {
 			list, err := p.Hours(context.Background(), "A")
 			return fmt.Sprint(shown(list), err)
 		}},
-		{name: "the hours of all guests", given: "HSET stats:guests hits 30\nRPUSH hours:guests 490923|1|0|0|0|0|0|0|0|0|0\n", call: func(p *Pool) any {
+		{name: "the hours of all guests", given: "HSET stats:guests hits 30\nHSET periods:guests hours 490923|1|0|0|0|0|0|0|0|0|0\n", call: func(p *Pool) any {
 			list, err := p.Hours(context.Background(), Guest("A"))
 			return fmt.Sprint(shown(list), err)
 		}},
@@ -318,18 +328,34 @@ var tables = map[string][]row{
 		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Late))},
 		{name: "the caller of a failed solve learns it", given: anOrder + "ZADD tickets:A 1 1000|r1|x 2 1000|r2|y\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
 		{name: "a caller whom another order serves waits on", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
+		{name: "a compared provider solves its first order", given: anOrder, call: ended(compared), twice: true},
+		{name: "sums fade with later outcomes and with the time", given: anOrder + someSums, call: ended(how(Failed), compared)},
+		{name: "sums do not grow if Redis' clock went back", given: anOrder + "HSET outcomes:main:turnstile at now+9000 recent 7\n", call: ended(how(Lost), compared)},
+		{name: "a late token is a solved order", given: anOrder, call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
+		{name: "a compared provider is avoided after it refused the parameters", given: anOrder, call: ended(how(Hopeless), compared)},
+		{name: "so is one whose orders begin a brake", given: anOrder + "HSET brake:A count 7 kind failed\n", call: ended(how(Failed), compared)},
+		{name: "a busy provider is not compared", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy), compared)},
+		{name: "nor is a fault of the account", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault), compared)},
+		{name: "nor an order that was not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Stopped), compared)},
 		{name: "all callers learn that the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1) + "ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
 	},
 	"outbox": {
 		{name: "the oldest rows are read", given: twoRows + oneRow, call: read(2)},
+		{name: "each stream gets half", given: twoRows + oneRow + aHandout, call: read(2)},
+		{name: "one stream gets what the other leaves", given: twoRows + aHandout, call: read(9)},
+		{name: "a token was shared", call: func(p *Pool) any { return p.Shared(context.Background(), &Token{Order: "o", Source: "shared"}, "{}") }},
+		{name: "a token was bought for the first of those who share it", call: func(p *Pool) any {
+			return p.Shared(context.Background(), &Token{Order: "o", Source: "solve", Price: 5}, "{}")
+		}},
+		{name: "the first of those who share a token got it from the stock", call: func(p *Pool) any { return p.Shared(context.Background(), &Token{Order: "o", Source: FromPool}, "{}") }},
 		{name: "the sender reads them again", given: twoRows, call: read(2), twice: true},
-		{name: "another replica is sending", given: twoRows + "SET sender:ends r2\n", call: read(2)},
+		{name: "another replica is sending", given: twoRows + "SET sender r2\n", call: read(2)},
 		{name: "nothing waits", call: read(2)},
-		{name: "rows are done", given: twoRows + oneRow + "SET sender:ends r1\n", call: sent("1-1", "1-2"), twice: true},
-		{name: "rows are done too late", given: twoRows + "SET sender:ends r2\n", call: sent("1-1")},
-		{name: "nothing could be sent", given: twoRows + "SET sender:ends r1\n", call: sent()},
-		{name: "what waits and what found no room", given: twoRows + "HSET outbox:dropped ends 7\n", call: func(p *Pool) any {
-			return fmt.Sprint(p.Outbox(context.Background(), Ends))
+		{name: "rows are done", given: twoRows + oneRow + aHandout + "SET sender r1\n", call: sent("ends 1-1", "ends 1-2", "handouts 1-9"), twice: true},
+		{name: "rows are done too late", given: twoRows + "SET sender r2\n", call: sent("ends 1-1")},
+		{name: "nothing could be sent", given: twoRows + "SET sender r1\n", call: sent()},
+		{name: "what waits and what found no room", given: twoRows + aHandout + "HSET outbox:dropped ends 7 handouts 1\n", call: func(p *Pool) any {
+			return fmt.Sprint(p.Outbox(context.Background()))
 		}},
 	},
 	"beat": {
@@ -355,23 +381,25 @@ var tables = map[string][]row{
 		{name: "resume", given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n", call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
 		{name: "flush", given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "flush of nothing", call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
-		{name: "a report", given: "SET sale:o A|main|7|now-5000\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
-		{name: "a bad report", given: "SET sale:o A|main|7|now-5000\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
-		{name: "a report on the token of a guest", given: "SET sale:o guest-A|main|7|now-5000\n", call: reported(true, "n")},
-		{name: "a report on a token of another identity", given: "SET sale:o B|main|7|now-5000\n", call: reported(true, "n")},
-		{name: "a second report", given: "SET sale:o A|main|7|now-5000|other\n", call: reported(true, "n")},
+		{name: "a report", given: "SET sale:o A|main|7|now-5000|\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
+		{name: "a bad report", given: "SET sale:o A|main|7|now-5000|\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
+		{name: "a report on the token of a guest", given: "SET sale:o guest-A|main|7|now-5000|\n", call: reported(true, "n")},
+		{name: "a report on a token of another identity", given: "SET sale:o B|main|7|now-5000|\n", call: reported(true, "n")},
+		{name: "a second report", given: "SET sale:o A|main|7|now-5000||other\n", call: reported(true, "n")},
 		{name: "an unknown token", call: reported(true, "n")},
+		{name: "a report on a compared provider", given: "SET sale:o A|main|7|now-5000|turnstile\n" + someSums, call: reported(false, "n"), twice: true},
 	},
 }
 
 const (
-	twoRows = "XADD outbox:ends 1-1 at now-9000 kind open order o row {}\nXADD outbox:ends 1-2 at now-5000 kind solved order o row {1}\n"
-	oneRow  = "XADD outbox:ends 1-3 at now-1000 kind failed order p row {2}\n"
+	twoRows  = "XADD outbox:ends 1-1 at now-9000 kind open order o row {}\nXADD outbox:ends 1-2 at now-5000 kind solved order o row {1}\n"
+	aHandout = "XADD outbox:handouts 1-9 at now-1000 kind hits order o row {3} price 5\n"
+	oneRow   = "XADD outbox:ends 1-3 at now-1000 kind failed order p row {2}\n"
 )
 
 func read(most int) func(p *Pool) any {
 	return func(p *Pool) any {
-		list, mine, err := p.Rows(context.Background(), Ends, most)
+		list, mine, err := p.Rows(context.Background(), most)
 		var ms []int64
 		for i := range list {
 			ms = append(ms, list[i].At.UnixMilli())
@@ -382,12 +410,24 @@ func read(most int) func(p *Pool) any {
 }
 
 func sent(ids ...string) func(p *Pool) any {
-	return func(p *Pool) any { return p.Done(context.Background(), Ends, ids) }
+	return func(p *Pool) any {
+		var rows []Row
+		for _, id := range ids {
+			stream, id, _ := strings.Cut(id, " ")
+			rows = append(rows, Row{Stream: stream, ID: id})
+		}
+		return p.Done(context.Background(), rows)
+	}
 }
 
 // anOrder is a bought order o of the identity A, placed 10 s ago.
 const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
 	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:all now-10000 o\nHSET stats:A bought 1\n"
+
+// someSums are sums of an hour ago.
+const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:ended 10 order:solved 10 order:leads 90000 report:accepted:x 10 report:rejected:x 2\n"
+
+func compared(e *End) { e.Type = captcha.Turnstile }
 
 // aTask is the unfinished task c of the caller qa.
 var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") + " now-7000 c\n"
@@ -526,7 +566,9 @@ func lifted(ago time.Duration) func(p *Pool) any {
 }
 
 func reported(accepted bool, nonce string) func(p *Pool) any {
-	return func(p *Pool) any { return fmt.Sprint(p.Report(context.Background(), "o", "A", accepted, nonce)) }
+	return func(p *Pool) any {
+		return fmt.Sprint(p.Report(context.Background(), "o", "A", accepted, "qa", nonce, "{}"))
+	}
 }
 
 // missedAfter takes from an empty stock after a time.
@@ -538,15 +580,16 @@ func missedAfter(d time.Duration) func(p *Pool) any {
 }
 
 // hours returns old elements of a list of noted counters. A | in a table stands for a space.
-func hours(n int) (list string) {
+func hours(n int) string {
+	var list []string
 	for i := range n {
-		list += fmt.Sprint(" ", n-i, "|0|0|0|0|0|0|0|0|0|0")
+		list = append(list, fmt.Sprint(n-i, "|0|0|0|0|0|0|0|0|0|0"))
 	}
-	return list
+	return strings.Join(list, ",")
 }
 
 // days are the counters before the first event of this hour, the one before, the day before, and six and seven days before.
-const days = " 490923|20|0|0|2|0|0|0|0|0|500 490922|15|0|0|2|0|0|0|0|0|500 490900|15|0|0|2|0|0|0|0|0|400 490776|9|0|0|0|0|0|0|0|0|0 490775|1|0|0|0|0|0|0|0|0|0"
+const days = "490923|20|0|0|2|0|0|0|0|0|500,490922|15|0|0|2|0|0|0|0|0|500,490900|15|0|0|2|0|0|0|0|0|400,490776|9|0|0|0|0|0|0|0|0|0,490775|1|0|0|0|0|0|0|0|0|0"
 
 func shown(list []Period) (text string) {
 	for _, period := range list {

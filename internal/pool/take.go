@@ -22,14 +22,15 @@ import (
 // w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
--- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 reply_ms (0 = until the token dies)
---      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
---      14 first (1: the first take of a request with a key)
--- Reply {stored answer, token, now}, {parked, new}, {none}, {full}, {conflict} or {limited, ms}
+-- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (0, 1; 2 and 3: also the first take of a request with a key)
+--      7 reply_ms (0 = until the token dies) 8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms
+--      12 fingerprint 13 nonce 14 moment at which the caller gives up
+-- Reply {stored answer, token, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms} or {late}
+if now > tonumber(ARGV[14]) then return {'late'} end
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
 local done, kind, fingerprint, nonce, order = redis.call('GET', KEYS[3])
-if ARGV[14] == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
+if tonumber(ARGV[6]) > 1 and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
   redis.call('DEL', KEYS[3])
   done = nil
 end
@@ -71,10 +72,10 @@ if not element then
     end
   end
   waiting = redis.call('ZCARD', KEYS[2])
-  if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
+  if ARGV[6] % 2 == 0 or waiting >= tonumber(ARGV[8]) then
     count(id, 'missed', 1)
     if ARGV[9] ~= '' then tell('handouts', 'kind', 'missed', 'row', ARGV[9]) end
-    return {ARGV[6] == '0' and 'none' or 'full'}
+    return {ARGV[6] % 2 == 0 and 'none' or 'full'}
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
   redis.call('PEXPIRE', KEYS[2], 3600000)
@@ -82,7 +83,7 @@ if not element then
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
-done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, tonumber(ARGV[7]), ARGV[9])
+done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, token, tonumber(ARGV[7]), ARGV[9])
 count(id, source, 1)
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
@@ -127,8 +128,9 @@ return {1}
 `)
 
 const (
-	// replyLife is how long the answer of a random call is kept. It exceeds every retry of a take.
-	replyLife = 10 * time.Second
+	// replyLife is how long the answer of a random call, and the text of its token, are kept. It exceeds every retry of
+	// a take. A call whose reply was lost can give its token back as long: also after Redis or poold stood still for a while.
+	replyLife = 30 * time.Second
 	// cancelFor limits a try to end a call whose caller is gone. At most mostCancels calls are tried again, every
 	// cancelEvery.
 	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
@@ -142,6 +144,8 @@ var (
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed means that this replica stops and ends all waits.
 	ErrClosed = errors.New("pool: closing")
+	// errLate means that Redis got the call after its caller had given up; nothing was done.
+	errLate = fmt.Errorf("a take came too late: %w", ErrDown)
 	// errEnded means that the call was cancelled before.
 	errEnded = errors.New("pool: the call has ended")
 )
@@ -179,7 +183,7 @@ func (e *FailedError) Error() string {
 // stored returns the text that scripts store.
 func (e *FailedError) stored() string {
 	if e.Obstacle == "" {
-		return bit(e.Refused) + "|" + cut(e.Reason)
+		return strconv.Itoa(bit(e.Refused)) + "|" + cut(e.Reason)
 	}
 	var until int64
 	if !e.Until.IsZero() {
@@ -218,6 +222,7 @@ type Token struct {
 	Born, Dies                        time.Time     // the earliest possible time of the solve; the end of the life, without the margin
 	TTL                               time.Duration // from the answer to Dies
 	Source                            Source
+	Price                             int64 // billionths of the currency; -1 = unknown
 }
 
 // Call is one request for a token. A retry of the request is the same Call.
@@ -317,11 +322,17 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 	if c.Fingerprint != "" || c.Task {
 		life = 0
 	}
+	ctx, stop := bounded(ctx)
+	defer stop()
+	how := bit(park)
+	if first && c.Fingerprint != "" {
+		how = bit(park) + 2
+	}
 	reply, err := p.call(ctx, take,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
-		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park), life.Milliseconds(),
-		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, bit(first && c.Fingerprint != ""))
+		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), how, life.Milliseconds(),
+		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, p.lateAfter(ctx))
 	if err != nil {
 		return Token{}, 0, err
 	}
@@ -339,6 +350,8 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		return Token{}, 0, &EmptyError{Full: answer == "full"}
 	case "conflict":
 		return Token{}, 0, ErrConflict
+	case "late":
+		return Token{}, 0, errLate
 	case "limited":
 		if wait := span(reply[1]); wait < c.Wait {
 			return Token{}, wait, nil
@@ -361,13 +374,14 @@ func (p *Pool) answer(c *Call, stored, value string, now time.Time) (Token, erro
 	case f[0] != "t" || len(f) != 6:
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
-	v := strings.SplitN(value, "|", 4)
-	if len(v) != 4 {
+	v := strings.SplitN(value, "|", 5)
+	if len(v) != 5 {
 		return Token{}, &EmptyError{} // a repetition after the token's death
 	}
 	p.changed(c.ID)
-	token := Token{Order: f[4], Born: millis(v[0]), Provider: v[1], UserAgent: v[2], Value: v[3], Dies: millis(f[5]), Source: FromPool}
+	token := Token{Order: f[4], Born: millis(v[0]), Provider: v[1], UserAgent: v[3], Value: v[4], Dies: millis(f[5]), Source: FromPool}
 	token.TTL = token.Dies.Sub(now)
+	token.Price, _ = strconv.ParseInt(v[2], 10, 64)
 	switch {
 	case f[2] != c.Nonce:
 		token.Source = FromReplay
@@ -434,10 +448,14 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 			return
 		}
 		defer func() { <-p.cancels }()
-		for err != nil {
+		var last time.Time // moment at which a replica that stops gives up
+		for err != nil && !errors.Is(err, redis.ErrClosed) && (last.IsZero() || time.Now().Before(last)) {
 			select {
-			case <-p.ended: // the tickets of a stopped replica go with it
-				return
+			case <-p.ended: // its tickets go with the replica, but not a token whose reply was lost
+				if last.IsZero() {
+					last = time.Now().Add(cancelFor)
+				}
+				time.Sleep(cancelEvery / 10)
 			case <-time.After(cancelEvery/2 + rand.N(cancelEvery)): //nolint:gosec // G404: no secret depends on the pause
 			}
 			if p.waiters.has(c.Name) {
@@ -459,11 +477,11 @@ func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	return err
 }
 
-func bit(is bool) string {
+func bit(is bool) int {
 	if is {
-		return "1"
+		return 1
 	}
-	return "0"
+	return 0
 }
 
 // millis reads Unix ms.

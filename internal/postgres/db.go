@@ -1,29 +1,30 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"poold/internal/backoff"
 )
 
 const (
-	// mostConnections limits the connections of a DB. The connection that listens for notifications
-	// counts too.
+	// mostConnections limits the connections of a DB, with the one that listens for notifications.
 	mostConnections = 4
-	// DefaultLimit is the default time limit of a call. With this limit the caller can still respond
-	// to a request within a second.
+	// DefaultLimit is the default time limit of a call. With it the caller can still answer a request within a second.
 	DefaultLimit = 900 * time.Millisecond
 )
+
+// retries are the pauses between the attempts of a call.
+var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
 
 // Options are the options of Open.
 type Options struct {
@@ -36,109 +37,130 @@ type DB struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
 	limit  time.Duration
-	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = the schema can be used
-	heard  atomic.Pointer[listening] // the receiver that Run sets; nil before Run
-	secret atomic.Pointer[string]    // the password of new connections; nil = the password of the address
-	state  string                    // the last logged state; "" = the server can be used; only for Run
-}
-
-// listening contains the channel on which Run listens, and the function that receives the
-// notifications.
-type listening struct {
-	channel string
-	heard   func(payload string)
+	secret atomic.Pointer[string] // see SetPassword
 }
 
 // Open returns a DB for an address of the form postgres://user:password@host:port/database. It does
 // not connect. Its errors do not quote the address. The caller must close the DB.
 func Open(url string, o Options) (*DB, error) {
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-		return nil, errors.New("postgres address: must begin with postgres:// or postgresql://")
-	}
 	config, err := pgxpool.ParseConfig(url)
 	if file := (*fs.PathError)(nil); errors.As(err, &file) {
 		return nil, fmt.Errorf("postgres address: it names a file that cannot be read: %w", file)
 	}
 	if err != nil {
-		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, " +
-			"with special characters percent-encoded and with options that PostgreSQL knows")
+		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, with special characters " +
+			"percent-encoded and with options that PostgreSQL knows")
 	}
-	db := &DB{log: o.Log, limit: o.Limit}
-	if db.limit == 0 {
-		db.limit = DefaultLimit
-	}
-	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
-	db.tune(config)
-	// The context affects only initial connections, and tune sets their number to zero.
-	db.pool, err = pgxpool.NewWithConfig(context.Background(), config)
-	return db, translate(err)
-}
-
-// tune sets the options of connections. It overrides options in the address.
-func (db *DB) tune(config *pgxpool.Config) {
+	db := &DB{log: o.Log, limit: cmp.Or(o.Limit, DefaultLimit)}
 	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0
-	config.PingTimeout = db.limit
-	config.ConnConfig.ConnectTimeout = db.limit
-	config.ConnConfig.DialFunc = db.dial
+	config.PingTimeout, config.ConnConfig.ConnectTimeout = db.limit, db.limit
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler loses prepared statements
+	config.ConnConfig.RuntimeParams["datestyle"] = "ISO"           // the driver reads no other texts of times
 	config.BeforeConnect = func(_ context.Context, to *pgx.ConnConfig) error {
-		if secret := db.secret.Load(); secret != nil {
+		if secret := db.secret.Load(); secret != nil && *secret != "" {
 			to.Password = *secret
 		}
 		return nil
 	}
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		return conn.PgConn().Conn().SetDeadline(time.Time{}) // removes the deadline that dial set
-	}
-	// Statements are not prepared under a name, because a pooler may send the next call to a
-	// connection without the prepared statement.
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = 0, 0
-	// A pooler may deliver a notification on any connection.
-	config.ConnConfig.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
-		if l := db.heard.Load(); l != nil && n.Channel == l.channel {
-			l.heard(n.Payload)
-		}
-	}
+	db.pool, err = pgxpool.NewWithConfig(context.Background(), config) // connects when a call needs it
+	return db, translate(err)
 }
 
 // SetPassword sets the password for new connections; "" means the password of the address. Open
 // connections stay in use for at most an hour.
-func (db *DB) SetPassword(text string) {
-	if text == "" {
-		db.secret.Store(nil)
-		return
-	}
-	db.secret.Store(&text)
-}
+func (db *DB) SetPassword(text string) { db.secret.Store(&text) }
 
 // Close closes the connections. No call of another method may be running.
 func (db *DB) Close() { db.pool.Close() }
 
-// dial opens a connection. If the server is silent, each read and write fails within the limit.
-// Without this limit, the driver would keep a broken connection, one of only four, for 15 s. During
-// these 15 s the driver would send a cancellation of the statement on another connection, and wait
-// for the rest of the response.
-func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: db.limit}
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+// Do runs the function work in a transaction within the limit, and repeats the transaction if the
+// connection breaks. If the connection breaks during the commit, Do may repeat a transaction that the
+// server has committed. If this matters, the function work must detect the repetition.
+func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
+	limited, cancel := context.WithTimeout(ctx, db.limit)
+	defer cancel()
+	var before error // of the previous attempt: it says more than that the limit has passed
+	for failures := 1; ; failures++ {
+		err := db.transact(limited, work)
+		var f *fault
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && limited.Err() != nil:
+			return cmp.Or(before, err)
+		case !errors.As(err, &f) || !f.again || retries.Wait(limited, failures) != nil:
+			return err
+		}
+		before = err
 	}
-	_ = conn.SetDeadline(time.Now().Add(db.limit)) // AfterConnect in tune removes the deadline
-	return &limitedConn{Conn: conn, limit: db.limit}, nil
 }
 
-// limitedConn is a connection whose deadlines lie at most `limit` in the future.
-type limitedConn struct {
-	net.Conn
-	limit time.Duration
+// Alone runs a transaction as Do does. Over all replicas, at most one transaction of Alone with the
+// same key runs at a time. Alone waits for the key's lock until the limit has passed, and uses no
+// connection while it waits.
+func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
+	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
+		var mine bool
+		err := tx.First(ctx, []any{&mine}, "select pg_try_advisory_xact_lock(hashtextextended($1, 0))", key)
+		switch {
+		case err != nil:
+			return err
+		case !mine:
+			return &fault{reason: "another transaction holds the lock of this key", down: true, again: true}
+		}
+		return work(ctx, tx)
+	})
 }
 
-// SetDeadline sets the deadline to the given time, or to now + limit if the given time is later.
-// The zero time removes the deadline.
-func (c *limitedConn) SetDeadline(at time.Time) error {
-	if latest := time.Now().Add(c.limit); at.After(latest) {
-		at = latest
+// transact runs the function work in a transaction in which each statement sees all earlier commits. It returns errors
+// of work unchanged.
+func (db *DB) transact(ctx context.Context, work func(context.Context, Tx) error) (err error) {
+	var own error
+	err = pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		own = work(ctx, Tx{tx})
+		return own
+	})
+	if err = translate(err); own != nil {
+		err = own
 	}
-	return c.Conn.SetDeadline(at)
+	db.renew(err)
+	return err
+}
+
+// renew drops all connections if the error shows that their server takes no changes or is stopping, so that the next
+// call finds the new primary.
+func (db *DB) renew(err error) {
+	if f := (*fault)(nil); errors.As(err, &f) && f.stale {
+		db.pool.Reset()
+	}
+}
+
+// Tx is a transaction. It ends when the function that received it returns.
+type Tx struct{ tx pgx.Tx }
+
+// Exec runs an SQL statement and returns the number of changed rows.
+func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
+	tag, err := t.tx.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), translate(err)
+}
+
+// Each calls the function row once for each row of a query. Before each call it scans the row into
+// the given pointers.
+func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
+	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow returns this error too
+	_, err := pgx.ForEachRow(rows, into, func() error { row(); return nil })
+	return translate(err)
+}
+
+// First scans the first row of a query into the given pointers. It returns an error if the query
+// returns no row.
+func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
+	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
+}
+
+// Notify sends a notification to all replicas that listen on the channel. The server sends the
+// notification when the transaction commits.
+func (t Tx) Notify(ctx context.Context, channel, payload string) error {
+	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
+	return err
 }

@@ -10,10 +10,9 @@
 // # Faults
 //
 // Each call ends within Options.Limit. Within this limit the DB retries the call in two cases: the
-// connection broke, or another transaction holds the lock of the key. After a restart of the server,
-// one attempt fails on each old connection. If the server cannot be used, the error is an ErrDown.
-// While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
-// is available again.
+// connection broke, or another transaction holds the lock of the key. If the server cannot be used, the error is an
+// ErrDown. While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
+// is available again. If the network swallows a request, the driver gives up its connection only after 15 s.
 //
 // If an error shows that the server is not the primary or is stopping (SQLSTATE 25006, 57P01 to 57P03),
 // the DB drops all connections. DB.Run checks each second whether the server accepts changes. The
@@ -26,8 +25,7 @@
 // transaction, and keeps their numbers in the table poold_schema. One replica at a time does so, under
 // an advisory lock. Each time that DB.Run connects, it applies the missing files. The server may
 // therefore start later than the program. A released file is never changed; each change of the schema
-// is a new file. If a newer program has changed the schema, this program gets ErrNewer and cannot use
-// the database.
+// is a new file. If a newer program has changed the schema, Migrate returns an ErrNewer.
 //
 // A statement about a dropped table fails with an ErrDown that names the table. Migrate recreates it,
 // because the files create only what is missing.

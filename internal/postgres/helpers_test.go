@@ -55,19 +55,15 @@ func selectOne(ctx context.Context, db *DB) error {
 // TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
-		"Down":                 testDown,
-		"Heals":                testHeals,
-		"CallsOutliveARestart": testCallsOutliveARestart,
-		"FourConnections":      testFourConnections,
-		"NothingIsPrepared":    testNothingIsPrepared,
-		"ReadOnly":             testReadOnly,
-		"ReadOnlyWithoutRun":   testReadOnlyWithoutRun,
-		"ReconnectsSoon":       testReconnectsSoon,
-		"Transactions":         testTransactions,
-		"Notifications":        testNotifications,
-		"Migrate":              testMigrate,
-		"LostAnswers":          testLostAnswers,
-		"Try":                  testTry,
-		"DroppedTable":         testDroppedTable,
+		"Down":              testDown,
+		"Heals":             testHeals,
+		"NothingIsPrepared": testNothingIsPrepared,
+		"DateStyle":         testDateStyle,
+		"ReadOnly":          testReadOnly,
+		"Transactions":      testTransactions,
+		"Notifications":     testNotifications,
+		"Migrate":           testMigrate,
+		"Try":               testTry,
+		"DroppedTable":      testDroppedTable,
 	})
 }

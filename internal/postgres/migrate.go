@@ -4,10 +4,10 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 )
@@ -23,112 +23,103 @@ const lockMigrate = 0x706f6f6c64 // "poold"
 var files embed.FS
 
 // newest is the number of the last file in sql/, and tables lists the tables that the files create.
-const newest = 3
+const newest = 2
 
-var tables = []string{"captcha_audit", "captcha_audit_figures", "captcha_cache", "captcha_figures", "captcha_savings", "captcha_solves"}
+var tables = []string{"captcha_cache", "captcha_days", "captcha_history"}
 
-// Migrate brings the schema to this program's version. Until Migrate or Run has succeeded, every call
-// fails. If Migrate returns an ErrDown, Run can still succeed later. If Migrate returns an ErrNewer,
-// this program cannot use the database.
+// Migrate brings the schema to this program's version. If it returns an ErrDown, Run can still succeed later. If it
+// returns an ErrNewer, this program cannot use the database.
+//
+// Goose applies the missing files on another connection than the one that holds the lock of all replicas: the lock of
+// goose belongs to a session, and a pooler could release it on another connection.
 func (db *DB) Migrate(ctx context.Context) error {
-	conn, err := db.acquireMigrated(ctx)
-	if err != nil {
-		return err
-	}
-	conn.Release()
-	return nil
-}
-
-// acquireMigrated acquires a connection and brings the schema up to date. Until its first success it
-// stores its error in db.fault, and all calls return this error. It does not store later errors, for
-// two reasons. First, a broken connection does not affect the other connections. Second, replicas of
-// the older version keep working after a newer program has changed the schema, until they are replaced.
-func (db *DB) acquireMigrated(ctx context.Context) (*pgxpool.Conn, error) {
-	conn, err := db.connect(ctx)
-	if err == nil {
-		err = db.migrate(ctx, conn)
-		if err == nil || errors.Is(err, ErrNewer) && db.fault.Load() == nil {
-			db.fault.Store(nil)
-			return conn, nil
-		}
-		conn.Release()
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if known := db.fault.Load(); known != nil {
-		db.fault.CompareAndSwap(known, unusable(err))
-	}
-	return nil, err
-}
-
-// unusable returns an ErrDown with the reason in err. While the schema cannot be used, all calls return
-// this ErrDown.
-func unusable(err error) *fault {
-	var known *fault
-	if errors.As(err, &known) {
-		return &fault{reason: known.reason, down: true}
-	}
-	return &fault{reason: err.Error(), down: true}
-}
-
-// migrate applies the missing files. If there is nothing to do, migrate ends within the time limit of
-// a call.
-func (db *DB) migrate(ctx context.Context, conn *pgxpool.Conn) error {
-	pending := false
-	if err := within(ctx, db.limit, func(ctx context.Context) error {
-		return transact(ctx, conn, func(ctx context.Context, tx Tx) error {
-			version, missing, err := readSchema(ctx, tx)
-			pending = version < newest || missing != ""
-			return err
-		})
-	}); err != nil || !pending {
-		return err
-	}
-	return within(ctx, migrateLimit, func(ctx context.Context) error {
-		return transact(ctx, conn, db.applyFiles)
-	})
-}
-
-// readSchema returns the number of the last applied file and the name of a missing table; "" = none.
-// It returns an ErrNewer if a newer program has changed the schema.
-func readSchema(ctx context.Context, tx Tx) (version int, missing string, err error) {
-	var made bool // to_regclass is not used, because it caches the absence of a table until the transaction ends
-	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {
-		return 0, "", err
-	}
-	err = tx.First(ctx, []any{&version, &missing}, `select (select coalesce(max(version_id), 0)::integer from poold_schema),
-		coalesce((select min(name) from unnest($1::text[]) name where not exists (select from pg_class where relname = name and pg_table_is_visible(oid))), '')`, tables)
-	if version > newest {
-		err = newer(version, newest)
-	}
-	return version, missing, err
-}
-
-// applyFiles lets goose apply the missing files on another connection, while tx holds the lock of all
-// replicas. The lock of goose belongs to a session, so a pooler could release it on another
-// connection. If a table is missing, all files are applied again: they change nothing that exists.
-func (db *DB) applyFiles(ctx context.Context, tx Tx) error {
-	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
-		return err
-	}
-	version, missing, err := readSchema(ctx, tx)
-	if err != nil {
+	version, missing, err := db.readSchema(ctx)
+	if err != nil || version == newest && missing == "" {
 		return err
 	}
 	on := stdlib.OpenDBFromPool(db.pool)
 	defer func() { _ = on.Close() }()
-	if version > 0 && missing != "" {
-		// tx has read poold_schema, so a statement that locks the whole table would wait for tx.
-		if _, err := on.ExecContext(ctx, "delete from poold_schema where version_id > 0"); err != nil {
-			return translate(err)
-		}
-	}
 	folder, _ := fs.Sub(files, "sql") // the folder is embedded
 	steps, err := goose.NewProvider(goose.DialectPostgres, on, folder, goose.WithTableName("poold_schema"))
 	if err != nil {
 		return err
 	}
-	_, err = steps.Up(ctx)
-	return translate(err)
+	return db.within(ctx, migrateLimit, func(ctx context.Context) error {
+		return db.transact(ctx, func(ctx context.Context, tx Tx) error {
+			_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate))
+			if err == nil && missing != "" { // all files again: they change nothing that exists
+				_, err = on.ExecContext(ctx, "delete from poold_schema where version_id > 0")
+			}
+			if err == nil {
+				_, err = steps.Up(ctx)
+			}
+			return translate(err)
+		})
+	})
+}
+
+// readSchema returns the version of the schema, and the name of a missing table; "" = none. It returns an ErrNewer if a
+// newer program has changed the schema.
+func (db *DB) readSchema(ctx context.Context) (version int, missing string, err error) {
+	err = db.Do(ctx, func(ctx context.Context, tx Tx) error {
+		return tx.First(ctx, []any{&version, &missing}, `select (select coalesce(max(version_id), 0)::integer from poold_schema),
+			coalesce((select min(name) from unnest($1::text[]) name where to_regclass(name) is null), '')`, tables)
+	})
+	if f := (*fault)(nil); errors.As(err, &f) && f.missing == "poold_schema" {
+		return 0, "", nil
+	}
+	if version > newest {
+		err = fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, newest)
+	}
+	return version, missing, err
+}
+
+// Schema is the state of the schema in the database.
+type Schema int
+
+// The states of a schema.
+const (
+	SchemaReady Schema = iota // the schema has this program's version
+	SchemaOld                 // Migrate can bring the schema up to date
+	SchemaNone                // Migrate can create the schema
+)
+
+// Trial is the result of Try.
+type Trial struct {
+	Server string // version of the server
+	Schema Schema
+}
+
+// Try checks whether poold can use the database, and changes nothing. It returns an error if Migrate or a later call
+// would fail: the server is away or read-only, the schema is newer, a table was dropped, or the user lacks a right.
+func (db *DB) Try(ctx context.Context) (found Trial, err error) {
+	if err = db.probe(ctx); err != nil {
+		return found, err
+	}
+	version, missing, err := db.readSchema(ctx)
+	if err != nil {
+		return found, err
+	}
+	makes, refused := false, "" // a table on which the user lacks a right
+	err = db.Do(ctx, func(ctx context.Context, tx Tx) error {
+		return tx.First(ctx, []any{&found.Server, &makes, &refused}, `select split_part(current_setting('server_version'), ' ', 1),
+			coalesce(has_schema_privilege(current_schema(), 'create'), false),
+			coalesce((select min(name) from unnest($1::text[]) name where to_regclass(name) is not null and not (
+				has_table_privilege(name, 'select') and has_table_privilege(name, 'insert')
+				and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete'))), '')`, tables)
+	})
+	switch {
+	case err != nil:
+	case version < newest && !makes:
+		err = &fault{reason: "the user lacks the right to make tables", down: true}
+	case version == 0:
+		found.Schema = SchemaNone
+	case version < newest:
+		found.Schema = SchemaOld
+	case missing != "":
+		err = noTable(missing)
+	case refused != "":
+		err = &fault{reason: "the user lacks a right on the table " + refused, down: true}
+	}
+	return found, err
 }

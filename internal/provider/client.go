@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -14,14 +13,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
 )
 
-// The protocols, as values of Config.API.
+// The protocols, as values of Config.Protocol.
 const (
-	APILegacy = "legacy"
-	APITasks  = "tasks"
+	ProtocolInPHP      = "in_php"
+	ProtocolCreateTask = "create_task"
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 // Config describes one account at one solving service.
 type Config struct {
 	Name         string // name for logs
-	API          string // APILegacy or APITasks
+	Protocol     string // ProtocolInPHP or ProtocolCreateTask
 	Profile      string // one of the words of Profiles
 	URL          string // base URL without in.php: http or https, without user and query
 	Key          captcha.Secret
@@ -48,16 +48,12 @@ type Config struct {
 	// balance, probe or report. The outcome is ok, not_ready, capacity, account, parameters, task,
 	// transport or unknown. Observe must not block; nil = no observer.
 	Observe func(action, outcome string)
-	// The client calls Changed when the provider goes down, with the reason, or up. Changed must not
-	// block; nil = no observer.
-	Changed func(down bool, reason string)
-	Log     *slog.Logger // log for changes of state; nil = no log
 }
 
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls.
 // The defaults depend on the profile, the protocol and the type of CAPTCHA.
 func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = pace(c.Profile, c.API, t)
+	firstPoll, interval = pace(c.Profile, c.Protocol, t)
 	if c.FirstPoll > 0 {
 		firstPoll = c.FirstPoll
 	}
@@ -70,14 +66,14 @@ func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 // Client makes calls to one account at one solving service. All methods are safe for concurrent
 // use.
 type Client struct {
-	cfg     Config
-	base    string // cfg.URL without the trailing slash
-	speak   protocol
-	profile profile
-	wire    http.RoundTripper
-	limit   time.Duration // timeout of one call; callLimit except in tests
-	health  health
-	asked   atomic.Int64 // time of the last call for the balance, in Unix nanoseconds
+	cfg      Config
+	base     string // cfg.URL without the trailing slash
+	protocol protocol
+	profile  profile
+	wire     http.RoundTripper
+	limit    time.Duration           // timeout of one call; callLimit except in tests
+	money    atomic.Pointer[float64] // the balance that was read last
+	asked    atomic.Int64            // time of the last call for the balance, in Unix nanoseconds
 }
 
 // The interface protocol makes the requests and parses the replies of one protocol.
@@ -94,7 +90,7 @@ type protocol interface {
 type query struct {
 	path, contentType, body string
 
-	read    func(reply []byte) (answer, error) // parses the reply; the error has the type garbled
+	read    func(reply []byte) (answer, error) // parses the reply; the error has the type malformedReply
 	answers captcha.Type                       // for polls: the type of CAPTCHA of the solution
 	secrets []captcha.Secret                   // secrets that no answer may contain: the key and the secrets of a pingback
 	hide    []captcha.Secret                   // secrets that no text may contain: those in the field secrets, and the proxy's
@@ -116,9 +112,6 @@ type answer struct {
 
 // New returns a client. It starts no goroutine and makes no call to the service.
 func New(cfg Config) (*Client, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, string) {}
 	}
@@ -140,13 +133,13 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, base: strings.TrimRight(cfg.URL, "/"),
 		profile: p, wire: newTransport(), limit: callLimit,
 	}
-	switch cfg.API {
-	case APILegacy:
-		c.speak = legacy{key: cfg.Key, profile: p}
-	case APITasks:
-		c.speak = tasks{key: cfg.Key, profile: p}
+	switch cfg.Protocol {
+	case ProtocolInPHP:
+		c.protocol = inPHP{key: cfg.Key, profile: p}
+	case ProtocolCreateTask:
+		c.protocol = createTask{key: cfg.Key, profile: p}
 	default:
-		return nil, fmt.Errorf("provider %s: api: want %s or %s", cfg.Name, APILegacy, APITasks)
+		return nil, fmt.Errorf("provider %s: protocol: want %s or %s", cfg.Name, ProtocolInPHP, ProtocolCreateTask)
 	}
 	return c, nil
 }
@@ -162,23 +155,11 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return c.cfg.Pace(t)
 }
 
-// Ready reports whether the caller may place an order at the given time. If Ready returns false,
-// the result wait is the time until the next attempt. While the provider is down, Ready returns
-// true to one caller in each turn, and this caller's order is the probe.
-func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
-
-// State returns a snapshot of the provider for /status.
-func (c *Client) State(at time.Time) State {
-	s := c.health.state(at)
-	s.Fault, s.Remedy = knownFaults[s.Code].does, c.remedy(s.Code)
-	return s
-}
-
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the
 // task may have been bought. Submit does not keep the bytes of the picture after it returns.
 func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
-	q, err := c.speak.submit(r)
+	q, err := c.protocol.submit(r)
 	if err == nil && r.Identity.Type == captcha.Image && len(r.Image) == 0 {
 		err = errors.New("the picture's bytes are missing")
 	}
@@ -193,7 +174,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 // Poll requests the token of a task that was bought for the given identity. The error is
 // ErrNotReady, an *Error, or the error of ctx.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
-	q := c.speak.poll(task, id)
+	q := c.protocol.poll(task, id)
 	q.answers = id.Type
 	a, err := c.call(ctx, poll, q, id.Proxy)
 	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
@@ -202,7 +183,7 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 // Threads requests the maximum number of tasks that the account may have in flight. If the service
 // does not offer this call, Threads returns ok = false and no error.
 func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
-	q, offered := c.speak.threads()
+	q, offered := c.protocol.threads()
 	if !offered {
 		return 0, false, nil
 	}
@@ -216,22 +197,30 @@ func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	return int(a.number), true, nil
 }
 
-// ReadBalance requests the balance of the account for State, at most once a minute. It does nothing
-// unless Config.Balance is set.
+// Balance returns the last balance that was read; nil = none yet.
+func (c *Client) Balance() *float64 { return c.money.Load() }
+
+// ReadBalance requests the balance of the account, at most once a minute. It does nothing unless Config.Balance is set.
 func (c *Client) ReadBalance(ctx context.Context) error {
-	if !c.cfg.Balance {
-		return nil
-	}
 	now, last := time.Now().UnixNano(), c.asked.Load()
 	if last != 0 && now-last < int64(balanceEvery) || !c.asked.CompareAndSwap(last, now) {
 		return nil
 	}
-	a, err := c.call(ctx, balance, c.speak.balance(), "")
-	if err != nil {
-		return err
+	return c.readBalance(ctx, balance)
+}
+
+// Probe requests the balance for an operator, whenever it was read last.
+func (c *Client) Probe(ctx context.Context) error { return c.readBalance(ctx, probing) }
+
+func (c *Client) readBalance(ctx context.Context, action string) error {
+	if !c.cfg.Balance {
+		return nil
 	}
-	c.health.setBalance(a.number)
-	return nil
+	a, err := c.call(ctx, action, c.protocol.balance(), "")
+	if err == nil {
+		c.money.Store(&a.number)
+	}
+	return err
 }
 
 // Close closes idle connections. It does not interrupt calls in flight.
@@ -248,11 +237,10 @@ const (
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
-	probing = "probe" // the call for the balance that Probe makes even during a fault
+	probing = "probe" // the call for the balance that Probe makes
 )
 
-// call makes one call to the service if the circuit breaker permits it, and updates the
-// breaker with the outcome.
+// call makes one call to the service.
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
 	q.secrets = append(q.secrets, c.cfg.Key)
 	q.hide = append(slices.Clone(q.secrets), proxy)
@@ -262,13 +250,8 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
-	started := time.Now()
-	if err := c.health.enter(action, started); err != nil {
-		return answer{}, err
-	}
 	a, err := c.exchange(ctx, q)
-	at := time.Now()
-	var t *trouble
+	var t *transportError
 	if errors.As(err, &t) {
 		err = t.asError(action)
 	} else {
@@ -278,9 +261,8 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	if !errors.As(err, &fault) && err != nil && !errors.Is(err, ErrNotReady) {
 		return answer{}, err // the caller cancelled before the outcome of the call was known
 	}
-	e := event{action: action, started: started, at: at, trouble: t, fault: fault}
-	if change, changed := c.health.settle(e); changed {
-		c.announce(ctx, change)
+	if fault != nil && fault.Class == Capacity {
+		fault.Delay += backoff.UpTo(fault.Delay/5 + 1) // so that replicas do not retry at the same moment
 	}
 	c.cfg.Observe(action, outcome(err, fault, t))
 	if err != nil {
@@ -314,27 +296,8 @@ func (c *Client) refusal(a answer, q query) error {
 	return e
 }
 
-// announce logs that the provider went down or up.
-func (c *Client) announce(ctx context.Context, ch change) {
-	level, text := slog.LevelInfo, "provider is called again"
-	switch {
-	case ch.down && ch.account:
-		level, text = slog.LevelError, "provider down: account fault" // an operator must act
-	case ch.down:
-		level, text = slog.LevelWarn, "provider down: no proper answers"
-	}
-	attrs := []slog.Attr{slog.String("provider", c.cfg.Name)}
-	if ch.down {
-		attrs = append(attrs, slog.String("err", ch.reason), slog.Time("retry_at", c.State(time.Now()).Until.UTC().Truncate(time.Second)))
-	}
-	c.cfg.Log.LogAttrs(ctx, level, text, attrs...)
-	if c.cfg.Changed != nil {
-		c.cfg.Changed(ch.down, ch.reason)
-	}
-}
-
 // outcome returns the outcome of a call as a word for Observe.
-func outcome(err error, fault *Error, t *trouble) string {
+func outcome(err error, fault *Error, t *transportError) string {
 	switch {
 	case err == nil:
 		return "ok"

@@ -22,7 +22,7 @@ func TestABalanceIsReadOnceAMinute(t *testing.T) {
 		if w.count() != 3 {
 			t.Errorf("%d calls in three minutes", w.count())
 		}
-		if b := c.State(time.Now()).Balance; b == nil || *b != 2.5 {
+		if b := c.Balance(); b == nil || *b != 2.5 {
 			t.Errorf("balance %v", b)
 		}
 		says(http.StatusOK, `{"status":1,"request":"a lot"}`)
@@ -30,24 +30,24 @@ func TestABalanceIsReadOnceAMinute(t *testing.T) {
 		if err := c.ReadBalance(ctx); err == nil {
 			t.Error("a balance that is not a number is accepted")
 		}
-		if b := c.State(time.Now()).Balance; b == nil || *b != 2.5 {
+		if b := c.Balance(); b == nil || *b != 2.5 {
 			t.Errorf("the last good balance is gone: %v", b)
 		}
 
 		off, _, w, _ := newScriptedClient(t, Config{})
-		if err := off.ReadBalance(ctx); err != nil || w.count() != 0 || off.State(time.Now()).Balance != nil {
+		if err := off.ReadBalance(ctx); err != nil || w.count() != 0 || off.Balance() != nil {
 			t.Errorf("a balance that is switched off is read: %v", err)
 		}
 	})
 }
 
 func TestNewRefusesAnInvalidConfig(t *testing.T) {
-	good := Config{Name: "n", API: APILegacy, Profile: generic, URL: "https://example.com/sub/"}
+	good := Config{Name: "n", Protocol: ProtocolInPHP, Profile: generic, URL: "https://example.com/sub/"}
 	if c, err := New(good); err != nil || c.Name() != "n" || c.Timeout() != 180*time.Second || c.base != "https://example.com/sub" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for name, spoil := range map[string]func(*Config){
-		"api":       func(c *Config) { c.API = "simulated" },
+		"api":       func(c *Config) { c.Protocol = "simulated" },
 		"profile":   func(c *Config) { c.Profile = "other" },
 		"no url":    func(c *Config) { c.URL = "" },
 		"scheme":    func(c *Config) { c.URL = "ftp://example.com" },

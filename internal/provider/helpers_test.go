@@ -14,7 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
-	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,10 +26,8 @@ var v2 = captcha.Identity{
 	Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://example.com/login",
 }
 
-// journal collects the log and the observed outcomes of a client.
+// journal collects the observed outcomes of a client.
 type journal struct {
-	testkit.Log
-
 	mu       sync.Mutex
 	outcomes []string
 }
@@ -55,9 +52,8 @@ func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	t.Helper()
 	j := &journal{}
 	cfg.Name, cfg.Observe = "test", j.observe
-	cfg.Log = j.Logger()
-	if cfg.API == "" {
-		cfg.API = APILegacy
+	if cfg.Protocol == "" {
+		cfg.Protocol = ProtocolInPHP
 	}
 	if cfg.Profile == "" {
 		cfg.Profile = captchaAI

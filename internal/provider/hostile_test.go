@@ -31,9 +31,9 @@ type dialect struct {
 
 func dialects() []dialect {
 	return []dialect{
-		{APILegacy, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
+		{ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
 		{
-			APITasks, generic, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+			ProtocolCreateTask, generic, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
 			`"errorId":0,"status":"ready"`,
 			func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
 		},
@@ -107,7 +107,7 @@ func hostileAnswers(d dialect) []hostile {
 		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false},
 		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false},
 	}
-	if d.api == APILegacy {
+	if d.api == ProtocolInPHP {
 		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false})
 	}
 	// These are answers with wrong types, and answers of the other protocol.
@@ -119,7 +119,7 @@ func hostileAnswers(d dialect) []hostile {
 		"numbers":        `{` + d.granted + `,"request":5.5,"taskId":5.5,"solution":{"token":5.5,"gRecaptchaResponse":5.5}}`,
 		"a control":      `{` + d.granted + `,"request":"5\u0000","taskId":"5\n","solution":{"token":"5\u0000"}}`,
 		"nothing in it":  `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
-		"another tongue": map[string]string{APILegacy: dialects()[1].sold, APITasks: dialects()[0].sold}[d.api],
+		"another tongue": map[string]string{ProtocolInPHP: dialects()[1].sold, ProtocolCreateTask: dialects()[0].sold}[d.api],
 	} {
 		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true})
 	}
@@ -144,7 +144,7 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	t.Helper()
 	var calls atomic.Int32
-	c, j := newServedClient(t, Config{API: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
+	c, j := newServedClient(t, Config{Protocol: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		// The server notices a disconnect only after the body has been read.
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -168,15 +168,6 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	if e.Class == Capacity && e.Delay <= 0 {
 		t.Errorf("%s: no delay", action)
 	}
-	if row.class == Account {
-		// No second submit is made while the provider is down. Polls continue, because the task is
-		// paid.
-		wantState(t, c, StateDown, row.code)
-		if n := calls.Load(); n != 0 && action != poll {
-			t.Errorf("%s: %d requests after an account fault", action, n)
-		}
-		return
-	}
 	if !row.bought {
 		outcome = row.class.String()
 	}
@@ -192,7 +183,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
-			c, _ := newServedClient(t, Config{API: d.api, Profile: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
+			c, _ := newServedClient(t, Config{Protocol: d.api, Profile: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
 			for action, err := range map[string]error{submit: submitOne(t, c), poll: pollOne(t, c)} {
 				if code == "" && err != nil || code != "" && faultOf(t, err).Code != code {
 					t.Errorf("%s, %s of %d bytes: %v, want %q", d.api, action, size, err, code)
@@ -235,7 +226,7 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	if j.last() != "nothing" || len(entered) != 0 {
 		t.Errorf("a call was made: %s", j.last())
 	}
-	for range 2 * outageAfter { // these cancelled calls must not begin an outage
+	for range 2 {
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
 			<-entered
@@ -253,8 +244,5 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	defer cancel()
 	if _, err := c.Poll(ctx, "5", v2); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &e) {
 		t.Errorf("a poll past its caller's deadline: %v", err)
-	}
-	if s := c.State(time.Now()); s.Kind != StateOK {
-		t.Errorf("the callers' impatience makes the provider %v: %s", s.Kind, s.Reason)
 	}
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -129,23 +130,18 @@ func commonFaults() map[string]fault {
 	return all
 }
 
-// pace returns the default times of polls. A reCAPTCHA takes longer to solve than
-// other types, and a picture takes less time. Services discourage polling more often than this.
+// pace returns the default times of polls. Services discourage polling more often than this.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
-	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
 	case profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
 		return time.Second, 2 * time.Second
 	case t == captcha.Image:
-		return 5 * time.Second, 5 * time.Second
 	case profile == captchaAI:
 		return 15 * time.Second, 5 * time.Second
-	case profile == generic && api == APITasks:
+	case profile == generic && api == ProtocolCreateTask:
 		// The faster services use this protocol. Some of them ban clients that poll more often than
 		// every 2 s.
 		return 10 * time.Second, 3 * time.Second
-	case slow:
-		return 15 * time.Second, 5 * time.Second
 	}
-	return 5 * time.Second, 5 * time.Second
+	return cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5 * time.Second
 }

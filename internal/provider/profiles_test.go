@@ -53,12 +53,12 @@ func TestEveryCode(t *testing.T) {
 			for i, name := range Profiles() {
 				i = min(i, 2) // the profile poold has the same codes as the profile generic
 				for _, form := range []struct{ api, reply string }{
-					{APILegacy, `{"status":0,"request":"` + code + `"}`},
-					{APILegacy, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},
-					{APILegacy, code},
-					{APITasks, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
+					{ProtocolInPHP, `{"status":0,"request":"` + code + `"}`},
+					{ProtocolInPHP, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},
+					{ProtocolInPHP, code},
+					{ProtocolCreateTask, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
 				} {
-					c, j, _, reply := newScriptedClient(t, Config{Profile: name, API: form.api})
+					c, j, _, reply := newScriptedClient(t, Config{Profile: name, Protocol: form.api})
 					reply(http.StatusOK, form.reply)
 					e := faultOf(t, submitOne(t, c))
 					if e.Class != row.want[i] || e.Code != code || e.Unknown {
@@ -100,7 +100,7 @@ func TestErrorNumbersWithoutCode(t *testing.T) {
 		"22": "ERROR_TASK_ABSENT", "23": "ERROR_TASK_NOT_SUPPORTED", "31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
 		"999": "errorId 999", `"12"`: "ERROR_CAPTCHA_UNSOLVABLE",
 	} {
-		c, _, _, reply := newScriptedClient(t, Config{Profile: twoCaptcha, API: APITasks})
+		c, _, _, reply := newScriptedClient(t, Config{Profile: twoCaptcha, Protocol: ProtocolCreateTask})
 		reply(http.StatusOK, `{"errorId":`+id+`}`)
 		if e := faultOf(t, submitOne(t, c)); e.Code != want || e.Unknown {
 			t.Errorf("errorId %s gives %q, want %q", id, e.Code, want)

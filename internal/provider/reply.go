@@ -30,11 +30,11 @@ func IsAnswer(t captcha.Type, text string) bool {
 	return isGraphic(text, maxReply)
 }
 
-// solvedAnswer returns the answer for a solved task, or the error oddReply if the text cannot be a
+// solvedAnswer returns the answer for a solved task, or the error unexpectedReply if the text cannot be a
 // solution.
 func solvedAnswer(t captcha.Type, text, agent string) (answer, error) {
 	if !IsAnswer(t, text) {
-		return answer{}, oddReply
+		return answer{}, unexpectedReply
 	}
 	return answer{text: text, userAgent: agent}, nil
 }
@@ -79,7 +79,7 @@ func decode(reply []byte, into any) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return cutReply
 	}
-	return oddReply
+	return unexpectedReply
 }
 
 // jsonText returns the text of a JSON string, or "" for any other JSON value.
@@ -114,7 +114,7 @@ func taskID(raw json.RawMessage) (string, bool) {
 func createdAnswer(id json.RawMessage, a answer) (answer, error) {
 	task, valid := taskID(id)
 	if a.notReady || !valid {
-		return answer{}, oddReply
+		return answer{}, unexpectedReply
 	}
 	return answer{text: task}, nil
 }
@@ -123,7 +123,7 @@ func createdAnswer(id json.RawMessage, a answer) (answer, error) {
 func amountAnswer(raw json.RawMessage) (answer, error) {
 	n, ok := finite(textOrDigits(raw))
 	if !ok {
-		return answer{}, oddReply
+		return answer{}, unexpectedReply
 	}
 	return answer{number: n}, nil
 }

@@ -26,7 +26,7 @@ const (
 
 // ReportWindow returns how long after a solve the service accepts a report about its token.
 func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.API == APILegacy || c.profile.name == twoCaptcha || c.profile.name == otherPoold {
+	if c.cfg.Protocol == ProtocolInPHP || c.profile.name == twoCaptcha || c.profile.name == otherPoold {
 		return longWindow
 	}
 	return shortWindow
@@ -34,11 +34,9 @@ func (c *Client) ReportWindow() time.Duration {
 
 // Report reports to the service whether a site accepted the token of a task. A repeated report
 // succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault
-// of class Task. During an account fault or an outage, Report fails without a call. The reply
-// affects other calls only if it is an account fault or a rate limit, because a service without
-// this call may answer with an HTML page.
+// of class Task.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
-	q, offered := c.speak.report(task, t, good)
+	q, offered := c.protocol.report(task, t, good)
 	if !offered || task == "" {
 		return ErrNoReport
 	}

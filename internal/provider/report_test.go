@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"reflect"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"poold/internal/captcha"
 )
@@ -20,22 +18,22 @@ func TestReportCalls(t *testing.T) {
 		kind         captcha.Type
 		good, bad    string // path or action of the report
 	}{
-		{captchaAI, APILegacy, captcha.RecaptchaV2, "reportgood", "reportbad"},
-		{generic, APILegacy, captcha.Turnstile, "reportgood", "reportbad"},
-		{twoCaptcha, APITasks, captcha.RecaptchaV3, "/reportCorrect", "/reportIncorrect"},
-		{twoCaptcha, APITasks, captcha.Turnstile, "/reportCorrect", "/reportIncorrect"},
-		{generic, APITasks, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
-		{generic, APITasks, captcha.RecaptchaV3, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
-		{captchaAI, APITasks, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
-		{generic, APITasks, captcha.HCaptcha, none, "/reportIncorrectHcaptcha"},
-		{generic, APITasks, captcha.Image, none, "/reportIncorrectImageCaptcha"},
-		{generic, APITasks, captcha.Turnstile, none, none},
-		{generic, APITasks, captcha.GeeTest, none, none},
-		{generic, APITasks, captcha.GeeTestV4, none, none},
+		{captchaAI, ProtocolInPHP, captcha.RecaptchaV2, "reportgood", "reportbad"},
+		{generic, ProtocolInPHP, captcha.Turnstile, "reportgood", "reportbad"},
+		{twoCaptcha, ProtocolCreateTask, captcha.RecaptchaV3, "/reportCorrect", "/reportIncorrect"},
+		{twoCaptcha, ProtocolCreateTask, captcha.Turnstile, "/reportCorrect", "/reportIncorrect"},
+		{generic, ProtocolCreateTask, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{generic, ProtocolCreateTask, captcha.RecaptchaV3, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{captchaAI, ProtocolCreateTask, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{generic, ProtocolCreateTask, captcha.HCaptcha, none, "/reportIncorrectHcaptcha"},
+		{generic, ProtocolCreateTask, captcha.Image, none, "/reportIncorrectImageCaptcha"},
+		{generic, ProtocolCreateTask, captcha.Turnstile, none, none},
+		{generic, ProtocolCreateTask, captcha.GeeTest, none, none},
+		{generic, ProtocolCreateTask, captcha.GeeTestV4, none, none},
 	} {
 		for verdict, want := range map[bool]string{true: row.good, false: row.bad} {
 			var got []received
-			c, j := newServedClient(t, Config{Profile: row.profile, API: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
+			c, j := newServedClient(t, Config{Profile: row.profile, Protocol: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
 			err := c.Report(context.Background(), "77", row.kind, verdict)
 			if want == none {
 				if !errors.Is(err, ErrNoReport) || len(got) != 0 {
@@ -46,7 +44,7 @@ func TestReportCalls(t *testing.T) {
 			if err != nil || len(got) != 1 || j.last() != "report ok" {
 				t.Fatalf("%+v: %v, %d calls, %s", row, err, len(got), j.last())
 			}
-			if row.api == APILegacy {
+			if row.api == ProtocolInPHP {
 				fields, _ := url.ParseQuery(got[0].body)
 				if !reflect.DeepEqual(fields, url.Values{"key": {canary}, "json": {"1"}, "action": {want}, "id": {"77"}}) || got[0].uri != "/res.php" {
 					t.Errorf("%+v sends %s %v", row, got[0].uri, fields)
@@ -66,8 +64,6 @@ func TestReportCalls(t *testing.T) {
 	}
 }
 
-// After five equal answers to reports, the provider's state changes only if the answer concerns all
-// calls.
 func TestAnswersToReports(t *testing.T) {
 	const ok = "(ok)"
 	for _, row := range []struct {
@@ -75,57 +71,44 @@ func TestAnswersToReports(t *testing.T) {
 		status      int
 		reply, want string
 		class       Class
-		state       StateKind
 	}{
-		{APILegacy, 200, `{"status":1,"request":"OK_REPORT_RECORDED"}`, ok, 0, StateOK},
-		{APILegacy, 200, "OK_REPORT_RECORDED\n", ok, 0, StateOK},
-		{APILegacy, 200, "OK", ok, 0, StateOK},
-		{APILegacy, 200, `{"status":0,"request":"ERROR_DUPLICATE_REPORT"}`, ok, 0, StateOK},
-		{APILegacy, 200, "ERROR_DUPLICATE_REPORT", ok, 0, StateOK},
-		{APILegacy, 200, "REPORT_NOT_RECORDED", "REPORT_NOT_RECORDED", Task, StateOK},
-		{APILegacy, 200, `{"status":0,"request":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task, StateOK},
-		{APILegacy, 200, "ERROR_IP_ADDRES", "ERROR_IP_ADDRES", Task, StateOK},
-		{APILegacy, 200, "ERROR_WRONG_CAPTCHA_ID", "ERROR_WRONG_CAPTCHA_ID", Task, StateOK},
-		{APILegacy, 200, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS", Task, StateOK},
-		{APILegacy, 200, "ERROR_NEW", "ERROR_NEW", Task, StateOK},
-		{APILegacy, 200, "CAPCHA_NOT_READY", "CAPCHA_NOT_READY", Task, StateOK},
-		{APILegacy, 200, "<html>", "html", Capacity, StateOK},
-		{APILegacy, 404, "404 page not found", "http_404", Capacity, StateOK},
-		{APILegacy, 500, "", "http_500", Capacity, StateOK},
-		{APILegacy, 429, "", "http_429", Capacity, StateBusy},
-		{APILegacy, 200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity, StateBusy},
-		{APILegacy, 200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account, StateDown},
-		{APILegacy, 403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account, StateDown},
-		{APITasks, 200, `{"errorId":0,"status":"success"}`, ok, 0, StateOK},
-		{APITasks, 200, `{"errorId":1,"errorCode":"ERROR_DUPLICATE_REPORT"}`, ok, 0, StateOK},
-		{APITasks, 200, `{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`, "ERROR_NO_SUCH_CAPCHA_ID", Task, StateOK},
-		{APITasks, 200, `{"errorId":16}`, "ERROR_NO_SUCH_CAPCHA_ID", Task, StateOK},
-		{APITasks, 200, `{"errorId":1,"errorCode":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task, StateOK},
-		{APITasks, 200, `{"errorId":110,"errorCode":"ERROR_TASK_NOT_SUPPORTED"}`, "ERROR_TASK_NOT_SUPPORTED", Task, StateOK},
-		{APITasks, 200, `{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`, "CAPCHA_NOT_READY", Task, StateOK},
-		{APITasks, 200, `{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`, "no [redacted], no call", Task, StateOK},
+		{ProtocolInPHP, 200, `{"status":1,"request":"OK_REPORT_RECORDED"}`, ok, 0},
+		{ProtocolInPHP, 200, "OK_REPORT_RECORDED\n", ok, 0},
+		{ProtocolInPHP, 200, "OK", ok, 0},
+		{ProtocolInPHP, 200, `{"status":0,"request":"ERROR_DUPLICATE_REPORT"}`, ok, 0},
+		{ProtocolInPHP, 200, "ERROR_DUPLICATE_REPORT", ok, 0},
+		{ProtocolInPHP, 200, "REPORT_NOT_RECORDED", "REPORT_NOT_RECORDED", Task},
+		{ProtocolInPHP, 200, `{"status":0,"request":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task},
+		{ProtocolInPHP, 200, "ERROR_IP_ADDRES", "ERROR_IP_ADDRES", Task},
+		{ProtocolInPHP, 200, "ERROR_WRONG_CAPTCHA_ID", "ERROR_WRONG_CAPTCHA_ID", Task},
+		{ProtocolInPHP, 200, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS", Task},
+		{ProtocolInPHP, 200, "ERROR_NEW", "ERROR_NEW", Task},
+		{ProtocolInPHP, 200, "CAPCHA_NOT_READY", "CAPCHA_NOT_READY", Task},
+		{ProtocolInPHP, 200, "<html>", "html", Capacity},
+		{ProtocolInPHP, 404, "404 page not found", "http_404", Capacity},
+		{ProtocolInPHP, 500, "", "http_500", Capacity},
+		{ProtocolInPHP, 429, "", "http_429", Capacity},
+		{ProtocolInPHP, 200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity},
+		{ProtocolInPHP, 200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account},
+		{ProtocolInPHP, 403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account},
+		{ProtocolCreateTask, 200, `{"errorId":0,"status":"success"}`, ok, 0},
+		{ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"ERROR_DUPLICATE_REPORT"}`, ok, 0},
+		{ProtocolCreateTask, 200, `{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`, "ERROR_NO_SUCH_CAPCHA_ID", Task},
+		{ProtocolCreateTask, 200, `{"errorId":16}`, "ERROR_NO_SUCH_CAPCHA_ID", Task},
+		{ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task},
+		{ProtocolCreateTask, 200, `{"errorId":110,"errorCode":"ERROR_TASK_NOT_SUPPORTED"}`, "ERROR_TASK_NOT_SUPPORTED", Task},
+		{ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`, "CAPCHA_NOT_READY", Task},
+		{ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`, "no [redacted], no call", Task},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c, _, w, says := newScriptedClient(t, Config{API: row.api, Profile: twoCaptcha})
-			says(row.status, row.reply)
-			var err error
-			for range outageAfter + 1 {
-				err = c.Report(context.Background(), "5", captcha.Turnstile, false)
-			}
-			if row.want == ok {
-				if err != nil {
-					t.Errorf("%s: %v", row.reply, err)
-				}
-			} else if e := faultOf(t, err); e.Code != row.want || e.Class != row.class || e.Unknown {
+		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: twoCaptcha})
+		says(row.status, row.reply)
+		err := c.Report(context.Background(), "5", captcha.Turnstile, false)
+		if row.want == ok {
+			if err != nil {
 				t.Errorf("%s: %v", row.reply, err)
 			}
-			if s := c.State(time.Now()); s.Kind != row.state {
-				t.Errorf("%s: the provider is %+v", row.reply, s)
-			}
-			// After a fault of the account, the client sends no further report.
-			if want := map[bool]int{true: 1, false: outageAfter + 1}[row.state == StateDown]; w.count() != want {
-				t.Errorf("%s: %d calls, want %d", row.reply, w.count(), want)
-			}
-		})
+		} else if e := faultOf(t, err); e.Code != row.want || e.Class != row.class || e.Unknown {
+			t.Errorf("%s: %v", row.reply, err)
+		}
 	}
 }

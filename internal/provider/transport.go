@@ -46,26 +46,25 @@ func newTransport() *http.Transport {
 	}
 }
 
-// garbled is the error for a reply that violates the protocol. Its text is one short word and never
+// malformedReply is the error for a reply that violates the protocol. Its text is one short word and never
 // quotes the reply.
-type garbled string
+type malformedReply string
 
-func (g garbled) Error() string { return "reading the answer: " + string(g) }
+func (g malformedReply) Error() string { return "reading the answer: " + string(g) }
 
 // These are the ways in which a reply can violate the protocol.
 const (
-	emptyReply garbled = "empty"
-	htmlReply  garbled = "html"
-	cutReply   garbled = "cut"
-	oddReply   garbled = "odd"
-	echoReply  garbled = "holds_a_secret"
+	emptyReply      malformedReply = "empty"
+	htmlReply       malformedReply = "html"
+	cutReply        malformedReply = "cut"
+	unexpectedReply malformedReply = "odd"
+	echoReply       malformedReply = "holds_a_secret"
 )
 
-// trouble is the error for a call without a proper answer. A proper answer is a reply that follows
+// transportError is the error for a call without a proper answer. A proper answer is a reply that follows
 // the protocol.
-type trouble struct {
+type transportError struct {
 	code    string // a short word of this package
-	why     string // if the call was not sent: the cause in a few words; otherwise ""
 	cause   error  // an error of this package, or the error of ctx; may be nil
 	sent    bool   // the request may have reached the service
 	gaveUp  bool   // the caller cancelled
@@ -73,18 +72,10 @@ type trouble struct {
 	delay   time.Duration
 }
 
-func (t *trouble) Error() string { return t.code }
+func (t *transportError) Error() string { return t.code }
 
-// words returns the code of the trouble and, if known, its cause.
-func (t *trouble) words() string {
-	if t.why == "" {
-		return t.code
-	}
-	return t.code + ": " + t.why
-}
-
-// asError converts the trouble to the error that the caller of the client gets.
-func (t *trouble) asError(action string) error {
+// asError converts the transportError to the error that the caller of the client gets.
+func (t *transportError) asError(action string) error {
 	lost := action == submit && t.sent && !t.refused
 	if t.gaveUp && !lost {
 		return t.cause
@@ -92,7 +83,7 @@ func (t *trouble) asError(action string) error {
 	return &Error{Class: Capacity, Code: t.code, Delay: t.delay, Unknown: lost, Err: t.cause}
 }
 
-// exchange sends one call, without retries, and parses the reply. Every error is a *trouble.
+// exchange sends one call, without retries, and parses the reply. Every error is a *transportError.
 func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -110,15 +101,15 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	// A RoundTripper follows no redirects and keeps no cookies.
 	resp, err := c.wire.RoundTrip(req)
 	if err != nil {
-		return answer{}, networkTrouble(ctx, limited, err, sent.Load(), q.hide)
+		return answer{}, networkError(ctx, limited, err, sent.Load(), q.hide)
 	}
 	defer resp.Body.Close() //nolint:errcheck // closing a body after reading loses no data
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return answer{}, networkTrouble(ctx, limited, err, true, q.hide)
+		return answer{}, networkError(ctx, limited, err, true, q.hide)
 	case len(reply) > maxReply:
-		return answer{}, &trouble{code: "too_large", sent: true, delay: hiccup}
+		return answer{}, &transportError{code: "too_large", sent: true, delay: hiccup}
 	}
 	return c.parseReply(resp, reply, q)
 }
@@ -129,7 +120,7 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
 	code := "http_" + strconv.Itoa(status)
 	if status < 200 || status >= 300 && status < 400 || status >= 500 {
-		return answer{}, &trouble{code: code, sent: true, delay: delay}
+		return answer{}, &transportError{code: code, sent: true, delay: delay}
 	}
 	a, err := q.read(reply)
 	switch {
@@ -137,15 +128,15 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 		// Some services refuse calls with a 4xx status and an error code of the protocol. This reply
 		// has a 4xx status but no code. The reason is therefore unknown, and the content is not
 		// trusted.
-		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
+		return answer{}, &transportError{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
 	case err != nil:
-		g := oddReply
+		g := unexpectedReply
 		_ = errors.As(err, &g)
-		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
+		return answer{}, &transportError{code: string(g), cause: g, sent: true, delay: hiccup}
 	case q.leaksSecret(a.text):
 		// A token must not contain the key or the secret of a pingback. The same is true for a task
 		// id, because it is logged.
-		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
+		return answer{}, &transportError{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
 	if containsSecret(a.userAgent, q.secrets) {
 		a.userAgent = ""
@@ -199,10 +190,10 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// networkTrouble converts a network error to a *trouble. It keeps the text of the error only if the
+// networkError converts a network error to a *transportError. It keeps the text of the error only if the
 // request was not sent, because the text of a later error can quote the service.
-func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
-	t := &trouble{sent: sent, delay: hiccup}
+func networkError(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
+	t := &transportError{sent: sent, delay: hiccup}
 	switch {
 	case ctx.Err() != nil:
 		t.code, t.cause, t.gaveUp = "caller_gave_up", ctx.Err(), true
@@ -211,7 +202,6 @@ func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []c
 	case sent:
 		t.code, t.cause = string(cutReply), errors.New("the connection ended before the answer did")
 	default:
-		t.why = unreachedCause(err)
 		t.code, t.cause, t.delay = "unreachable", errors.New(clean(err.Error(), longCause, hide...)), unreached
 	}
 	return t

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase/signature"
+	"poold/internal/refill/choice"
 )
 
 const (
@@ -35,6 +37,8 @@ const (
 	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
 	// polled from the start.
 	silentAfter = 3
+	// mostBackoff limits the growing pause after busy answers.
+	mostBackoff = 30 * time.Second
 	// mostReports limits the reports that are passed on at once.
 	mostReports, reportTries = 64, 3
 )
@@ -54,10 +58,8 @@ type Provider interface {
 	ReadBalance(ctx context.Context) error
 	Probe(ctx context.Context) error
 
-	State(at time.Time) provider.State
-	Fault() *provider.Fault
-	Adopt(ctx context.Context, f *provider.Fault)
-	PollTurn(at time.Time) (ok bool, wait time.Duration)
+	Balance() *float64
+	Advice(code string) (does, remedy string)
 }
 
 // Entry is a provider of the file.
@@ -89,12 +91,15 @@ type account struct {
 	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
 	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe
-	inFlight  int        // orders of all replicas, as last read; only with a Chooser
 	threads   int        // most orders that the service allows; 0 = unknown
 	refreshed time.Time
 	silent    int // expected callbacks in a row that did not arrive
 	submits   streak
 	polls     streak
+
+	fault     string        // the calls that met the present account fault: "submit", "poll" or ""
+	slowPolls bool          // the fault refused a poll: tasks are asked for slowly until the service answers one
+	backoff   time.Duration // after the latest busy submit
 }
 
 // limit returns the most orders in flight: what the file and the service allow.
@@ -116,9 +121,12 @@ type accounts struct {
 // SetProviders replaces the providers of the file, in their order. Orders in flight keep their account, also
 // of a removed provider or a former key.
 func (b *Buyer) SetProviders(entries []Entry) {
+	var providers []choice.Provider
 	for _, e := range entries {
 		b.secrets.Remember(e.Provider.Name(), e.Callbacks.Secrets)
+		providers = append(providers, choice.Provider{Name: e.Provider.Name(), Price: e.Price})
 	}
+	b.Chooser.SetProviders(providers)
 	as, now := &b.accounts, time.Now()
 	as.mu.Lock()
 	old := as.listed
@@ -192,6 +200,9 @@ func (as *accounts) list() []*account {
 	return slices.Clone(as.listed)
 }
 
+// several reports whether the file has several providers, whose outcomes are compared.
+func (as *accounts) several() bool { return len(as.list()) > 1 }
+
 // Pace returns the poll times of the provider that probably gets the next order: the first one that is up, or else
 // the first one. Without a provider they are 0.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
@@ -218,39 +229,20 @@ func (as *accounts) terms(a *account) (e Entry, brake pool.Brake, silent bool) {
 	return e, a.brake, a.silent >= silentAfter
 }
 
-// How the provider of an order was chosen, besides the words of the Chooser.
-const (
-	ChoiceOrdered = "ordered" // the first one that was up
-	ChoiceProbe   = "probe"   // one whose brake lets an order pass
-)
-
-// Offer is a provider that is up.
-type Offer struct {
-	Provider string
-	Price    float64 // of a token; negative = unknown
-	Slots    int     // most orders in flight
-	Full     bool    // all slots are in use
-}
-
 // choose chooses among candidates: the first one that is up, or that the Chooser names. A braked one gets the
 // order if a probe is due: with the policy ordered if no earlier one is up, else at once, because otherwise
 // it would never get an order again. If all are braked, the first one refuses the order and says why.
-func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string) {
+func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	as, now := &b.accounts, time.Now()
-	by := b.c.Chooser
-	if s.Policy == "" || s.Policy == ChoiceOrdered {
-		by = nil
-	}
+	ordered := s.ordered()
 	var up []int
-	var offers []Offer
 	probe := -1
 	as.mu.Lock()
 	for i, a := range candidates {
 		switch {
 		case !a.brake.Brakes():
 			up = append(up, i)
-			offers = append(offers, Offer{a.Name(), a.entry.Price(s.Identity.Type), a.limit(), a.inFlight >= a.limit()})
-		case probe < 0 && now.Sub(a.tried) >= a.brake.Every && (by != nil || len(up) == 0):
+		case probe < 0 && now.Sub(a.tried) >= a.brake.Every && (!ordered || len(up) == 0):
 			probe = i
 		}
 	}
@@ -260,14 +252,19 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, choice string
 	as.mu.Unlock()
 	switch {
 	case probe >= 0:
-		return probe, ChoiceProbe
+		return probe, choice.Probe
 	case len(up) == 0:
-		return 0, ChoiceOrdered
-	case by == nil:
-		return up[0], ChoiceOrdered
+		return 0, choice.Ordered
+	case ordered:
+		return up[0], choice.Ordered
 	}
-	i, choice := by.Choose(s, offers)
-	return up[i], choice
+	var offers []choice.Offer
+	for _, i := range up {
+		e, _, _ := as.terms(candidates[i])
+		offers = append(offers, choice.Offer{Provider: candidates[i].Name(), Price: e.Price(s.Identity.Type)})
+	}
+	i, how := b.Chooser.Choose(s.Policy, s.Identity.Type, !s.Urgent, offers)
+	return up[i], how
 }
 
 // refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
@@ -291,13 +288,13 @@ func (b *Buyer) refresh(ctx context.Context) {
 func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
-	was, asked := a.Fault(), time.Now()
+	asked := time.Now()
 	total, ok, err := a.Threads(limited)
 	if ctx.Err() != nil {
 		return
 	}
 	if fault := (*provider.Error)(nil); errors.As(err, &fault) && fault.Class == provider.Account {
-		b.note(ctx, a, call{was: was, asked: asked, err: err})
+		b.note(ctx, a, call{poll: true, asked: asked, err: err}) // like a poll, it says nothing about submits
 	}
 	as := &b.accounts
 	as.mu.Lock()
@@ -328,23 +325,26 @@ type Status struct {
 	Silent      bool // callbacks do not arrive, so tasks are polled from the start
 }
 
-// Providers returns the states of the providers of the file. The brake that all replicas share decides, not
-// what this replica's client has seen.
+// Providers returns the states of the providers of the file, by the brake that all replicas share.
 func (b *Buyer) Providers(ctx context.Context) []Status {
 	b.readBrakes(ctx)
 	var list []Status
 	var names []string
 	for _, a := range b.accounts.list() {
 		e, brake, silent := b.accounts.terms(a)
-		client := a.State(time.Now())
 		s := Status{Name: a.Name(), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
-		s.State = provider.State{Kind: provider.StateOK, Balance: client.Balance}
+		s.State = provider.State{Kind: provider.StateOK, Balance: a.Balance()}
 		if brake.Brakes() {
-			s.State.Kind, s.State.Code = provider.StateDown, client.Code
-			s.State.Fault, s.State.Remedy = client.Fault, client.Remedy
-			s.State.Reason, s.State.Since, s.State.Until = brake.Reason, brake.Since, brake.Next
-			if brake.Kind == string(pool.Busy) || brake.Kind == string(pool.Refused) {
+			s.State.Kind, s.State.Reason, s.State.Since, s.State.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
+			switch brake.Kind {
+			case string(pool.Busy), string(pool.Refused):
 				s.State.Kind = provider.StateBusy
+			case pool.BrakeAccount:
+				s.State.Code, _, _ = strings.Cut(brake.Reason, ": ")
+				if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
+					s.State.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
+				}
+				s.State.Fault, s.State.Remedy = a.Advice(s.State.Code)
 			}
 		}
 		list, names = append(list, s), append(names, a.Name())
@@ -416,7 +416,6 @@ func (s *streak) add(order string) (outage bool) {
 type call struct {
 	poll  bool
 	order string
-	was   *provider.Fault // of the client before the call
 	asked time.Time
 	err   error
 }
@@ -428,6 +427,12 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	as, ago := &b.accounts, time.Since(c.asked)
 	var fault *provider.Error
 	if errors.As(c.err, &fault) && fault.Class == provider.Account {
+		as.mu.Lock()
+		a.slowPolls = a.slowPolls || c.poll
+		if !c.poll || a.fault == "" {
+			a.fault = map[bool]string{false: "submit", true: "poll"}[c.poll]
+		}
+		as.mu.Unlock()
 		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
 		return
 	}
@@ -442,8 +447,16 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	}
 	first := failed && !c.poll && s.failures == 0
 	outage := failed && s.add(c.order)
+	ofPolls := a.fault == "poll" && c.poll && !failed
 	if !failed {
 		*s = streak{}
+		a.slowPolls = a.slowPolls && !c.poll
+		if c.err == nil && !c.poll {
+			a.backoff, a.fault = 0, ""
+		}
+	}
+	if ofPolls {
+		a.fault = ""
 	}
 	as.mu.Unlock()
 	if first {
@@ -458,7 +471,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		}
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
 	case failed || !c.poll:
-	case known.Kind == pool.BrakePolls, c.was != nil && c.was.Kind == provider.FaultAccount && a.Fault() == nil:
+	case known.Kind == pool.BrakePolls, ofPolls:
 		// The answered poll ends an outage of polls, and an account fault that only polls had.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 		defer cancel()
@@ -473,7 +486,7 @@ func isProper(err error) (counts, failed bool) {
 	switch {
 	case err == nil, errors.Is(err, provider.ErrNotReady):
 		return true, false
-	case !errors.As(err, &fault), fault.Code == "caller_gave_up", fault.Code == "outage": // no call was made, or heard out
+	case !errors.As(err, &fault), fault.Code == "caller_gave_up": // no call was made, or heard out
 		return false, false
 	}
 	isOurs := fault.Code == strings.ToLower(fault.Code)
@@ -493,32 +506,34 @@ func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, a
 	_, _ = b.c.Pool.Brake(limited, key, kind, reason, every, ago)
 }
 
-// passBreaker lets the next submit pass the client's own breaker: the brake that all replicas share has
-// already let the order pass.
-func passBreaker(ctx context.Context, a *account) {
-	if f := a.Fault(); f != nil {
-		f.Next = time.Now()
-		a.Adopt(ctx, f)
-	}
+// busyFor returns how long an account gets no order after a busy answer: what the service asks for, and half as long
+// again after each further one, to 30 s.
+func (as *accounts) busyFor(a *account, asked time.Duration) time.Duration {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a.backoff = max(asked, min(a.backoff*3/2, mostBackoff))
+	return a.backoff
 }
 
-// readBrakes reads the brakes of the accounts' keys, and with a Chooser the orders in flight. Clients take
-// over account faults that other replicas met, so that each replica's log and status say what to do, and
-// their ends.
+// pollsSlowly reports whether the service refuses polls because of an account fault.
+func (as *accounts) pollsSlowly(a *account) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return a.slowPolls
+}
+
+// readBrakes reads the brakes of the accounts' keys. Each replica logs that a provider is down, and its end, also if
+// other replicas met it.
 func (b *Buyer) readBrakes(ctx context.Context) {
 	as := &b.accounts
 	listed := as.list()
-	var keys, names []string
+	var keys []string
 	for _, a := range listed {
-		keys, names = append(keys, a.key), append(names, a.Name())
+		keys = append(keys, a.key)
 	}
 	brakes, err := b.c.Pool.Brakes(ctx, keys)
 	if err != nil {
 		return
-	}
-	var counts []int
-	if b.c.Chooser != nil {
-		counts, _ = b.c.Pool.InFlight(ctx, names) // without it, no offer is full
 	}
 	for i, a := range listed {
 		as.mu.Lock()
@@ -526,20 +541,38 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
 		}
-		if i < len(counts) {
-			a.inFlight = counts[i]
-		}
 		as.mu.Unlock()
-		switch own := a.Fault(); {
-		case now.Kind == pool.BrakeAccount && before.Kind != now.Kind && own == nil:
-			code, _, _ := strings.Cut(now.Reason, ": ")
-			a.Adopt(ctx, &provider.Fault{
-				Kind: provider.FaultAccount, Code: code, Reason: now.Reason, Action: "submit", Since: now.Since, Next: now.Next,
-				Every: now.Every, Polls: true,
-			})
-		case before.Brakes() && !now.Brakes() && own != nil:
-			a.Adopt(ctx, nil)
+		if before.Brakes() && !now.Brakes() {
+			as.mu.Lock()
+			a.fault, a.slowPolls = "", false
+			as.mu.Unlock()
 		}
+		b.announce(ctx, a.Name(), isDown(before), isDown(now), now)
+	}
+}
+
+// isDown reports whether a brake is more than a busy service.
+func isDown(brake pool.Brake) bool {
+	return brake.Brakes() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
+}
+
+// announce logs that a provider went down or up.
+func (b *Buyer) announce(ctx context.Context, name string, was, is bool, brake pool.Brake) {
+	if was == is {
+		return
+	}
+	level, text, reason := slog.LevelInfo, "provider is called again", ""
+	attrs := []slog.Attr{slog.String("provider", name)}
+	if is {
+		level, text, reason = slog.LevelWarn, "provider down: no proper answers", brake.Reason
+		if brake.Kind == pool.BrakeAccount { // an operator must act
+			level, text = slog.LevelError, "provider down: account fault"
+		}
+		attrs = append(attrs, slog.String("err", reason), slog.Time("retry_at", brake.Next.UTC().Truncate(time.Second)))
+	}
+	b.c.Log.LogAttrs(ctx, level, text, attrs...)
+	if b.c.ProviderChanged != nil {
+		b.c.ProviderChanged(name, is, reason)
 	}
 }
 
@@ -585,6 +618,9 @@ func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration,
 func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, accepted bool) (outcome string) {
 	a := b.accounts.byName(name)
 	if a == nil || task == "" {
+		return ReportRefused
+	}
+	if _, brake, _ := b.accounts.terms(a); isDown(brake) {
 		return ReportRefused
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)

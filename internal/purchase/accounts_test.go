@@ -45,7 +45,7 @@ func TestKeyRotation(t *testing.T) {
 			after, present := keyed("new")
 			before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "old"}, c.old }
 			after.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "new"}, c.new }
-			r := w.replica("r1", nil, entry)
+			r := w.replica("r1", entry)
 			r.mustBuy(spec())
 			time.Sleep(5 * second)
 			r.SetProviders([]purchase.Entry{present})
@@ -61,7 +61,7 @@ func TestKeyRotation(t *testing.T) {
 		before, entry := keyed("old")
 		after, present := keyed("new")
 		before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, wrongKey }
-		r := w.replica("r1", nil, entry)
+		r := w.replica("r1", entry)
 		for range 4 {
 			r.mustBuy(spec())
 		}
@@ -80,7 +80,7 @@ func TestKeyRotation(t *testing.T) {
 	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
 		f, entry := keyed("k")
-		r := w.replica("r1", nil, entry)
+		r := w.replica("r1", entry)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 		time.Sleep(9 * second)
@@ -94,7 +94,7 @@ func TestKeyRotation(t *testing.T) {
 		next := newFake("other")
 		renamed := next.entry()
 		renamed.Account = "k"
-		two := w.replica("r2", nil) // its file has no provider: the order is stranded until the reload
+		two := w.replica("r2") // its file has no provider: the order is stranded until the reload
 		time.Sleep(10 * second)
 		if s := two.log.String(); two.log.Count("cannot be collected", "provider=main") != 1 {
 			t.Errorf("%+v", s)
@@ -135,7 +135,7 @@ func TestPollTimes(t *testing.T) {
 			if c.called {
 				e.Callbacks.URL, e.Callbacks.Secrets = "https://poold", []captcha.Secret{"s"}
 			}
-			r := w.replica("r1", nil, e)
+			r := w.replica("r1", e)
 			s := spec()
 			s.Lifetime, s.Shortest = c.life, c.shortest
 			r.mustBuy(s)
@@ -174,7 +174,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 				}
 				return provider.Solution{Token: "03AF", Dated: c.dated != 0, SinceSubmit: c.dated}, nil
 			}
-			r := w.replica("r1", nil, f.entry())
+			r := w.replica("r1", f.entry())
 			at := time.Now()
 			r.buys.Go(func() {
 				s := spec()
@@ -200,7 +200,7 @@ func TestAnAccountFault(t *testing.T) {
 			return "T1", nil
 		}
 		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, fault }
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		r.mustBuy(spec())
 		time.Sleep(11 * second)
 		for range 119 {
@@ -220,7 +220,7 @@ func TestAnAccountFault(t *testing.T) {
 			}
 			return fmt.Sprint("T", n), nil
 		}
-		one, two := w.replica("r1", nil, f.entry()), w.replica("r2", nil, f.entry())
+		one, two := w.replica("r1", f.entry()), w.replica("r2", f.entry())
 		for range 185 {
 			_ = one.buy(spec())
 			_ = two.buy(spec())
@@ -243,7 +243,7 @@ func TestAnAccountFault(t *testing.T) {
 	bubble(t, "seen before the first order", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.threads, f.threadsErr = 1, fails(provider.Account, "ERROR_WRONG_USER_KEY")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		time.Sleep(second)
 		same(t, "brake", w.brake("main.main-key"), "account")
 		same(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
@@ -262,7 +262,7 @@ func TestOutages(t *testing.T) {
 			}
 			return provider.Solution{Token: "of-" + task}, nil
 		}
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		for range 100 {
 			_ = r.buy(spec())
 			time.Sleep(second)
@@ -283,7 +283,7 @@ func TestOutages(t *testing.T) {
 			}
 			return provider.Solution{}, provider.ErrNotReady
 		}
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		r.mustBuy(spec())
 		time.Sleep(60 * second)
 		same(t, "brake", w.brake("main.main-key"), "")
@@ -302,7 +302,7 @@ func TestOutages(t *testing.T) {
 		}
 		e := f.entry()
 		e.Concurrency = 100
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		for range 26 {
 			_ = r.buy(spec())
 			time.Sleep(second)
@@ -318,24 +318,16 @@ func TestOutages(t *testing.T) {
 	})
 }
 
-// chooser chooses the last offer, and notes what it was offered.
-type chooser struct{ seen []string }
-
-func (c *chooser) Choose(s *purchase.Spec, offers []purchase.Offer) (int, string) {
-	c.seen = append(c.seen, fmt.Sprint(s.Policy, offers))
-	return len(offers) - 1, "best"
-}
-
-// With the policy ordered, the first provider that is up gets the order. A chooser sees only those that are
-// up, but a probe of another one goes first.
+// With the policy ordered, the first provider that is up gets the order. With the others only those that are up are
+// compared, but a probe of another one goes first.
 func TestChoice(t *testing.T) {
 	bubble(t, "choice", func(t *testing.T, w *world) {
-		first, second, c := newFake("first"), newFake("second"), &chooser{}
+		first, second := newFake("first"), newFake("second")
 		second.threads = 1
 		second.poll = notReady
 		empty := fails(provider.Account, "ERROR_ZERO_BALANCE")
 		first.submit = func(int, provider.Request) (string, error) { return "", empty }
-		one := w.replica("r1", c, first.entry(), second.entry())
+		one := w.replica("r1", first.entry(), second.entry())
 		counts := func() string { return fmt.Sprint(first.submitted(), " ", second.submitted()) }
 		one.mustBuy(spec())
 		one.mustBuy(spec())
@@ -344,7 +336,7 @@ func TestChoice(t *testing.T) {
 		if err := one.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
 			t.Errorf("the service allows one thread: %v", err)
 		}
-		other := w.replica("r2", nil, first.entry(), second.entry()) // has not read the brakes yet
+		other := w.replica("r2", first.entry(), second.entry()) // has not read the brakes yet
 		if err := other.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
 			t.Error(err)
 		}
@@ -354,15 +346,41 @@ func TestChoice(t *testing.T) {
 		if err := one.buy(s); !errors.As(err, &refused) {
 			t.Error(err)
 		}
-		same(t, "offers", fmt.Sprint(c.seen), "[best[{second 0.002 1 true}]]")
 		time.Sleep(60 * time.Second)
 		one.mustBuy(s)
 		same(t, "with a probe", counts(), "2 1")
 		same(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")
 	})
+	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
+		first, second := newFake("first"), newFake("second")
+		first.poll, second.poll = notReady, notReady
+		full := first.entry()
+		full.Concurrency = 1
+		r := w.replica("r1", full, second.entry())
+		for _, c := range []struct {
+			policy string
+			urgent bool
+			avoid  []string
+			want   string // the submits at both
+		}{
+			{"ordered", false, nil, "1 0"},
+			{"ordered", true, nil, "1 0"}, // it waits for a thread
+			{"best", false, nil, "1 0"},
+			{"best", true, nil, "1 1"},
+			{"ordered", false, []string{"first"}, "1 1"},
+			{"cheapest", false, []string{"first"}, "1 2"},
+			{"best", false, []string{"first"}, "1 3"},
+			{"best", false, []string{"first", "second"}, "1 3"},
+		} {
+			s := spec()
+			s.Policy, s.Urgent, s.Avoid = c.policy, c.urgent, c.avoid
+			_ = r.buy(s)
+			same(t, fmt.Sprint(c), fmt.Sprint(first.submitted(), " ", second.submitted()), c.want)
+		}
+	})
 	bubble(t, "simulated only", func(t *testing.T, w *world) {
 		real, simulated := newFake("real"), newFake("simulated")
-		r := w.replica("r1", nil)
+		r := w.replica("r1")
 		if err := r.buy(spec()); !errors.Is(err, purchase.ErrNoProvider) {
 			t.Error(err)
 		}
@@ -382,7 +400,7 @@ func TestChoice(t *testing.T) {
 		f := newFake("main")
 		e := f.entry()
 		e.Concurrency = 1
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		s := spec()
 		s.Identity.Sitekey = "other"
@@ -400,7 +418,7 @@ func TestChoice(t *testing.T) {
 func TestReports(t *testing.T) {
 	bubble(t, "reports", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		r.Report("main", "T1", captcha.Turnstile, 30*second, false)
 		r.Report("main", "T2", captcha.Turnstile, 61*second, true)
 		r.Report("gone", "T3", captcha.Turnstile, 0, true)

@@ -21,6 +21,7 @@ import (
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase/signature"
+	"poold/internal/refill/choice"
 	"poold/internal/spool"
 )
 
@@ -61,20 +62,15 @@ type Spec struct {
 	Shortest      time.Duration // the shortest lead time that was seen; 0 = unknown
 	Budgets       []pool.Budget
 	SimulatedOnly bool
-	Guest         bool    // an identity without a target: a failed order answers a waiting caller
-	Image         []byte  // bytes of a picture; the order is unpooled
-	Policy        string  // how the provider is chosen: ordered, cheapest or best
-	MissCost      float64 // of the target; see Chooser
-	// Afford is how long the stock will last: an order may take so long before a caller waits for it. For a
-	// guest it is how long its caller waits.
-	Afford time.Duration
+	Guest         bool     // an identity without a target: a failed order answers a waiting caller
+	Image         []byte   // bytes of a picture; the order is unpooled
+	Policy        string   // how the provider is chosen: ordered, cheapest or best
+	Urgent        bool     // a caller waits for the order
+	Avoid         []string // providers that get the order only if there is no other; not with the policy ordered
 }
 
-// Chooser chooses the providers of orders whose policy is not ordered. It must not block.
-type Chooser interface {
-	// Choose returns the index of an offer, and how it was chosen. There is at least one offer.
-	Choose(s *Spec, offers []Offer) (index int, choice string)
-}
+// ordered reports whether the order of the file decides.
+func (s *Spec) ordered() bool { return s.Policy == "" || s.Policy == choice.Ordered }
 
 // Observer receives events of this replica. It must not block.
 type Observer interface {
@@ -90,12 +86,13 @@ type Config struct {
 	// is cancelled earlier has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	Letters  string // folder of the dead letters
-	Sink     bool   // rows of ends are written for the history
-	Active   bool   // and rows of purchases, for a store that publishes the orders in flight
-	Chooser  Chooser
-	Observer Observer
-	Log      *slog.Logger
+	// ProviderChanged is called when a provider goes down, with the reason, or up. It must not block; nil = no observer.
+	ProviderChanged func(provider string, down bool, reason string)
+	Letters         string // folder of the dead letters
+	Sink            bool   // rows of ends are written for the history
+	Active          bool   // and rows of purchases, for a store that publishes the orders in flight
+	Observer        Observer
+	Log             *slog.Logger
 }
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
@@ -103,6 +100,8 @@ type Buyer struct {
 	// Turn is called with the identity whose turn at an account has come, after an order has ended. It
 	// must not block, and is set before the first order; nil = nobody is told.
 	Turn func(captcha.ID)
+	// Chooser chooses the providers of orders whose policy is not ordered, and compares the providers.
+	Chooser *choice.Chooser
 
 	c          Config
 	accounts   accounts
@@ -126,7 +125,7 @@ func New(c Config) *Buyer {
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	b := &Buyer{
 		c: c, kept: spool.New(c.Letters), refreshNow: make(chan struct{}, 1), idle: make(chan struct{}),
-		running: map[string]*order{},
+		running: map[string]*order{}, Chooser: choice.New(c.Pool, c.Log),
 	}
 	b.reports.SetLimit(mostReports)
 	b.adopted.SetLimit(mostAdopted)
@@ -192,8 +191,9 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 	}
 }
 
-// place chooses an account and stores the order. An account that is braked loses the order to the next
-// one. If Redis does not answer, the order may have been stored: then a later beat finds and ends it.
+// place chooses an account and stores the order. An account that is braked loses the order to the next one, and with
+// the policy best also an account without a free thread, if a caller waits for the order. If Redis does not answer, the
+// order may have been stored: then a later beat finds and ends it.
 func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
 	accounts, none := b.accounts.list(), ErrNoProvider
 	if s.SimulatedOnly && len(accounts) > 0 {
@@ -203,23 +203,28 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	if len(accounts) == 0 {
 		return "", none
 	}
+	avoided := func(a *account) bool { return slices.Contains(s.Avoid, a.Name()) }
+	if rest := slices.DeleteFunc(slices.Clone(accounts), avoided); len(rest) > 0 && !s.ordered() {
+		accounts = rest
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 	defer cancel()
 	var refused error
 	for len(accounts) > 0 {
-		i, choice := b.choose(s, accounts)
+		i, how := b.choose(s, accounts)
 		a := accounts[i]
 		accounts = slices.Delete(accounts, i, i+1)
-		b.prepare(o, s, a, choice)
+		b.prepare(o, s, a, how)
 		at, next, err := b.c.Pool.Place(ctx, &o.journal)
 		var r *pool.RefusedError
+		spills := s.Urgent && s.Policy == choice.Best
 		switch {
 		case err == nil:
 			o.at, o.placed = at, time.Now()
 			o.facts.Placed = at
 			o.owned.Store(true)
 			return next, nil
-		case !errors.As(err, &r) || r.Reason != pool.ReasonBrake:
+		case !errors.As(err, &r), r.Reason != pool.ReasonBrake && (r.Reason != pool.ReasonPermit || !spills):
 			return "", err
 		case refused == nil:
 			refused = err // of the account that comes first
@@ -229,13 +234,13 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 }
 
 // prepare fills in the terms under which an account gets the order.
-func (b *Buyer) prepare(o *order, s *Spec, a *account, choice string) {
+func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	e, _, _ := b.accounts.terms(a)
 	o.account, o.identity, o.image = a, s.Identity, s.Image
 	o.facts = facts{
 		Purchase: Purchase{
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
-			Choice: choice, Status: "open", Price: -1,
+			Choice: how, Status: "open", Price: -1,
 		},
 		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
 		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
@@ -305,6 +310,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 		return nil
 	})
 	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
+	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.Chooser.Read); return nil })
 	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.refreshNow, b.refresh); return nil })
 	_ = duties.Wait() // no duty fails
 

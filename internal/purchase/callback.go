@@ -205,7 +205,7 @@ func (b *Buyer) OpenDeadLetters() error {
 	if err := b.kept.Open(); err != nil {
 		return err
 	}
-	b.logDisk(b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+	b.logDisk(b.kept.Each(func(l spool.Letter, _ int64) bool {
 		b.firstArrival(l.Order, time.Time{})
 		return true
 	}))
@@ -224,7 +224,7 @@ func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), 
 func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
 	outcomes = map[string]int{}
 	var disk error
-	unread := b.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+	unread := b.kept.Each(func(l spool.Letter, _ int64) bool {
 		outcome := DeadLetterExpired
 		if time.Now().Before(l.Until) {
 			var done string

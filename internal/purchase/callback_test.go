@@ -57,9 +57,9 @@ func TestCallbacks(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f, e := calledBack("new", "old")
-			one := w.replica("r1", nil, e)
+			one := w.replica("r1", e)
 			e.Callbacks.Secrets = []captcha.Secret{"newest", "new"} // after a reload that this replica has first
-			two := w.replica("r2", nil, e)
+			two := w.replica("r2", e)
 			one.mustBuy(spec())
 			time.Sleep(20 * second)
 			back := request(f.requests[0].Pingback, c.query)
@@ -88,7 +88,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 	bubble(t, "unanswered", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
@@ -101,7 +101,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 	})
 	bubble(t, "faster", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		f.submit = func(_ int, q provider.Request) (string, error) {
 			_ = r.Callback(context.Background(), request(q.Pingback, "id=T1&code=03AF"))
 			return "T1", nil
@@ -124,7 +124,7 @@ func TestTheAgeOfATokenOfACallback(t *testing.T) {
 		bubble(t, name, func(t *testing.T, w *world) {
 			f, e := calledBack("s")
 			e.Callbacks.Delay = c.delay
-			r := w.replica("r1", nil, e)
+			r := w.replica("r1", e)
 			at := time.Now()
 			r.mustBuy(spec())
 			time.Sleep(40 * second)
@@ -142,7 +142,7 @@ func TestTheAgeOfATokenOfACallback(t *testing.T) {
 func TestDeadLetters(t *testing.T) {
 	bubble(t, "kept and replayed", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		at := time.Now()
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
@@ -173,12 +173,12 @@ func TestDeadLetters(t *testing.T) {
 	})
 	bubble(t, "of a dead process", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		one := w.replica("r1", nil, e)
+		one := w.replica("r1", e)
 		at := time.Now()
 		one.mustBuy(spec())
 		one.mustBuy(spec())
 		time.Sleep(20 * second)
-		dead := w.replica("dead", nil, e)
+		dead := w.replica("dead", e)
 		dead.kill()
 		for i := range 2 {
 			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
@@ -200,7 +200,7 @@ func TestDeadLetters(t *testing.T) {
 	})
 	bubble(t, "expired", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		w.setDown(true)
 		if err := r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")); err != nil {
@@ -216,9 +216,9 @@ func TestDeadLetters(t *testing.T) {
 	})
 	bubble(t, "no disk", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		one := w.replica("r1", nil, e)
+		one := w.replica("r1", e)
 		one.mustBuy(spec())
-		dead := w.replica("dead", nil, e)
+		dead := w.replica("dead", e)
 		dead.kill()
 		_ = os.RemoveAll(dead.folder)
 		_ = os.WriteFile(dead.folder, nil, 0o600)
@@ -235,7 +235,7 @@ func TestSilentCallbacks(t *testing.T) {
 	bubble(t, "silent", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		f.poll = nil
-		r := w.replica("r1", nil, e)
+		r := w.replica("r1", e)
 		for range 3 {
 			r.mustBuy(spec())
 			time.Sleep(61 * second)
@@ -257,7 +257,7 @@ func TestSilentCallbacks(t *testing.T) {
 	bubble(t, "at another replica", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		f.poll = nil
-		one, two := w.replica("r1", nil, e), w.replica("r2", nil, e)
+		one, two := w.replica("r1", e), w.replica("r2", e)
 		for i := range 4 {
 			one.mustBuy(spec())
 			time.Sleep(5 * second)

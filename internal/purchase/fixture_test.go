@@ -86,7 +86,7 @@ func (r *replica) Count(event, provider, outcome string) {
 }
 
 // replica starts a replica with the given providers.
-func (w *world) replica(name string, chooser purchase.Chooser, entries ...purchase.Entry) *replica {
+func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db, cut := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
 	r.kill = cut
@@ -97,7 +97,7 @@ func (w *world) replica(name string, chooser purchase.Chooser, entries ...purcha
 		return nil
 	}})
 	r.Buyer = purchase.New(purchase.Config{
-		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Chooser: chooser, Observer: r, Log: r.log.Logger(),
+		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Observer: r, Log: r.log.Logger(),
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
@@ -205,8 +205,7 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// fake is a scripted provider. Its submits and polls answer at once what the functions say; like a client, it
-// is down after an account fault until a call works.
+// fake is a scripted provider. Its submits and polls answer at once what the functions say.
 type fake struct {
 	name   string
 	submit func(n int, r provider.Request) (string, error) // n counts from 1
@@ -218,7 +217,6 @@ type fake struct {
 	requests []provider.Request
 	polls    []time.Time
 	reports  []string
-	fault    *provider.Fault
 	threads  int
 
 	threadsErr error
@@ -241,30 +239,10 @@ func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
 	return f.threads, f.threads > 0, f.threadsErr
 }
 
-func (f *fake) State(time.Time) provider.State {
-	if fault := f.Fault(); fault != nil {
-		return provider.State{Kind: provider.StateDown, Code: fault.Code, Remedy: "repair it"}
-	}
-	return provider.State{Kind: provider.StateOK}
-}
-
-func (f *fake) settle(action string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var e *provider.Error
-	switch {
-	case errors.As(err, &e) && e.Class == provider.Account:
-		f.fault = &provider.Fault{Kind: provider.FaultAccount, Code: e.Code, Reason: e.Code, Action: action}
-		f.fault.Next = time.Now().Add(time.Minute)
-	case f.fault != nil && (action == f.fault.Action || f.fault.Action == "poll"):
-		f.fault = nil
-	}
-}
+func (f *fake) Balance() *float64                { return nil }
+func (f *fake) Advice(string) (does, fix string) { return "", "repair it" }
 
 func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err error) {
-	if own := f.Fault(); own != nil && time.Now().Before(own.Next) {
-		return "", fails(provider.Account, own.Code)
-	}
 	f.mu.Lock()
 	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
 	n, submit := len(f.submits), f.submit
@@ -275,7 +253,6 @@ func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	f.settle("submit", err)
 	return task, err
 }
 
@@ -290,7 +267,6 @@ func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s pro
 	if ctx.Err() != nil {
 		return provider.Solution{}, ctx.Err()
 	}
-	f.settle("poll", err)
 	return s, err
 }
 
@@ -299,29 +275,6 @@ func (f *fake) Report(_ context.Context, task string, _ captcha.Type, good bool)
 	defer f.mu.Unlock()
 	f.reports = append(f.reports, fmt.Sprint(task, good))
 	return nil
-}
-
-func (f *fake) Fault() *provider.Fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.fault == nil {
-		return nil
-	}
-	fault := *f.fault
-	return &fault
-}
-
-func (f *fake) Adopt(_ context.Context, fault *provider.Fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fault = fault
-}
-
-// PollTurn gives no turn during an account fault that polls have: then only the slow polls remain.
-func (f *fake) PollTurn(time.Time) (bool, time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.fault == nil || f.fault.Polls, time.Minute
 }
 
 func (f *fake) submitted() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.submits) }

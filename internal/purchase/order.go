@@ -221,6 +221,9 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
 		TimedOut: n.code == CodeTimeout, Row: row(o, b.c.Sink && submitted),
 	}
+	if b.accounts.several() {
+		end.Type = f.Identity.Type
+	}
 	if f.Guest && e.answers {
 		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
 	}
@@ -310,7 +313,7 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
 	}
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
-		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
+		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), b.accounts.busyFor(o.account, n.delay), 0)
 	}
 	return how
 }
@@ -341,15 +344,14 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	}
 	request := provider.Request{Identity: o.identity, Image: o.image, Pingback: o.pingback}
 	o.image = nil
-	passBreaker(ctx, o.account)
-	was, asked := o.account.Fault(), time.Now()
+	asked := time.Now()
 	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.c.CallTime)
 	task, err := o.account.Submit(limited, request)
 	cancel()
 	o.answered = time.Now()
 	crash.At("submitted")
-	b.note(ctx, o.account, call{order: f.Order, was: was, asked: asked, err: err})
+	b.note(ctx, o.account, call{order: f.Order, asked: asked, err: err})
 	if err != nil {
 		return newsOf("submit", err)
 	}
@@ -415,22 +417,21 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			continue
 		}
 		b.stranded.Delete(o)
-		// During an account fault the service may refuse polls too. Each task is then asked for once a
-		// minute, but at least once before its time-out.
-		turn, wait := a.PollTurn(now)
-		if !turn && !over {
+		// If an account fault refuses polls too, each task is asked for once a minute, but at least once before its
+		// time-out.
+		switch {
+		case !b.accounts.pollsSlowly(a):
+			slow = 0
+		case !over:
 			due := last.Add(slowPoll)
 			if half := last.Add(giveUp.Sub(last) / 2); slow == 0 && half.Before(due) {
 				due = half
 			}
 			if now.Before(due) {
-				next = now.Add(min(wait, due.Sub(now), lookAgain))
+				next = now.Add(min(due.Sub(now), lookAgain))
 				continue
 			}
 			slow++
-		}
-		if turn {
-			slow = 0
 		}
 		f.Polls, last = f.Polls+1, now
 		solution, err := b.poll(ctx, o, a, former)
@@ -462,7 +463,8 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			return n
 		}
 		_, interval := a.Pace(f.Identity.Type)
-		if wait = backoff.Around(interval, 0.1); n.trigger == busy {
+		wait := backoff.Around(interval, 0.1)
+		if n.trigger == busy {
 			wait = max(wait, n.delay)
 		}
 		next = time.Now().Add(wait)
@@ -489,9 +491,9 @@ func (b *Buyer) firstPoll(o *order) time.Time {
 func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provider.Solution, error) {
 	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
-	was, asked := a.Fault(), time.Now()
+	asked := time.Now()
 	solution, err := a.Poll(limited, o.facts.Task, o.identity)
-	b.note(ctx, a, call{poll: true, order: o.facts.Order, was: was, asked: asked, err: err})
+	b.note(ctx, a, call{poll: true, order: o.facts.Order, asked: asked, err: err})
 	var fault *provider.Error
 	if former == nil || !errors.As(err, &fault) || fault.Class != provider.Account && fault.Class != provider.Task {
 		return solution, err

@@ -58,7 +58,7 @@ func TestEnds(t *testing.T) {
 			f.poll = func(int, string) (provider.Solution, error) {
 				return provider.Solution{Token: "03AF", UserAgent: "agent"}, c.poll
 			}
-			r := w.replica("r1", nil, f.entry())
+			r := w.replica("r1", f.entry())
 			s := spec()
 			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
 			answer := make(chan string, 1)
@@ -129,7 +129,7 @@ func TestPictures(t *testing.T) {
 	bubble(t, "a picture", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "same text"}, nil }
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		s := spec()
 		s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: "abc"}}
 		s.ID, s.Depth, s.Image = s.Identity.ID(), 0, []byte("PICTURE-BYTES")
@@ -187,9 +187,9 @@ func TestADeadReplicasOrders(t *testing.T) {
 				}
 				return provider.Solution{Token: "token-of-" + task}, nil
 			}
-			one = w.replica("r1", nil, f.entry())
+			one = w.replica("r1", f.entry())
 			time.Sleep(2 * second)
-			two := w.replica("r2", nil, f.entry())
+			two := w.replica("r2", f.entry())
 			one.buys.Go(func() {
 				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
 			})
@@ -225,7 +225,7 @@ func TestOrdersInFlight(t *testing.T) {
 			}
 			return fmt.Sprint("T", n), nil
 		}
-		one, two := w.replica("r1", nil, f.entry()), w.replica("r2", nil)
+		one, two := w.replica("r1", f.entry()), w.replica("r2")
 		one.mustBuy(spec())
 		time.Sleep(2 * second)
 		one.mustBuy(spec())
@@ -256,12 +256,12 @@ func TestLateOrders(t *testing.T) {
 	bubble(t, "late", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
-		one := w.replica("r1", nil, f.entry())
+		one := w.replica("r1", f.entry())
 		one.mustBuy(spec())
 		one.stop()
 		time.Sleep(150 * second)
 		same(t, "kinds", w.kinds(), "open")
-		two := w.replica("r2", nil) // its file has no provider
+		two := w.replica("r2") // its file has no provider
 		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
 		time.Sleep(15 * second)
 		same(t, "kinds", w.kinds(), "open lost")
@@ -275,7 +275,7 @@ func TestLateOrders(t *testing.T) {
 func TestStops(t *testing.T) {
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		ctx, cancel := context.WithCancel(t.Context())
 		r.Buy(ctx, spec(), func(captcha.ID, error) { cancel() })
 		same(t, "submits", f.submitted(), 0)
@@ -298,8 +298,8 @@ func TestStops(t *testing.T) {
 		f.poll = func(n int, task string) (provider.Solution, error) {
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}
-		one := w.replica("r1", nil, f.entry())
-		two := w.replica("r2", nil, f.entry())
+		one := w.replica("r1", f.entry())
+		two := w.replica("r2", f.entry())
 		one.mustBuy(spec())
 		time.Sleep(4 * second)
 		one.mustBuy(spec())
@@ -329,17 +329,18 @@ func TestPanics(t *testing.T) {
 			}
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}
-		r := w.replica("r1", (*chooser)(nil), f.entry())
+		r := w.replica("r1", f.entry())
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
 		same(t, "kinds", w.kinds(), "open open solved")
 		same(t, "in flight", w.inFlight("main"), 1)
 		same(t, "logged", r.log.Count("panic while buying"), 2)
-		s := spec()
-		s.Policy = "best"
-		if err := r.buy(s); err == nil {
-			t.Error("an order was placed by a chooser that panics")
+		e := f.entry()
+		e.Price = func(captcha.Type) float64 { panic("of a price") }
+		r.SetProviders([]purchase.Entry{e})
+		if err := r.buy(spec()); err == nil {
+			t.Error("an order was placed at a price that panics")
 		}
 	})
 }
@@ -349,7 +350,7 @@ func TestPanics(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	bubble(t, "placing", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		w.setDown(true)
 		began := time.Now()
 		if err := r.buy(spec()); !isDown(err) || time.Since(began) > 3100*time.Millisecond {
@@ -361,7 +362,7 @@ func TestRedisAway(t *testing.T) {
 	})
 	bubble(t, "a lost answer of the placing", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		p := pool.New(pool.Config{DB: w.db, Prefix: "p", Replica: "r1", Log: r.log.Logger()})
 		s := spec()
 		_, _, err := p.Place(t.Context(), &pool.Order{
@@ -377,7 +378,7 @@ func TestRedisAway(t *testing.T) {
 	})
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		f.submit = func(int, provider.Request) (string, error) {
 			w.setDown(true)
 			time.AfterFunc(30*second, func() { w.setDown(false) })
@@ -397,7 +398,7 @@ func TestRedisAway(t *testing.T) {
 	})
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", nil, f.entry())
+		r := w.replica("r1", f.entry())
 		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.setDown(true) }) })
 		time.Sleep(20 * second)
 		w.setDown(false)
@@ -410,7 +411,7 @@ func TestRedisAway(t *testing.T) {
 // A replica that has a token lands it, although another one has taken the order over meanwhile.
 func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
 	bubble(t, "taken over", func(t *testing.T, w *world) {
-		r := w.replica("r1", nil, newFake("main").entry())
+		r := w.replica("r1", newFake("main").entry())
 		r.mustBuy(spec())
 		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
 		time.Sleep(11 * second)
@@ -423,7 +424,7 @@ func TestASlowBegin(t *testing.T) {
 	for name, want := range map[string]int{"r2": 1, "r1": 2} {
 		bubble(t, "the owner is "+name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			r := w.replica("r1", nil, f.entry())
+			r := w.replica("r1", f.entry())
 			r.mustBuy(spec()) // Redis knows the scripts now
 			freeze := func(command string, args []string) string {
 				if command != "EVALSHA" || args[1] != "1" || !strings.Contains(args[2], "order:") {

@@ -3,149 +3,95 @@ package redisdb
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Mode is the way in which Redis is deployed.
-type Mode string
-
 // The modes, as in /status.json. For its built-in server cmd/poold shows "embedded" instead.
-const (
-	ModeSingle   Mode = "single"
-	ModeSentinel Mode = "sentinel"
-	ModeCluster  Mode = "cluster"
-)
+const modeSingle, modeSentinel, modeCluster = "single", "sentinel", "cluster"
 
-// password is the password of new connections. A change of it does not affect open connections.
-type password struct{ atomic.Pointer[string] }
-
-// credentials returns a function that go-redis calls for the user and the password of each new
-// connection.
-func (p *password) credentials(user string) func(context.Context) (string, string, error) {
-	return func(context.Context) (string, string, error) { return user, *p.Load(), nil }
-}
-
-// route describes the addresses of Redis.
-type route struct {
-	mode   Mode
-	where  string // host:port or path of each address, without user and password
-	secure bool   // whether the addresses use TLS
-}
-
-// clients returns a function that makes one client for all addresses. The addresses are URLs with
-// redis://, rediss:// or unix://. A cluster and sentinels have several addresses, separated by
-// commas. The user and the first password are those of the first address. The result secret is the
-// password of new connections. The function clients does no I/O. Its errors do not quote an address,
-// because an address may contain a password.
-func clients(addresses, sentinelMaster string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (connect func() redis.UniversalClient, to route, secret *password, err error) {
-	var hosts []string
-	var first *redis.Options
+// parseAddresses returns the options of the first address, whose user, password, database and TLS hold for all, and
+// the host:port or path of each. An error does not quote an address, because an address may contain a password.
+func parseAddresses(addresses string) (first *redis.Options, hosts []string, err error) {
 	for i, address := range strings.Split(addresses, ",") {
-		options, err := parseAddress(strings.TrimSpace(address))
-		if err != nil {
-			return nil, route{}, nil, fmt.Errorf("redis address %d: %w", i+1, err)
+		options, err := redis.ParseURL(strings.TrimSpace(address))
+		if err != nil { // it may quote the address
+			return nil, nil, fmt.Errorf("redis address %d: must be redis://, rediss:// or unix://, with host:port or a path", i+1)
 		}
 		if first == nil {
 			first = options
 		}
 		hosts = append(hosts, options.Addr)
 	}
-	tune(first)
-	secret = new(password)
-	secret.Store(&first.Password)
-	first.CredentialsProviderContext = secret.credentials(first.Username)
-	if dial != nil {
-		first.Dialer = dial
+	return first, hosts, nil
+}
+
+// client makes one client. docs/decisions.md has the reasons of the options.
+func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.UniversalClient {
+	options := &redis.UniversalOptions{
+		Addrs: hosts, DB: first.DB, PoolSize: first.PoolSize,
+		MasterName: o.SentinelMaster, SentinelUsername: o.SentinelUser, SentinelPassword: o.SentinelPassword,
+		CredentialsProviderContext: func(context.Context) (user, password string, err error) {
+			return first.Username, *db.password.Load(), nil
+		},
+		Dialer:   db.dialer(o.Dial),
+		Protocol: 3,
+		// Redis 7.0 lacks the command CLIENT SETINFO, and no ACL file may name it.
+		DisableIdentity: true,
+		// Without maintenance notifications, which Redis 7 answers with an error at each connection.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		ContextTimeoutEnabled:    true,
+		DialTimeout:              CallTimeout, ReadTimeout: CallTimeout, WriteTimeout: CallTimeout, PoolTimeout: CallTimeout,
+		DialerRetries: 1, // by default 5, 100 ms apart: a dead node would cost a call half of its time
+		MaxRetries:    3, MaxRedirects: 3, MaxRetryBackoff: 100 * time.Millisecond,
+		ConnMaxLifetime:  30 * time.Minute,
+		PipelinePoolSize: -1, // no second pool of connections
 	}
-	to = route{mode: ModeSingle, where: firstThree(hosts), secure: first.TLSConfig != nil}
-	switch {
-	case sentinelMaster != "":
-		to.mode, to.where = ModeSentinel, "sentinels "+to.where
-	case len(hosts) > 1 && first.DB != 0:
-		return nil, route{}, nil, errors.New("a cluster has database 0 alone: leave the number out of the address")
-	case len(hosts) > 1:
-		to.mode = ModeCluster
+	switch db.Mode {
+	case modeCluster:
+		cluster := options.Cluster()
+		cluster.MaxRetries = 0 // a client of a cluster follows redirects, MaxRedirects, instead
+		// With the default interval, a failover could go unnoticed for a minute: a failed dial loads no slots.
+		cluster.ClusterStateReloadInterval = time.Second
+		return redis.NewClusterClient(cluster)
+	case modeSentinel:
+		// If the sentinel in use hangs, the client must ask the other ones within a dial. So each of its two questions
+		// to the hanging sentinel has a short time limit and no retry. The options of the sentinels are copies, and
+		// those of the master are in use from the next line on.
+		failover := options.Failover()
+		failover.MaxRetries, failover.ReadTimeout = -1, CallTimeout/4
+		client := redis.NewFailoverClient(failover)
+		client.Options().MaxRetries, client.Options().ReadTimeout = options.MaxRetries, options.ReadTimeout
+		return client
+	default:
+		return redis.NewClient(options.Simple())
 	}
-	return func() redis.UniversalClient {
-		one := *first
-		switch to.mode {
-		case ModeSentinel:
-			return sentinelClient(several(&one, hosts).Failover(), sentinelMaster)
-		case ModeCluster:
-			options := several(&one, hosts).Cluster()
-			// With the default interval, a failover could go unnoticed for a minute.
-			options.ClusterStateReloadInterval = time.Second
-			return redis.NewClusterClient(options)
-		default:
-			return redis.NewClient(&one)
+}
+
+// dialer opens connections, with TLS if the addresses are rediss://. A dialer of our own applies changed certificates,
+// and, unlike that of go-redis, obeys the context during the handshake.
+func (db *DB) dialer(dial Dialer) Dialer {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+		defer cancel()
+		conn, err := dial(ctx, network, addr)
+		config := db.tls.Load()
+		if err != nil || config == nil {
+			return conn, err
 		}
-	}, to, secret, nil
-}
-
-// sentinelClient makes a client for the master behind sentinels. If the sentinel in use hangs, the
-// client asks the other ones within a dial. So each of its two questions to the hanging sentinel has
-// a short time limit and no retry.
-func sentinelClient(o *redis.FailoverOptions, master string) *redis.Client {
-	o.MasterName, o.MaxRetries, o.ReadTimeout = master, -1, CallTimeout/4
-	client := redis.NewFailoverClient(o)
-	// The options of the sentinels are copies, and those of the master are in use from now on.
-	client.Options().MaxRetries, client.Options().ReadTimeout = maxRetries, CallTimeout
-	return client
-}
-
-func parseAddress(address string) (*redis.Options, error) {
-	options, err := redis.ParseURL(address)
-	if err == nil {
-		return options, nil
-	}
-	// The library's error may quote the address with its password.
-	var bad *url.Error
-	if errors.As(err, &bad) {
-		return nil, fmt.Errorf("not a URL: %w", bad.Err)
-	}
-	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
-}
-
-// maxRetries is the number of repetitions of a call that got no reply, except in a cluster.
-const maxRetries = 3
-
-// tune sets the options. docs/decisions.md has the reasons.
-func tune(o *redis.Options) {
-	o.Protocol = 3
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.ContextTimeoutEnabled = true
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = CallTimeout, CallTimeout, CallTimeout, CallTimeout
-	o.DialerRetries = 1
-	o.MaxRetries = maxRetries
-	o.MaxRetryBackoff = 100 * time.Millisecond
-	o.ConnMaxLifetime = 30 * time.Minute
-	o.PipelinePoolSize = -1
-	if o.TLSConfig != nil {
-		o.TLSConfig.MinVersion = tls.VersionTLS12
-	}
-}
-
-// several converts the options of one server to options for several servers. A client
-// of a cluster follows redirects instead of retrying at the same node.
-func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
-	return &redis.UniversalOptions{
-		Addrs: hosts, Dialer: o.Dialer,
-		CredentialsProviderContext: o.CredentialsProviderContext, DB: o.DB, TLSConfig: o.TLSConfig,
-		Protocol: o.Protocol, DisableIdentity: o.DisableIdentity,
-		MaintNotificationsConfig: o.MaintNotificationsConfig, ContextTimeoutEnabled: o.ContextTimeoutEnabled,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		PoolTimeout: o.PoolTimeout, DialerRetries: o.DialerRetries,
-		MaxRedirects: 3, MaxRetryBackoff: o.MaxRetryBackoff,
-		ConnMaxLifetime: o.ConnMaxLifetime, PipelinePoolSize: o.PipelinePoolSize,
+		encrypted := tls.Client(conn, config)
+		if err := encrypted.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		return encrypted, nil
 	}
 }

@@ -1,12 +1,19 @@
 package redisdb
 
 import (
-	"reflect"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // Addresses may contain passwords, so no error quotes an address.
@@ -16,56 +23,103 @@ func TestBadAddressesAreNotQuoted(t *testing.T) {
 		"http://:" + canary + "@127.0.0.1:1", "redis://:" + canary + "@127.0.0.1:1/x/y", "redis://:" + canary + "@[::1", canary,
 		"redis://127.0.0.1:1,nonsense://:" + canary + "@127.0.0.1:2", "redis://:" + canary + "@127.0.0.1:1/3,redis://127.0.0.1:2",
 	} {
-		s, err := Open(Options{Addresses: address})
-		if err == nil {
-			_ = s.Close()
-			t.Errorf("%q was accepted", address)
-		} else if strings.Contains(err.Error(), canary) {
-			t.Errorf("%q: the error shows the password: %v", address, err)
+		if _, err := Open(Options{Addresses: address}); err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%q: %v", address, err)
 		}
 	}
 }
 
-// The clients of sentinels and of a cluster have the options of a single server's client.
-func TestAllModesHaveTheSameOptions(t *testing.T) {
-	one, err := parseAddress("rediss://user:secret@127.0.0.1:1/3")
-	if err != nil {
+// fault returns the reason of a fresh probe, without the address.
+func fault(t *testing.T, db *DB) (reason string) {
+	t.Helper()
+	if err := db.probe(t.Context()).fault(); err != nil {
+		reason = strings.TrimSuffix(Reason(err), " ("+db.where+")")
+	}
+	return reason
+}
+
+// A server may want a certificate of its clients. Changed certificates and a changed password hold for new connections.
+func TestCertificatesAndPasswordsChange(t *testing.T) {
+	t.Parallel()
+	load := func() (settings []any, with TLS) {
+		dir := redistest.Certificates(t)
+		certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		with = TLS{Certificates: []tls.Certificate{pair}, Issuers: x509.NewCertPool()}
+		with.Issuers.AddCert(pair.Leaf)
+		return []any{"CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key, "tls-ca-cert-file", certificate}, with
+	}
+	port := strconv.Itoa(testkit.FreePort(t))
+	plain := redistest.Server(t, "--tls-auth-clients", "yes", "--user", "poold", "on", ">old", "~*", "&*", "+@all")
+	first, one := load()
+	second, two := load()
+	db := opened(t, Options{Addresses: "rediss://poold:old@127.0.0.1:" + port})
+	for _, c := range []struct {
+		change      []any // of the server
+		with        TLS
+		login, want string
+	}{
+		{append(first, "tls-port", port), TLS{}, "old", badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
+		{nil, TLS{Issuers: one.Issuers}, "old", "redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
+		{nil, one, "old", ""},
+		{second, one, "old", badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
+		{nil, two, "old", ""},
+		{[]any{"ACL", "SETUSER", "poold", "resetpass", ">new"}, two, "old", "redis refuses the user or its password"},
+		{nil, two, "new", ""},
+	} {
+		if c.change != nil {
+			redistest.Do(t, plain, c.change...)
+			redistest.Do(t, plain, "CLIENT", "KILL", "TYPE", "normal")
+		}
+		db.SetTLS(c.with)
+		if db.SetPassword(c.login); fault(t, db) != c.want {
+			t.Errorf("after %s: %s, want %s", c.change, fault(t, db), c.want)
+		}
+	}
+}
+
+// Sentinels have a user and a password of their own.
+func TestPasswordOfSentinels(t *testing.T) {
+	t.Parallel()
+	_, port, _ := net.SplitHostPort(redistest.Server(t))
+	sentinel := "redis://" + redistest.SentinelOf(t, "user default off\nuser watcher on >secret allchannels +@all\nsentinel monitor main 127.0.0.1 "+port+" 1\n")
+	for _, c := range []struct{ user, password, master, want string }{
+		{"", "", "main", "the sentinels require a password: set redis.sentinel_password"},
+		{"watcher", "wrong", "main", "the sentinels refuse redis.sentinel_user or redis.sentinel_password"},
+		{"watcher", "secret", "other", "the sentinels know no master of the name in redis.sentinel_master"},
+		{"watcher", "secret", "main", ""},
+	} {
+		db := opened(t, Options{Addresses: sentinel, SentinelMaster: c.master, SentinelUser: c.user, SentinelPassword: c.password})
+		if got := fault(t, db); got != c.want {
+			t.Errorf("%s:%s: %s, want %s", c.user, c.password, got, c.want)
+		}
+	}
+}
+
+// The sentinels that both clients use hang. After the next loss of their connections to the master the
+// clients ask the third sentinel.
+func TestSentinelsHang(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.SentinelNodes(t)
+	db := opened(t, Options{Addresses: "redis://" + nodes[2].Addr + ",redis://" + nodes[3].Addr + ",redis://" + nodes[4].Addr,
+		SentinelMaster: redistest.MasterName})
+	call := func() error { return errors.Join(db.Slow.Ping(t.Context()).Err(), db.Hot.Ping(t.Context()).Err()) }
+	if err := call(); err != nil {
 		t.Fatal(err)
 	}
-	tune(one)
-	one.Dialer = redis.NewDialer(one)
-	one.CredentialsProviderContext = new(password).credentials(one.Username)
-	from, to := reflect.ValueOf(*one), reflect.ValueOf(*several(one, []string{"127.0.0.1:1"}))
-	for i := range from.NumField() {
-		name := from.Type().Field(i).Name
-		field := to.FieldByName(name)
-		if name == "Username" || name == "Password" { // CredentialsProviderContext returns both
-			continue
-		}
-		// A client of a cluster follows redirects instead of retrying.
-		if !from.Type().Field(i).IsExported() || from.Field(i).IsZero() || !field.IsValid() || name == "MaxRetries" {
-			continue
-		}
-		same := field.IsValid() && !field.IsZero()
-		if same && field.Kind() != reflect.Func {
-			same = reflect.DeepEqual(from.Field(i).Interface(), field.Interface())
-		}
-		if !same {
-			t.Errorf("%s is %v, want %v", name, field, from.Field(i))
+	hanging := 0
+	for _, node := range nodes[2:] {
+		if strings.Contains(redistest.Do(t, node.Addr, "CLIENT", "LIST"), " sub=2 ") {
+			hanging++
+			_ = node.Process.Signal(syscall.SIGSTOP)
 		}
 	}
-
-	const nowhere = "redis://127.0.0.1:1"
-	for _, o := range []Options{{Addresses: nowhere}, {Addresses: nowhere, SentinelMaster: "m"}} {
-		db := opened(t, o)
-		for _, client := range []redis.UniversalClient{db.Hot, db.Slow} {
-			if got := client.(*redis.Client).Options(); got.MaxRetries != 3 || got.ReadTimeout != CallTimeout || got.ConnMaxLifetime != 30*time.Minute {
-				t.Errorf("%s: %+v", db.Mode, got)
-			}
-		}
+	if hanging == 0 || hanging == 3 {
+		t.Fatalf("%d sentinels are in use", hanging)
 	}
-	cluster := opened(t, Options{Addresses: nowhere + "," + nowhere})
-	if got := cluster.Slow.(*redis.ClusterClient).Options(); got.MaxRedirects != 3 || got.ClusterStateReloadInterval != time.Second || got.ConnMaxLifetime != 30*time.Minute {
-		t.Errorf("%s: %+v", cluster.Mode, got)
-	}
+	redistest.Do(t, nodes[0].Addr, "CLIENT", "KILL", "TYPE", "normal")
+	testkit.Within(t, 20*time.Second, "a call of each", func() bool { return call() == nil })
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,15 +21,29 @@ const CallTimeout = time.Second
 
 // Options are the options of Open.
 type Options struct {
-	Addresses      string // one URL (redis://, rediss:// or unix://), or several, separated by commas, of a cluster or of sentinels
-	SentinelMaster string // name of the master; "" = the addresses are not sentinels
-	Prefix         string // first part of every key
-	Log            *slog.Logger
+	// Addresses is one URL (redis://, rediss:// or unix://), or several, separated by commas, of a cluster or of sentinels.
+	Addresses string
+	// SentinelMaster is the name of the master; "" = the addresses are not sentinels. The sentinels have a user and a
+	// password of their own: the ones in the addresses are those of the master.
+	SentinelMaster, SentinelUser, SentinelPassword string
+
+	TLS    TLS    // of rediss:// addresses
+	Prefix string // first part of every key
+	Log    *slog.Logger
 	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
 	// simulate hours set a longer interval.
 	Probe time.Duration
 	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	Dial Dialer
+}
+
+// Dialer opens a connection.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// TLS is the encryption of new connections. The zero value has no certificate and trusts what the machine trusts.
+type TLS struct {
+	Certificates []tls.Certificate // what poold shows
+	Issuers      *x509.CertPool    // of the certificates that poold trusts; nil = those of the machine
 }
 
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
@@ -37,31 +51,50 @@ type Options struct {
 type DB struct {
 	Hot     redis.UniversalClient // for takes and beats
 	Slow    redis.UniversalClient // for all other calls
-	Mode    Mode
-	Prefix  string // first part of every key
-	Replica string // random name of this process
+	Mode    string                // single, sentinel or cluster
+	Prefix  string                // first part of every key
+	Replica string                // random name of this process
 
 	probes    redis.UniversalClient // see doc.go
+	where     string                // host:port or path of each address, without user and password
+	every     time.Duration         // interval between two probes
 	log       *slog.Logger
-	password  *password // of new connections of all clients
-	monitor   *monitor
-	condition atomic.Pointer[condition] // result of the last probe; never nil
-	back      func(away time.Duration)  // see OnBack; nil = none
+	password  atomic.Pointer[string]
+	verify    *tls.Config                // of the address; nil = no TLS
+	tls       atomic.Pointer[tls.Config] // of new connections; nil = no TLS
+	condition atomic.Pointer[condition]  // result of the last probe; never nil
+	notices   atomic.Pointer[[]string]   // of the last review; never nil
+	met       atomic.Bool                // whether Redis has ever worked
+	probed    chan struct{}              // closed after the first probe
+	back      func(away time.Duration)   // see OnBack; nil = none
 }
 
 // Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.
 func Open(o Options) (*DB, error) {
-	connect, to, secret, err := clients(o.Addresses, o.SentinelMaster, o.Dial)
+	first, hosts, err := parseAddresses(o.Addresses)
 	if err != nil {
 		return nil, err
 	}
-	hot, slow, probes := connect(), connect(), connect()
-	slow.AddHook(slowHook{})
-	var name [8]byte
-	_, _ = rand.Read(name[:]) // cannot fail: crypto/rand ends the program instead
-	db := &DB{Hot: hot, Slow: slow, probes: probes, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log, password: secret}
+	db := &DB{
+		Mode: modeSingle, Prefix: o.Prefix, Replica: rand.Text()[:12], where: strings.Join(hosts, ", "), verify: first.TLSConfig,
+		every: cmp.Or(o.Probe, probeEvery), log: o.Log, probed: make(chan struct{}),
+	}
+	switch {
+	case o.SentinelMaster != "":
+		db.Mode, db.where = modeSentinel, "sentinels "+db.where
+	case len(hosts) > 1 && first.DB != 0:
+		return nil, errors.New("a cluster has database 0 alone: leave the number out of the address")
+	case len(hosts) > 1:
+		db.Mode = modeCluster
+	}
 	db.condition.Store(&condition{})
-	db.monitor = &monitor{DB: db, route: to, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1), probed: make(chan struct{})}
+	db.notices.Store(new([]string))
+	db.SetPassword(first.Password)
+	db.SetTLS(o.TLS)
+	for _, client := range []*redis.UniversalClient{&db.Hot, &db.Slow, &db.probes} {
+		*client = db.client(o, first, hosts)
+		(*client).AddHook(hook{})
+	}
 	return db, nil
 }
 
@@ -70,20 +103,20 @@ func Open(o Options) (*DB, error) {
 // connections.
 func (db *DB) SetPassword(text string) { db.password.Store(&text) }
 
-// Run probes Redis and reviews its settings until ctx ends.
-func (db *DB) Run(ctx context.Context) error {
-	var group sync.WaitGroup
-	group.Go(func() { db.monitor.watch(ctx) })
-	group.Go(func() { db.monitor.review(ctx) })
-	group.Wait()
-	return nil
+// SetTLS sets the encryption of new connections, as SetPassword does. It has no effect if the address is not rediss://.
+func (db *DB) SetTLS(with TLS) {
+	config := db.verify.Clone()
+	if config != nil {
+		config.Certificates, config.RootCAs = with.Certificates, with.Issuers
+	}
+	db.tls.Store(config)
 }
 
 // AwaitProbe waits until the first probe of Run has ended, which takes at most CallTimeout, or until
 // ctx ends. Before this probe Redis counts as up.
 func (db *DB) AwaitProbe(ctx context.Context) {
 	select {
-	case <-db.monitor.probed:
+	case <-db.probed:
 	case <-ctx.Done():
 	}
 }
@@ -91,18 +124,4 @@ func (db *DB) AwaitProbe(ctx context.Context) {
 // Close closes all clients.
 func (db *DB) Close() error {
 	return errors.Join(db.Hot.Close(), db.Slow.Close(), db.probes.Close())
-}
-
-// EachMaster calls the function do for each node that accepts writes. In a cluster it calls do for
-// all masters concurrently.
-func (db *DB) EachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	switch client := db.Slow.(type) {
-	case *redis.ClusterClient:
-		return Down(client.ForEachMaster(ctx, do))
-	case *redis.Client:
-		return Down(do(ctx, client))
-	}
-	return fmt.Errorf("redisdb: a client of type %T", db.Slow)
 }

@@ -1,7 +1,7 @@
 package redisdb
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
 	"sync"
 	"testing"
@@ -14,12 +14,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // opened opens a DB and closes it when the test ends.
 func opened(t testing.TB, o Options) *DB {
 	t.Helper()
-	if o.Prefix == "" {
-		o.Prefix = "test-" + t.Name()
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Prefix, o.Log = cmp.Or(o.Prefix, "captcha"), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	db, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -35,12 +30,8 @@ func opened(t testing.TB, o Options) *DB {
 func running(t testing.TB, o Options) *DB {
 	t.Helper()
 	db := opened(t, o)
-	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
-	group.Go(func() { _ = db.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		group.Wait()
-	})
+	group.Go(func() { _ = db.Run(t.Context()) })
+	t.Cleanup(group.Wait)
 	return db
 }

@@ -1,17 +1,12 @@
-// Package redisdb gives access to Redis. The package connects, probes the health of Redis, reviews
-// the settings of Redis, and loads and runs scripts. Packages redisclaims, redisstore and events run theirs
-// with it; package pool has its own scripts.
+// Package redisdb gives access to Redis: the clients, its health, a review of its settings, and the
+// reasons of outages in plain words. Whoever has a script runs it with go-redis.
 //
-//	db.go       Options, Open, Run, Close; calls that go to each master
-//	connect.go  addresses, and the clients of a single server, sentinels and a cluster
+//	db.go       Options, Open, SetPassword, SetTLS, Run, Close
+//	connect.go  addresses, TLS, and the options of the clients
 //	hook.go     the time limit of each exchange, and the conversion of errors to ErrDown
-//	script.go   loading scripts
-//	call.go     running scripts, one or many in an exchange
-//	channel.go  the channel by which replicas wake each other
-//	health.go   the probe: a script that writes a key, twice a second
-//	review.go   the check for dangerous settings, every minute
-//	trial.go    a single check of health and settings, for poold check --live
-//	reason.go   why a call failed, in plain words
+//	health.go   the probe, twice a second: a script that writes a key, and PING to each master of a cluster
+//	review.go   the check for dangerous settings, every minute, and Try for poold check --live
+//	reason.go   the table of the reasons why a call failed
 //
 // # Three clients
 //
@@ -22,17 +17,14 @@
 //
 // # Keys
 //
-//	PREFIX:probe:{0}  string  written by the probe; in a cluster, there is one such key at each master
-//	PREFIX:wake       the channel. A message is the key of a claim
+//	{PREFIX}:probe  string  written by the probe, at the master that has the stock
 //
 // # Errors
 //
-// Every exchange of the slow client ends within CallTimeout. If an exchange fails, the error is an
-// ErrDown, whose Reason contains neither a key nor a password. Code that uses the hot client sets its
-// own time limits, and calls Down to convert errors.
+// Every exchange ends within CallTimeout. If it fails, the error is an ErrDown, whose Reason contains
+// neither a password nor more of a key than its kind.
 //
 // # Scripts
 //
-// Each script begins with lua/general.lua. Scripts use only commands that Redis 6.2, Redis 7.0 and
-// the embedded server have in common.
+// Scripts use only commands that Redis 6.2, Redis 7.0 and the embedded server have in common.
 package redisdb

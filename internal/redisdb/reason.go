@@ -4,9 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,37 +14,98 @@ import (
 )
 
 const (
-	reasonSilent  = "redis does not answer"
-	reasonMemory  = "redis is out of memory"
-	reasonDenied  = "redis denies its user a command, a key or a channel that poold needs"
-	reasonClosed  = "redis closes the connection without an answer"
-	reasonLoading = "redis is loading its data"
-	reasonVotes   = "the redis cluster is down: it has no quorum, or a part of its slots has no node"
-	reasonMoves   = "the redis cluster is moving these keys to another node"
+	reasonSilent   = "redis does not answer"
+	reasonMemory   = "redis is out of memory"
+	reasonDenied   = "redis denies its user a right that poold needs"
+	reasonClosed   = "redis closes the connection without an answer"
+	badCertificate = "redis' TLS certificate is not accepted: "
 )
 
-// reasons translates errors of Redis into plain words. If a command in a script fails, Redis 6.2
-// adds other text around the command's error. So the text in the field words may occur anywhere in
-// the text of the error.
-var reasons = []struct{ words, reason string }{
-	{"OOM command", reasonMemory},
-	{"READONLY", "redis is read-only: this is a replica"},
-	{"NOREPLICAS", "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)"},
-	{"MISCONF", "redis takes no writes: it cannot save to its disk"},
-	{"MASTERDOWN", "redis is a replica whose master is away"},
-	{"CLUSTERDOWN", reasonVotes},
-	{"TRYAGAIN", reasonMoves},
-	{"LOADING", reasonLoading},
-	{"NOPERM", reasonDenied},
-	{"ACL failure", reasonDenied},
-	{"can't run this command", reasonDenied},
-	{"can't access at least one of the keys", reasonDenied},
-	{"WRONGPASS", "redis refuses the user or its password"},
-	{"NOAUTH", "redis requires a password"},
-	{"max number of clients", "redis has as many clients as its maxclients allows"},
+// outages translates errors into plain words. The first row that matches holds.
+var outages = []struct {
+	is     func(error) bool
+	reason string
+}{
+	// go-redis joins the errors of all sentinels. If one sentinel answered, this is more useful than the silence of others.
+	{bySentinels(wraps(redis.Nil)), "the sentinels know no master of the name in redis.sentinel_master"},
+	{bySentinels(says("unknown command")), "the address in redis.url is not a sentinel"},
+	{bySentinels(says("NOAUTH")), "the sentinels require a password: set redis.sentinel_password"},
+	{bySentinels(says("WRONGPASS")), "the sentinels refuse redis.sentinel_user or redis.sentinel_password"},
+
+	// If a command in a script fails, Redis 6.2 adds other text around the command's error.
+	{says("OOM command"), reasonMemory},
+	{says("READONLY"), "redis is read-only: this is a replica"},
+	{says("NOREPLICAS"), "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)"},
+	{says("MISCONF"), "redis takes no writes: it cannot save to its disk"},
+	{says("MASTERDOWN"), "redis is a replica whose master is away"},
+	{says("CLUSTERDOWN"), "the redis cluster is down: it has no quorum, or a part of its slots has no node"},
 	// go-redis follows a limited number of redirections in a call.
-	{"ASK ", reasonMoves},
-	{"MOVED ", reasonMoves},
+	{says("TRYAGAIN", "ASK ", "MOVED "), "the redis cluster is moving these keys to another node"},
+	{says("LOADING"), "redis is loading its data"},
+	{says("NOPERM", "ACL failure", "can't run this command", "can't access at least one of the keys"), reasonDenied},
+	{says("WRONGPASS"), "redis refuses the user or its password"},
+	{says("NOAUTH"), "redis requires a password"},
+	{says("max number of clients"), "redis has as many clients as its maxclients allows"},
+
+	{isA[x509.HostnameError], badCertificate + "it is for another host"},
+	{isA[x509.UnknownAuthorityError], badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
+	{as(func(e x509.CertificateInvalidError) bool { return e.Reason == x509.Expired }),
+		badCertificate + "it has expired, or is not valid yet"},
+	{isA[*tls.CertificateVerificationError], badCertificate + "it is not valid"},
+	{isA[tls.RecordHeaderError], "redis speaks no TLS there: name its port for TLS, or begin with redis://"},
+	{as(func(e *net.OpError) bool { return e.Op == "remote error" }),
+		"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
+	{bySentinels(isA[error]), "no sentinel knows a master that answers"},
+
+	{isA[redis.Error], "redis answers with an error"},
+	{as(func(err *net.DNSError) bool { return err.IsNotFound }), "DNS does not know the name of redis' host"},
+	{isA[*net.DNSError], "DNS does not answer for the name of redis' host"},
+	{wraps(syscall.ECONNREFUSED), "redis refuses the connection: nothing listens there"},
+	{wraps(syscall.ENOENT), "redis' socket does not exist"},
+	{wraps(syscall.EACCES), "the user of poold may not open redis' socket"},
+	{wraps(syscall.EHOSTUNREACH, syscall.ENETUNREACH), "there is no route to redis"},
+	{wraps(io.EOF, syscall.ECONNRESET), reasonClosed},
+}
+
+// says matches errors that Redis replied.
+func says(words ...string) func(error) bool {
+	return as(func(reply redis.Error) bool {
+		return slices.ContainsFunc(words, func(words string) bool { return strings.Contains(reply.Error(), words) })
+	})
+}
+
+func wraps(targets ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
+}
+
+func as[E error](matches func(E) bool) func(error) bool {
+	return func(err error) bool {
+		found, is := errors.AsType[E](err)
+		return is && matches(found)
+	}
+}
+
+func isA[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
+
+// bySentinels matches if no sentinel gave a master.
+func bySentinels(matches func(error) bool) func(error) bool {
+	return func(err error) bool {
+		return strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") && matches(err)
+	}
+}
+
+func meaning(err error) string {
+	for _, row := range outages {
+		if row.is(err) {
+			return row.reason
+		}
+	}
+	return reasonSilent
 }
 
 // ErrDown means that Redis does not reply, or refuses the call. Either the call did nothing, or its
@@ -53,26 +114,27 @@ var ErrDown = errors.New("redis does not answer")
 
 // downError is an ErrDown with a reason in plain words.
 type downError struct {
-	reason  string
-	where   string // host:port of the servers that were called; "" = unknown
-	partial bool   // whether it is the fault of a part of a cluster
-	cause   error
+	reason string // a reason of the table outages, or the one of partialFault
+	more   string // continues the reason
+	where  string // host:port of the servers that were called; "" = unknown
+	cause  error
 }
 
 func (e *downError) Error() string { return e.Reason() + ": " + e.cause.Error() }
 
 func (e *downError) Reason() string {
-	if e.where == "" {
-		return e.reason
+	if e.where != "" {
+		return e.reason + e.more + " (" + e.where + ")"
 	}
-	return e.reason + " (" + e.where + ")"
+	return e.reason + e.more
 }
 
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
 // Reason returns in plain words why a call failed with ErrDown. The text may contain the address of
-// Redis, but never a key or a password. Errors of other stores may implement Reason() string.
+// Redis and the kind of a key, but never a whole key or a password. Errors of other stores may implement
+// Reason() string.
 func Reason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -91,121 +153,6 @@ func Down(err error) error {
 
 // is reports whether err is an ErrDown with this reason.
 func is(err error, reason string) bool {
-	var known *downError
-	return errors.As(err, &known) && known.reason == reason
-}
-
-// isReply reports whether err is an error that Redis replied.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
-func meaning(err error) string {
-	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
-		return meaningOfSentinels(err)
-	}
-	var answer redis.Error
-	if errors.As(err, &answer) {
-		for _, r := range reasons {
-			if strings.Contains(answer.Error(), r.words) {
-				return r.reason
-			}
-		}
-		return "redis answers with an error"
-	}
-	return meaningOfNetwork(err)
-}
-
-// meaningOfSentinels explains why the sentinels return no master. If one sentinel replied redis.Nil,
-// this reply is more useful than the timeouts of the other sentinels.
-func meaningOfSentinels(err error) string {
-	text := err.Error()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return "the sentinels know no master of the name in redis.sentinel_master"
-	case strings.Contains(text, "unknown command"):
-		return "the address in redis.url is not a sentinel"
-	case strings.Contains(text, "NOAUTH"):
-		return "the sentinels require a password, and poold sends none"
-	}
-	return "no sentinel knows a master that answers"
-}
-
-// meaningOfNetwork explains why a server was not reached or did not reply.
-func meaningOfNetwork(err error) string {
-	var (
-		dns         *net.DNSError
-		certificate *tls.CertificateVerificationError
-		plain       tls.RecordHeaderError
-		alert       *net.OpError
-	)
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return "DNS does not know the name of redis' host"
-	case errors.As(err, &dns):
-		return "DNS does not answer for the name of redis' host"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "redis refuses the connection: nothing listens there"
-	case errors.Is(err, syscall.ENOENT):
-		return "redis' socket does not exist"
-	case errors.Is(err, syscall.EACCES):
-		return "the user of poold may not open redis' socket"
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no route to redis"
-	case errors.As(err, &certificate):
-		return "redis' TLS certificate is not accepted: " + meaningOfCertificate(certificate.Err)
-	case errors.As(err, &plain):
-		return "redis speaks no TLS there: name its port for TLS, or begin with redis://"
-	case errors.As(err, &alert) && alert.Op == "remote error":
-		return "redis ends the TLS handshake; it may require a client certificate, and poold sends none"
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return reasonClosed
-	}
-	return reasonSilent
-}
-
-func meaningOfCertificate(err error) string {
-	var (
-		host    x509.HostnameError
-		signer  x509.UnknownAuthorityError
-		invalid x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &host):
-		return "it is for another host"
-	case errors.As(err, &signer):
-		return "this machine does not trust its issuer (SSL_CERT_FILE can name a file with more issuers)"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "it has expired, or is not valid yet"
-	}
-	return "it is not valid"
-}
-
-// withTLSHint extends the reason of a server that has never worked. The hint says that the server
-// may use TLS although the address does not, or the reverse.
-func withTLSHint(reason string, secure bool) string {
-	switch {
-	case secure && reason == reasonSilent:
-		return reason + ", or speaks no TLS there"
-	case !secure && reason == reasonClosed:
-		return reason + ": if it requires TLS, begin with rediss://"
-	}
-	return reason
-}
-
-// partialFault returns the ErrDown of a cluster of which only the masters away cannot be used, because
-// of err. The argument total is the number of all masters.
-func partialFault(err error, away []string, total int) error {
-	return &downError{partial: true, cause: err,
-		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err))}
-}
-
-// firstThree joins the first three addresses and adds the number of the others.
-func firstThree(addresses []string) string {
-	const shown = 3
-	if len(addresses) <= shown {
-		return strings.Join(addresses, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(addresses[:shown], ", "), len(addresses)-shown)
+	known, is := errors.AsType[*downError](err)
+	return is && known.reason == reason
 }

@@ -1,23 +1,23 @@
 package redisdb
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // Health and the log contain the fault of Redis and its address, without the password.
@@ -27,9 +27,6 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	locked := redistest.Server(t, "--requirepass", "other")
 	_, replica, _ := net.SplitHostPort(redistest.Server(t, "--replicaof", "127.0.0.1 1"))
 	liar := redistest.SentinelOf(t, "sentinel monitor main 127.0.0.1 "+replica+" 1\n") // names a replica as the master
-	fails := func(err error) func(context.Context, string, string) (net.Conn, error) {
-		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
-	}
 	of := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	untrusted := func(err error) error { return &tls.CertificateVerificationError{Err: err} }
 	const at = "redis://:" + password + "@redis.example.com:6379"
@@ -49,11 +46,11 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		"no such host":    {at, "", of(&net.DNSError{Err: "no such host", IsNotFound: true}), "DNS does not know the name of redis' host", ""},
 		"no DNS":          {at, "", of(&net.DNSError{Err: "i/o timeout", IsTimeout: true}), "DNS does not answer for the name of redis' host", ""},
 		"no route":        {at, "", of(syscall.EHOSTUNREACH), "there is no route to redis", ""},
-		"signer":          {secure, "", untrusted(x509.UnknownAuthorityError{}), "redis' TLS certificate is not accepted: this machine does not trust its issuer (SSL_CERT_FILE can name a file with more issuers)", ""},
-		"other host":      {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), "redis' TLS certificate is not accepted: it is for another host", ""},
-		"too old":         {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), "redis' TLS certificate is not accepted: it has expired, or is not valid yet", ""},
+		"signer":          {secure, "", untrusted(x509.UnknownAuthorityError{}), badCertificate + "poold does not trust its issuer (redis.tls.ca)", ""},
+		"other host":      {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), badCertificate + "it is for another host", ""},
+		"too old":         {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), badCertificate + "it has expired, or is not valid yet", ""},
 		"no TLS":          {secure, "", tls.RecordHeaderError{}, "redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
-		"client's":        {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "redis ends the TLS handshake; it may require a client certificate, and poold sends none", ""},
+		"client's":        {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)", ""},
 		"silent with TLS": {secure, "", context.DeadlineExceeded, "redis does not answer, or speaks no TLS there", ""},
 		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
 		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it requires TLS, begin with rediss://", ""},
@@ -62,59 +59,68 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		"sentinels away":  {at + "," + at, "main", of(syscall.ECONNREFUSED), "no sentinel knows a master that answers", "sentinels redis.example.com:6379, redis.example.com:6379"},
 	} {
 		check := func(t *testing.T) {
-			o := Options{Addresses: c.address, SentinelMaster: c.master, Prefix: "test"}
+			var log testkit.Log
+			o := Options{Addresses: c.address, SentinelMaster: c.master, Log: log.Logger()}
 			if c.fault != nil {
-				o.Dial = fails(c.fault)
+				o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, c.fault }
 			}
-			var log bytes.Buffer
-			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			s := opened(t, o)
-			if c.where == "" {
-				c.where = "redis.example.com:6379"
-			}
-			now := s.monitor.probe(t.Context())
-			s.monitor.turn(s.condition.Swap(now), now)
-			if got, want := s.Health().Reason, c.reason+" ("+c.where+")"; got != want {
+			now := s.probe(t.Context())
+			s.report(s.condition.Swap(now), now)
+			if got, want := s.Health().Reason, c.reason+" ("+cmp.Or(c.where, "redis.example.com:6379")+")"; got != want {
 				t.Errorf("health: %s\nwant: %s", got, want)
 			}
-			if !errors.Is(now.err, ErrDown) || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String()+now.err.Error(), password) {
-				t.Errorf("%v\nlog: %s", now.err, log.String())
+			if text := log.String(); !errors.Is(now.stock, ErrDown) || !strings.Contains(text, c.reason) || strings.Contains(text, password) {
+				t.Errorf("%v\nlog: %s", now.stock, text)
 			}
-			s.monitor.met.Store(true) // if the server has served before, the address has the right protocol
-			if now = s.monitor.probe(t.Context()); strings.Contains(Reason(now.err), "or speaks no TLS") || strings.Contains(Reason(now.err), "if it wants TLS") {
-				t.Errorf("of one that has served: %s", Reason(now.err))
+			s.met.Store(true) // if the server has served before, the address has the right protocol
+			if got := Reason(s.probe(t.Context()).stock); strings.Contains(got, "or speaks no TLS") || strings.Contains(got, "if it requires TLS") {
+				t.Errorf("of one that has served: %s", got)
 			}
 		}
 		t.Run(name, func(t *testing.T) {
 			if c.fault == nil {
 				check(t)
-			} else { // without a real server, time can be virtual
-				synctest.Test(t, check)
+				return
 			}
+			synctest.Test(t, func(t *testing.T) { // without a real server, time can be virtual
+				t.Cleanup(func() { time.Sleep(2 * time.Second) }) // go-redis dials once a second after Close
+				check(t)
+			})
 		})
 	}
-	// go-redis joins the errors of all sentinels.
-	const sentinels = "redis: all sentinels specified in configuration are unreachable: %w"
-	for want, err := range map[string]error{
-		"the sentinels know no master of the name in redis.sentinel_master": errors.Join(of(syscall.ECONNREFUSED), redis.Nil),
-		"the sentinels require a password, and poold sends none":            errors.New("NOAUTH Authentication required."),
+	for _, answer := range []string{
+		"TRYAGAIN Multiple keys request during rehashing of slot", "ASK 1059 127.0.0.1:1", "CLUSTERDOWN Hash slot not served",
+		"LOADING Redis is loading the dataset in memory", "NOREPLICAS Not enough good replicas to write.", "MISCONF Redis is configured",
+		"MASTERDOWN Link with MASTER is down", "ERR max number of clients reached", "OOM command not allowed",
 	} {
-		if got := Reason(Down(fmt.Errorf(sentinels, err))); got != want {
-			t.Errorf("%v: %s, want %s", err, got, want)
+		if got := Reason(Down(redisAnswer(answer))); got == "redis answers with an error" || got == reasonSilent {
+			t.Errorf("%s: %s", answer, got)
 		}
 	}
-	cluster := &DB{Mode: ModeCluster}
-	cluster.condition.Store(&condition{})
-	for _, answer := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "ASK 1059 127.0.0.1:1", "CLUSTERDOWN Hash slot not served", "LOADING Redis is loading the dataset in memory"} {
-		if err := Down(redisAnswer(answer)); !cluster.Passing(err) || Reason(err) == "redis answers with an error" {
-			t.Errorf("%s: %s", answer, Reason(err))
+}
+
+// A missing right is named with the command and the kind of the key, whether Redis denies a call, a command in a script,
+// or a key.
+func TestMissingRights(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Server(t)
+	db := opened(t, Options{Addresses: "redis://poold:" + redistest.Password + "@" + addr, Prefix: "captcha"})
+	redistest.Do(t, addr, "ACL", "SETUSER", "poold", "on", ">"+redistest.Password, "~{captcha}:*", "+@all", "-getex", "-xadd")
+	run := func(text, key string) error { return NewScript(text).Run(t.Context(), db.Hot, []string{key}).Err() }
+	push := db.Slow.Pipeline()
+	push.LPush(t.Context(), "captcha:events:private", "x")
+	_, pushed := push.Exec(t.Context())
+	for want, err := range map[string]error{
+		"the command GETEX, here with {captcha}:secret":  db.Slow.GetEx(t.Context(), "{captcha}:secret", time.Hour).Err(),
+		"the command XADD, here with {captcha}:outbox:*": run("\n\nredis.call('XADD', KEYS[1], '*', 'a', 'b')", "{captcha}:outbox:ends"),
+		"the keys of GET, here with {captcha}:reply:*":   run("return redis.call('GET', 'captcha:x')", "{captcha}:reply:private"),
+		"the keys of LPUSH, here with captcha:events:*":  pushed,
+		"the keys of EVAL, here with captcha:reply:*":    redis.NewScript("return {redis.call('GET', KEYS[1])}").Eval(t.Context(), db.Slow, []string{"captcha:reply:private"}).Err(),
+	} {
+		if got := Reason(err); !errors.Is(err, ErrDown) || got != reasonDenied+": "+want {
+			t.Errorf("%s, want %s (%v)", got, want, err)
 		}
-	}
-	if err := Down(redisAnswer("READONLY You can't write against a read only replica.")); cluster.Passing(err) || cluster.Passing(nil) {
-		t.Errorf("passes: %v", err)
-	}
-	if got := firstThree([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more" {
-		t.Error(got)
 	}
 }
 

@@ -13,85 +13,72 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// reviewEvery is the interval between two reviews of Redis' settings.
-	reviewEvery = time.Minute
-	// oldestServer is the oldest version of Redis with all commands of the scripts.
-	oldestServer = "6.2"
-)
+// reviewEvery is the interval between two reviews of Redis' settings.
+const reviewEvery = time.Minute
 
-// review checks for dangerous settings: at the start, after each outage and
-// every minute. review logs only the problems that the previous check did not find.
-func (m *monitor) review(ctx context.Context) {
-	ticker := time.NewTicker(reviewEvery)
-	defer ticker.Stop()
-	warned := []string{}
-	for {
-		found := m.faults(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if !m.Up() {
-			found = nil // during an outage, the settings of Redis are unknown
-		}
-		for _, fault := range found {
-			if !slices.Contains(warned, fault) {
-				m.log.Warn("redis has a dangerous setting", "err", fault)
-			}
-		}
-		warned = found
-		m.notices.Store(&found)
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.recovered:
-			warned = nil
-		case <-ticker.C:
+// review logs the dangerous settings that the previous review did not find, and all of them at the first one after the
+// start or an outage. Run calls it then and every minute.
+func (db *DB) review(ctx context.Context, first bool) {
+	found, _ := db.inspect(ctx)
+	for _, fault := range found {
+		if first || !slices.Contains(*db.notices.Load(), fault) {
+			db.log.Warn("redis has a dangerous setting", "err", fault)
 		}
 	}
+	db.notices.Store(&found)
 }
 
-// faults reads the INFO of each master and returns sentences about dangerous settings.
-// In a cluster each sentence contains the address of its master.
-func (m *monitor) faults(ctx context.Context) []string {
+// inspect reads the INFO of each master and returns sentences about dangerous settings, and the versions. In a cluster
+// each sentence contains the addresses of its masters. Without the right to call INFO, nothing is known.
+func (db *DB) inspect(ctx context.Context) (found, versions []string) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
 	var mu sync.Mutex
 	where := map[string][]string{}
-	err := m.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		info, err := node.Info(ctx).Result()
+	read := func(ctx context.Context, node *redis.Client) error {
+		settings := settingsOf(node.Info(ctx).Val())
 		mu.Lock()
 		defer mu.Unlock()
-		for _, fault := range faultsOf(info) {
+		if version := settings["redis_version"]; version != "" {
+			versions = append(versions, version)
+		}
+		for _, fault := range faultsOf(settings) {
 			where[fault] = append(where[fault], node.Options().Addr)
 		}
-		return err
-	})
-	if err != nil {
-		// Without the right to call INFO, the settings are unknown.
-		m.log.DebugContext(ctx, "redis settings unknown", "err", err)
+		return nil
 	}
-	found := slices.Sorted(maps.Keys(where))
-	if m.Mode == ModeCluster {
+	switch client := db.Slow.(type) {
+	case *redis.ClusterClient:
+		_ = client.ForEachMaster(ctx, read)
+	case *redis.Client:
+		_ = read(ctx, client)
+	}
+	found = slices.Sorted(maps.Keys(where))
+	if db.Mode == modeCluster {
 		for i, fault := range found {
 			slices.Sort(where[fault])
 			found[i] = fault + " (" + strings.Join(where[fault], ", ") + ")"
 		}
 	}
-	return found
+	slices.Sort(versions)
+	return found, slices.Compact(versions)
 }
 
-// faultsOf returns sentences about the dangerous settings in a reply to INFO. Missing settings are
-// ignored.
-func faultsOf(info string) []string {
-	settings := settingsOf(info)
+// faultsOf returns sentences about dangerous settings. Missing settings are ignored.
+func faultsOf(settings map[string]string) []string {
 	var faults []string
-	if version := settings["redis_version"]; version != "" && isOlder(version, oldestServer) {
-		faults = append(faults, fmt.Sprintf("Redis is of version %s: poold needs %s or later; upgrade Redis", version, oldestServer))
+	var major, minor int
+	version := settings["redis_version"] // 6.2 is the first one with all commands of the scripts
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
+		faults = append(faults, "Redis is of version "+version+": poold needs 6.2 or later; upgrade Redis")
 	}
 	if policy := settings["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		faults = append(faults, "Redis evicts keys when its memory is full (maxmemory-policy "+policy+"): paid tokens and orders vanish, and are bought again; set noeviction")
+		faults = append(faults, "Redis evicts keys when its memory is full (maxmemory-policy "+policy+
+			"): paid tokens and orders vanish, and are bought again; set noeviction")
 	}
 	if settings["aof_enabled"] == "0" {
-		faults = append(faults, "Redis keeps no append-only file: a restart of it loses tokens and orders that were paid for; set appendonly yes")
+		faults = append(faults,
+			"Redis keeps no append-only file: a restart of it loses tokens and orders that were paid for; set appendonly yes")
 	}
 	if settings["role"] == "slave" {
 		faults = append(faults, "Redis is a replica: what is written to it is lost; name its master, or the sentinels")
@@ -99,11 +86,13 @@ func faultsOf(info string) []string {
 	most, _ := strconv.ParseFloat(settings["maxmemory"], 64)
 	used, _ := strconv.ParseFloat(settings["used_memory"], 64)
 	if most > 0 && used > 0.9*most {
-		faults = append(faults, "Redis' memory is nearly full: more than 90 % of maxmemory is used, and a full memory stops purchases; raise maxmemory")
+		faults = append(faults,
+			"Redis' memory is nearly full: more than 90 % of maxmemory is used, and a full memory stops purchases; raise maxmemory")
 	}
 	return faults
 }
 
+// settingsOf reads a reply to INFO.
 func settingsOf(info string) map[string]string {
 	settings := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -113,17 +102,23 @@ func settingsOf(info string) map[string]string {
 	return settings
 }
 
-// isOlder reports whether a version is older than another version. Only their first two numbers
-// count.
-func isOlder(version, other string) bool {
-	numbers := func(text string) (n [2]int) {
-		for i, part := range strings.SplitN(text, ".", 3) {
-			if i < len(n) {
-				n[i], _ = strconv.Atoi(part)
-			}
-		}
-		return n
+// Trial is the result of Try.
+type Trial struct {
+	Where   string   // host:port of each address, without a password
+	Version string   // version of the server, or versions of a cluster's masters; "" = unknown
+	Faults  []string // sentences about the fault of Redis and dangerous settings
+}
+
+// Try checks whether poold can work with Redis. Try writes only the key of the probe, which expires
+// within a minute. DB.Run repeats these checks periodically.
+func (db *DB) Try(ctx context.Context) Trial {
+	t, now := Trial{Where: db.where}, db.probe(ctx)
+	if err := now.fault(); err != nil {
+		t.Faults = append(t.Faults, Reason(err))
 	}
-	a, b := numbers(version), numbers(other)
-	return slices.Compare(a[:], b[:]) < 0
+	if now.stock == nil || now.full() || is(now.stock, reasonDenied) { // a server was reached
+		found, versions := db.inspect(ctx)
+		t.Faults, t.Version = append(t.Faults, found...), strings.Join(versions, ", ")
+	}
+	return t
 }

@@ -1,11 +1,7 @@
 package redisdb
 
 import (
-	"context"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,74 +11,79 @@ import (
 
 // faultsOf finds the dangerous settings in a reply to INFO. Absent settings are ignored.
 func TestDangerousSettingsAreNamed(t *testing.T) {
-	for name, c := range map[string]struct {
-		info string
-		want []string // one word of each expected sentence
-	}{
-		"good":        {"# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\nmaxmemory:100\r\nused_memory:90\r\n", nil},
-		"no limit":    {"redis_version:10.0\r\naof_enabled:1\r\nmaxmemory:0\r\nused_memory:1000\r\n", nil},
-		"says little": {"# Clients\r\nconnected_clients:1\r\n", nil},
-		"all": {
-			"redis_version:6.0.16\r\nrole:slave\r\naof_enabled:0\r\nmaxmemory_policy:volatile-ttl\r\nmaxmemory:100\r\nused_memory:91\r\n",
-			[]string{"6.0.16", "volatile-ttl", "append-only", "replica", "90 %"},
-		},
-		"old":  {"redis_version:5.9.9\r\n", []string{"5.9.9"}},
-		"6.2.": {"redis_version:6.2.0\r\n", nil},
+	for info, want := range map[string][]string{ // a word of each sentence
+		"# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\nmaxmemory:100\r\nused_memory:90\r\n": nil,
+		"redis_version:10.0\r\naof_enabled:1\r\nmaxmemory:0\r\nused_memory:1000\r\n":                                                             nil,
+		"# Clients\r\nconnected_clients:1\r\n": nil,
+		"redis_version:6.2.0\r\n":              nil,
+		"redis_version:5.9.9\r\n":              {"5.9.9"},
+		"redis_version:6.0.16\r\nrole:slave\r\naof_enabled:0\r\nmaxmemory_policy:volatile-ttl\r\nmaxmemory:100\r\nused_memory:91\r\n": {
+			"6.0.16", "volatile-ttl", "append-only", "replica", "90 %"},
 	} {
-		got := faultsOf(c.info)
-		if len(got) != len(c.want) {
-			t.Errorf("%s: %q", name, got)
-			continue
-		}
-		for i, word := range c.want {
-			if !strings.Contains(got[i], word) {
-				t.Errorf("%s: %q, want %q in it", name, got[i], word)
+		got := faultsOf(settingsOf(info))
+		for i := range max(len(got), len(want)) {
+			if len(got) != len(want) || !strings.Contains(got[i], want[i]) {
+				t.Fatalf("%s: %q, want %q", info, got, want)
 			}
 		}
 	}
 }
 
 // A dangerous setting is among the notices. The setting is logged once at the start and once after
-// each outage.
+// each outage. During the outage it stays among the notices.
 func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
 	var log testkit.Log
 	s := running(t, Options{Addresses: "redis://" + addr, Log: log.Logger()})
-	listening, stop := context.WithCancel(t.Context())
-	var listener sync.WaitGroup
-	listener.Go(func() {
-		s.Listen(listening, func(message string) { t.Errorf("heard %q", message) }) // a review publishes empty messages
-	})
-	t.Cleanup(func() { stop(); listener.Wait() })
-	holds := func(word string) func() bool {
-		return func() bool {
-			return slices.ContainsFunc(s.Health().Notices, func(n string) bool { return strings.Contains(n, word) })
+	for round := 1; round <= 2; round++ {
+		testkit.Within(t, 20*time.Second, "a review", func() bool { return len(s.Health().Notices) == 2 && log.Count("WARN") == 2*round })
+		if found := strings.Join(s.Health().Notices, " "); !strings.Contains(found, "maxmemory-policy allkeys-lru") ||
+			!strings.Contains(found, "no append-only file") || log.Count("allkeys-lru") != round {
+			t.Errorf("in round %d: %q\n%s", round, found, log.String())
 		}
+		redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
+		testkit.Within(t, 20*time.Second, "an outage", func() bool { return !s.Health().Up && len(s.Health().Notices) == 2 })
+		redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
 	}
-	testkit.Within(t, 20*time.Second, "eviction is seen", holds("maxmemory-policy allkeys-lru"))
-	if !holds("no append-only file")() || holds("90 %")() || log.Count("allkeys-lru") != 1 {
-		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.Count("allkeys-lru"))
-	}
-	// SETRANGE makes a large value from a small request. The buffer of a large request would also
-	// count as used memory, until Redis notices that the connection is closed.
-	redistest.Do(t, addr, "SETRANGE", "filler", strconv.Itoa(64<<20), "x")
-	used, _, _ := strings.Cut(strings.SplitN(redistest.Do(t, addr, "INFO", "memory"), "used_memory:", 2)[1], "\r")
-	bytes, err := strconv.Atoi(used)
-	if err != nil {
-		t.Fatal(err)
-	}
-	redistest.Do(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
-	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
-	testkit.Within(t, 20*time.Second, "an outage", func() bool { return !s.Health().Up })
-	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
-	testkit.Within(t, 20*time.Second, "a full memory is seen", holds("90 %"))
-	if log.Count("allkeys-lru") != 2 || log.Count("level=WARN") != 5 {
-		t.Errorf("after an outage: %s", log.String())
-	}
-	// Without the right to call INFO there is no notice.
 	redistest.Do(t, addr, "ACL", "SETUSER", "default", "-info")
-	if found := s.monitor.faults(t.Context()); len(found) != 0 {
-		t.Errorf("without the right to INFO: %q", found)
+	if found, _ := s.inspect(t.Context()); len(found) != 0 {
+		t.Errorf("without the right to call INFO: %q", found)
+	}
+}
+
+// Try finds nothing for a user with the documented rights, and else a denied probe and each dangerous setting.
+func TestTryFindsFaultsAndDangerousSettings(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Server(t, "--appendonly", "yes", "--dir", t.TempDir())
+	do := func(words string) {
+		t.Helper()
+		var command []any
+		for _, word := range strings.Fields(words) {
+			command = append(command, word)
+		}
+		redistest.Do(t, addr, command...)
+	}
+	try := func(password string) Trial {
+		return opened(t, Options{Addresses: "redis://poold:" + password + "@" + addr}).Try(t.Context())
+	}
+	do("ACL SETUSER " + strings.Join(redistest.Rights(t), " "))
+	for _, c := range []struct{ fault, mended, want string }{
+		{"PING", "PING", ""},
+		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~{captcha}:*", "the keys of EVALSHA, here with {captcha}:probe"},
+		{"ACL SETUSER poold -evalsha -eval", "ACL SETUSER poold +evalsha +eval", "a right that poold needs: the command EVAL"},
+		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "set appendonly yes"},
+		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "set noeviction"},
+	} {
+		do(c.fault)
+		found := try(redistest.Password)
+		if faults := strings.Join(found.Faults, "\n"); !strings.Contains(faults, c.want) || (faults == "") != (c.want == "") ||
+			found.Where != addr || !strings.Contains(found.Version, ".") {
+			t.Errorf("%s: %+v", c.fault, found)
+		}
+		do(c.mended)
+	}
+	if found := try("canary"); len(found.Faults) != 1 || found.Faults[0] != "redis refuses the user or its password ("+addr+")" {
+		t.Errorf("a wrong password: %+v", found)
 	}
 }

@@ -3,8 +3,6 @@ package refill
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"maps"
 	"time"
 
@@ -27,61 +25,53 @@ const (
 
 // demand is what this replica knows about the demand of a target. One decision at a time owns it.
 type demand struct {
-	tracker *policy.Tracker
+	learned *policy.Learned // nil = the saved state was not read yet
+	unsaved bool            // there was a request since the last save
+	savedAt time.Time
 	version int64     // of the saved state that this replica read or wrote last
 	decided time.Time // of the last decision
-}
 
-// learned is a saved state: the policy's, and the counts to which it belongs.
-type learned struct {
-	Seen  policy.Figures
-	State []byte
+	want int           // what the last decision wanted
+	next time.Duration // until when it held
 }
 
 // recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.
-func (d *decision) recall(ctx context.Context, at time.Time, c *pool.Counts) error {
+func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c *pool.Counts) error {
 	newer := c.Learned != 0 && c.Learned != d.version && at.Sub(d.decided) > current
-	if !d.tracker.WantsSaved() && !newer {
+	if d.learned != nil && !newer {
 		d.decided = at
 		return nil
 	}
-	var l learned
-	var corrupt error
+	learned := policy.NewLearned(p)
 	if c.Learned != 0 {
 		text, err := d.m.pool.Learned(ctx, d.id)
 		if err != nil {
 			return err
 		}
-		corrupt = json.Unmarshal(text, &l)
+		if learned, err = policy.Restore(p, text, at); err != nil {
+			d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", err)
+		}
 	}
-	d.decided, d.version = at, c.Learned
-	if corrupt = errors.Join(corrupt, d.tracker.Load(at, l.State)); corrupt != nil {
-		d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", corrupt)
-	} else if c.Learned != 0 {
-		d.tracker.SetSeen(at, l.Seen)
-	}
+	d.learned, d.decided, d.version = learned, at, c.Learned
 	return nil
 }
 
-// save saves the learned state if it has changed, at most once in the interval. A replica that has not followed the
-// demand lately leaves a newer state of another one.
+// save saves the learned state if there was a request, at most once in the interval. A replica that has not followed
+// the demand lately leaves a newer state of another one.
 func (d *demand) save(ctx context.Context, m *Manager, id captcha.ID, interval time.Duration) error {
 	at := time.Now()
-	state, err := d.tracker.Unsaved(at, interval)
-	if state == nil || err != nil {
-		return err
+	if d.learned == nil || !d.unsaved || at.Sub(d.savedAt) < interval {
+		return nil
 	}
 	replaces := int64(pool.AnyVersion)
 	if at.Sub(d.decided) > current {
 		replaces = d.version
 	}
-	text, _ := json.Marshal(learned{Seen: d.tracker.Seen(), State: state}) // of numbers and bytes: no error is possible
-	version, err := m.pool.SaveLearned(ctx, id, text, replaces)
+	version, err := m.pool.SaveLearned(ctx, id, d.learned.Save(), replaces)
 	if err != nil {
 		return err
 	}
-	d.version = cmp.Or(version, d.version)
-	d.tracker.Saved(at)
+	d.version, d.unsaved, d.savedAt = cmp.Or(version, d.version), false, at
 	return nil
 }
 
@@ -102,16 +92,13 @@ func (m *Manager) saveAll(ctx context.Context) {
 	}
 }
 
-// stock converts the counts for the policy.
-func stock(c *pool.Counts) *policy.Stock {
+// counted converts the counts for the policy.
+func counted(c *pool.Counts, lead time.Duration) *policy.Counts {
 	f := c.Counters
-	s := &policy.Stock{
-		Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
-		NextExpiry: c.NextExpiry, NextLook: c.NextLook, NextEnd: max(0, c.NextEnd), Leads: c.Leads,
-		Figures: policy.Figures{
-			Requests: c.Requests(), Hits: f.Hits, Waited: f.Waited, Misses: f.Missed,
-			Solved: f.Solved, Failed: f.Failed, Expired: f.Expired,
-		},
+	s := &policy.Counts{
+		Lead: lead, Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
+		NextExpiry: c.NextExpiry, NextLook: c.NextLook, NextEnd: max(0, c.NextEnd), Leads: c.Leads, Failures: c.Brake.Failures,
+		Totals: policy.Totals{Requests: c.Requests(), Hits: f.Hits, Solved: f.Solved, Failed: f.Failed, Expired: f.Expired},
 	}
 	if s.Paused && !c.Brake.Resumes.IsZero() {
 		s.Resumes = max(time.Millisecond, c.Brake.Resumes.Sub(c.At))
@@ -121,16 +108,12 @@ func stock(c *pool.Counts) *policy.Stock {
 
 // Params returns the policy's parameters for a target, at a provider with the given poll times.
 func Params(t *targets.Target, firstPoll, interval time.Duration) policy.Params {
-	return policy.Params{
-		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min, HitRate: t.HitRate, MaxWaste: t.MaxWaste,
+	p := policy.Params{
+		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min, HitRate: t.HitRate, MissCost: t.MissCost,
 		IdleAfter: t.IdleAfter, Usable: t.Usable(), FirstPoll: firstPoll, PollInterval: interval,
 	}
-}
-
-// Windows converts a target's warm windows for the policy.
-func Windows(t *targets.Target) (list []policy.Warm) {
 	for _, w := range t.Warm {
-		list = append(list, policy.Warm{Tokens: w.Tokens, Next: w.Next})
+		p.Warm = append(p.Warm, policy.Warm{Tokens: w.Tokens, Next: w.Next})
 	}
-	return list
+	return p
 }

@@ -44,13 +44,14 @@ type world struct {
 	how         func(s *purchase.Spec) pool.How // nil = all orders are solved
 	noProvider  bool
 	bought      []purchase.Spec
+	buyers      map[*replica]int // orders of each replica
 }
 
 // bubble runs a test in a bubble.
 func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
 	t.Run(cmp.Or(name, "story"), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{t: t, server: redistest.InBubble(t), concurrency: 1000, lead: 20 * second}
+			w := &world{t: t, server: redistest.InBubble(t), concurrency: 1000, lead: 20 * second, buyers: map[*replica]int{}}
 			w.db = client(w.server.Dial)
 			t.Cleanup(func() { _ = w.db.Close() })
 			test(t, w)
@@ -184,7 +185,7 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 	defer stop()
 	_, next, err := p.Place(limited, o)
 	if err == nil {
-		w.set(func() { w.bought = append(w.bought, s) })
+		w.set(func() { w.bought = append(w.bought, s); w.buyers[r]++ })
 	}
 	placed(next, err)
 	if err != nil {
@@ -217,7 +218,7 @@ func target(name string, depth int) targets.Target {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "0x4AAA", Pageurl: "https://example.com/" + name}
 	return targets.Target{
 		Name: name, Identity: identity, ID: identity.ID(), Depth: depth, Refill: targets.RefillFixed, HitRate: 0.97,
-		MaxWaste: 3,
+		MissCost: 3,
 		Lifetime: 100 * second, Margin: 10 * second, Owner: "team",
 	}
 }

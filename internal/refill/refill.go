@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,8 @@ const (
 	leastLook, mostLook = time.Second, 30 * time.Second
 	// askTime limits a question, and stepTime the calls of Redis in a decision, apart from orders.
 	askTime, stepTime = time.Second, 3 * time.Second
+	// leadsToWait is the number of known lead times from which on an order is not polled before the shortest one.
+	leadsToWait = 8
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
 )
@@ -78,7 +81,6 @@ type subject struct {
 	running bool            // a decision runs
 	again   bool            // it changed meanwhile
 	retry   bool            // the cause of failing orders may have ended
-	failing bool            // its orders fail
 
 	// The running decision owns these.
 	demand
@@ -112,7 +114,10 @@ func (m *Manager) Apply(set *targets.Set) {
 		s := old[t.ID]
 		changed := s == nil || !reflect.DeepEqual(definition(s.target), definition(t))
 		if changed {
-			s = &subject{demand: demand{tracker: policy.NewTracker(Params(t, 0, 0), Windows(t))}, reported: OK}
+			s = &subject{reported: OK, demand: demand{want: t.Depth}}
+			if t.Refill == targets.RefillAdaptive {
+				s.want = t.Min
+			}
 		}
 		s.target, s.spec = t, Spec(t, set.Budget)
 		m.subjects[t.ID] = s
@@ -123,23 +128,10 @@ func (m *Manager) Apply(set *targets.Set) {
 	}
 }
 
-// Retry lets the next order of each failing target of a type be placed at once: another provider has become the
-// best one.
-func (m *Manager) Retry(t captcha.Type) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for id, s := range m.subjects {
-		if s.failing && s.target.Identity.Type == t && s.target.ProvidersPolicy != targets.ProvidersOrdered {
-			s.retry = true
-			m.markLocked(id, s)
-		}
-	}
-}
-
 // definition is the part of a target on which its learned state and its orders depend.
 func definition(t *targets.Target) targets.Target {
 	d := *t
-	d.Line, d.Owner, d.OnEmpty, d.Rate = 0, "", "", targets.Rate{}
+	d.Owner, d.OnEmpty, d.Rate = "", "", targets.Rate{}
 	return d
 }
 
@@ -148,7 +140,7 @@ func definition(t *targets.Target) targets.Target {
 func Spec(t *targets.Target, overall targets.Budget) purchase.Spec {
 	s := purchase.Spec{
 		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
-		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy), MissCost: t.MaxWaste,
+		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy),
 	}
 	if b := t.Budget; b != (targets.Budget{}) {
 		s.Budgets = append(s.Budgets, pool.Budget{Scope: string(t.ID), PerHour: b.PerHour, PerDay: b.PerDay})
@@ -311,7 +303,8 @@ type decision struct {
 	target *targets.Target
 	spec   purchase.Spec
 	retry  bool
-	held   int // tokens and orders for callers to come
+	held   int // tokens and orders, less the callers that wait
+	placed int // orders
 }
 
 func (d *decision) run(ctx context.Context) {
@@ -325,6 +318,7 @@ func (d *decision) run(ctx context.Context) {
 		var c pool.Counts
 		c, err = d.m.pool.Decide(limited, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
 		if err == nil {
+			d.spec.Avoid = c.Brake.Avoid
 			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
 		}
 	default:
@@ -343,43 +337,52 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 		}
 	}
 	at := time.Now()
-	d.tracker.Pace(d.m.buyer.Pace(d.spec.Identity.Type))
-	plan := d.tracker.Plan(at)
-	lead := plan.Lead
+	firstPoll, interval := d.m.buyer.Pace(d.spec.Identity.Type)
+	p := Params(d.target, firstPoll, interval)
+	learned := d.learned
+	if learned == nil {
+		learned = policy.NewLearned(p)
+	}
+	lead := learned.Lead(p, at)
 	c, err := d.m.pool.Decide(limited, pool.Query{
-		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: plan.Want,
-		Period: min(plan.Look, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.want,
+		Period: min(d.next, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
 	})
 	if err == nil {
-		err = d.recall(limited, at, &c)
+		err = d.recall(limited, at, p, &c)
 	}
 	if err != nil {
 		return err
 	}
-	d.tracker.Learn(at, stock(&c))
-	if plan = d.tracker.Plan(at); (plan.Lead - lead).Abs() > lead/10 {
+	counts := counted(&c, lead)
+	d.unsaved = d.learned.Learn(p, counts, at) || d.unsaved
+	if (d.learned.Lead(p, at) - lead).Abs() > lead/10 {
 		d.m.Changed(d.id) // the counts are read again with the new lead time, which the orders need too
 		return nil
 	}
-	plan.Lead = lead
-	wants := d.tracker.Decide(at, plan, stock(&c))
+	wants := policy.Decide(p, d.learned, counts, at)
+	asked := d.want
+	d.want, d.next = wants.Want, wants.Next
 	if c.Brake.Brakes() && wants.Order > 0 {
 		wants.Order = 1
 		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
-			wants.Order, wants.Look = 0, wait
+			wants.Order, wants.Next = 0, wait
 		}
 	}
-	d.m.mu.Lock()
-	d.failing = c.Brake.Brakes()
-	d.m.mu.Unlock()
 	spec, step := d.spec, 0
-	d.held = max(0, c.Fresh+c.Orders-c.Waiting)
-	spec.Depth, spec.Horizon, spec.Shortest = wants.Want, spec.Margin+wants.Lead, wants.Shortest
+	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, c.Brake.Avoid
+	spec.Depth, spec.Horizon = wants.Want, spec.Margin+lead
+	if len(c.Leads) >= leadsToWait {
+		spec.Shortest = slices.Min(c.Leads)
+	}
 	if d.target.Refill == targets.RefillAdaptive {
 		// The depth grows by one with each order, so that an order of another replica since the look counts.
-		spec.Depth, spec.Horizon, step = c.Fresh+c.Orders-c.Waiting+1, spec.Margin, 1
+		spec.Depth, spec.Horizon, step = d.held+1, spec.Margin, 1
 	}
 	refused := d.place(ctx, wants.Order, spec, step)
+	if wants.Order > 0 {
+		d.learned.Ordered(p, wants.Order, d.placed, time.Now())
+	}
 	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
 		return refused
 	}
@@ -388,16 +391,16 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 	if err := d.save(limited, d.m, d.id, saveEvery); err != nil {
 		return err
 	}
-	next, note := d.next(&wants, &c, refused), d.note(ctx, &wants, &c, refused)
+	next, note := d.again(&wants, asked, &c, refused), d.note(ctx, &wants, &c, refused)
 	if next < 0 && note == "" {
 		return nil
 	}
 	return d.m.pool.Decided(limited, d.id, next, note)
 }
 
-// next returns when the next decision is due if that differs from what the script has set; else -1.
-func (d *decision) next(wants *policy.Decision, c *pool.Counts, err error) time.Duration {
-	next := wants.Look
+// again returns when the next decision is due if that differs from what the script has set for asked tokens; else -1.
+func (d *decision) again(wants *policy.Decision, asked int, c *pool.Counts, err error) time.Duration {
+	next := wants.Next
 	var refused *pool.RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -413,7 +416,7 @@ func (d *decision) next(wants *policy.Decision, c *pool.Counts, err error) time.
 		return -1 // soon; an end comes before
 	}
 	next = max(leastLook, min(next, mostLook))
-	missing := wants.Want+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
+	missing := asked+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
 	if next < c.Due || missing && next > c.Due+gather {
 		return next
 	}
@@ -434,8 +437,8 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 		if !holds {
 			return nil
 		}
-		if d.tracker != nil {
-			s.Afford = d.tracker.Lasts(d.held)
+		if d.learned != nil {
+			s.Urgent = d.held < 0
 		}
 		placed := make(chan error, 1)
 		began := m.orders.TryGo(func() error {
@@ -453,10 +456,8 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 		if err := <-placed; err != nil {
 			return err
 		}
-		if d.tracker != nil {
-			d.tracker.Placed(time.Now())
-			d.held++
-		}
+		d.held++
+		d.placed++
 		s.Depth += step
 	}
 	return nil

@@ -48,7 +48,7 @@ type Status struct {
 	// Queued is since when the target has waited for a permit without getting all that it wants.
 	Queued time.Time `json:"queued,omitzero"`
 
-	// The figures of an adaptive target; see policy.Plan and policy.Decision.
+	// The figures of an adaptive target; see policy.Decision.
 	Forecast float64 `json:"forecast,omitempty"`
 	Risk     float64 `json:"risk,omitempty"`
 	Limit    string  `json:"limit,omitempty"`

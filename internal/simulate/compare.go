@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // compareDepths are the fixed depths of a comparison; see notWorth.
 var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
 
-// comparePrices are the values of max_waste of a comparison, besides the target's own value.
+// comparePrices are the values of miss_cost of a comparison, besides the target's own value.
 var comparePrices = []float64{1, 3, 10}
 
 // A comparison ends at a depth if this depth and the previous depth together saved at most one miss
@@ -57,7 +58,7 @@ func newMoney(r policy.Result, p price) *Money {
 type Row struct {
 	Refill   string  `json:"refill"`
 	Depth    int     `json:"depth"`
-	MaxWaste float64 `json:"max_waste,omitempty"` // adaptive only
+	MissCost float64 `json:"miss_cost,omitempty"` // adaptive only
 	policy.Result
 	*Money
 }
@@ -65,8 +66,8 @@ type Row struct {
 // compare runs fixed depths and the adaptive policy on the same demand.
 func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error) {
 	prices := slices.Clone(comparePrices)
-	if !slices.Contains(prices, base.Params.MaxWaste) {
-		prices = append(prices, base.Params.MaxWaste)
+	if !slices.Contains(prices, base.Params.MissCost) {
+		prices = append(prices, base.Params.MissCost)
 	}
 	slices.Sort(prices)
 	var rows []Row
@@ -77,7 +78,7 @@ func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error
 		result, err := one.Run(ctx)
 		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, p)}
 		if one.Params.Adaptive {
-			r.Refill, r.MaxWaste = string(targets.RefillAdaptive), one.Params.MaxWaste
+			r.Refill, r.MissCost = string(targets.RefillAdaptive), one.Params.MissCost
 		}
 		rows = append(rows, r)
 		return err
@@ -96,4 +97,28 @@ func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error
 		}
 	}
 	return rows, nil
+}
+
+// verdict compares the adaptive policy at the target's own miss cost with the least fixed depth of as many hits, or with
+// the deepest one.
+func verdict(rows []Row, own float64) string {
+	var adaptive, fixed Row
+	for _, r := range rows {
+		if r.MissCost == own {
+			adaptive = r
+		}
+	}
+	for _, r := range rows {
+		if r.MissCost == 0 && (fixed.Depth == 0 || fixed.HitRate < adaptive.HitRate) {
+			fixed = r
+		}
+	}
+	price := func(r Row) string {
+		if r.Money != nil {
+			return r.text(r.PerDay) + " a day"
+		}
+		return fmt.Sprintf("%.0f tokens a day", r.BoughtADay)
+	}
+	return fmt.Sprintf("With miss_cost %g, %.1f %% of the requests find a token at once, for %s; a fixed depth of %d reaches %.1f %%, for %s.",
+		own, 100*adaptive.HitRate, price(adaptive), fixed.Depth, 100*fixed.HitRate, price(fixed))
 }

@@ -47,7 +47,7 @@ func (c *countdown) Err() error {
 // An interrupt ends a run and a comparison. An interrupted command prints nothing.
 func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
-	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0", "--max-waste", "0.1"}
+	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0", "--miss-cost", "0.1"}
 	for name, more := range map[string][]string{"one run": {"--hit-rate", "0.5"}, "JSON": {"--json"}, "comparison": {"--compare"}} {
 		args := append(slices.Clone(model), more...)
 		whole := &countdown{t.Context(), 0, 1 << 30}

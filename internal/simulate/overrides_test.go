@@ -42,14 +42,14 @@ providers:
 targets:
   other: {type: recaptcha_v2, sitekey: o, pageurl: "https://example.com/", owner: qa@example.com}
   login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/", owner: qa@example.com, refill: adaptive,
-    depth: 40, min: 2, hit_rate: 0.9, max_waste: 7, idle_after: 1h, lifetime: 100s, margin: 30s, warm: [{cron: "0 9 * * *", tokens: 6, for: 5m}]}
+    depth: 40, min: 2, hit_rate: 0.9, miss_cost: 7, idle_after: 1h, lifetime: 100s, margin: 30s, warm: [{cron: "0 9 * * *", tokens: 6, for: 5m}]}
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	target := []string{"--config", file, "--target", "login", "--demand", "poisson:0.1"}
 	params := policy.Params{
-		Adaptive: true, Depth: 40, Min: 2, HitRate: 0.9, MaxWaste: 7, IdleAfter: time.Hour, Usable: 70 * time.Second,
+		Adaptive: true, Depth: 40, Min: 2, HitRate: 0.9, MissCost: 7, IdleAfter: time.Hour, Usable: 70 * time.Second,
 		FirstPoll: 7 * time.Second, PollInterval: 2 * time.Second,
 	}
 	usual := policy.Simulation{Params: params, Solves: policy.DefaultSolves(), Concurrency: defaultConcurrency, Length: modelLength.Seconds(), Seed: 1}
@@ -59,9 +59,9 @@ targets:
 		price  float64
 	}{
 		"the target": {nil, func(*policy.Simulation) {}, 3},
-		"the policy": {[]string{"--refill", "fixed", "--depth", "41", "--min", "3", "--hit-rate", "0.8", "--max-waste", "6", "--idle-after", "2h"}, func(s *policy.Simulation) {
+		"the policy": {[]string{"--refill", "fixed", "--depth", "41", "--min", "3", "--hit-rate", "0.8", "--miss-cost", "6", "--idle-after", "2h"}, func(s *policy.Simulation) {
 			p := &s.Params
-			p.Adaptive, p.Depth, p.Min, p.HitRate, p.MaxWaste, p.IdleAfter = false, 41, 3, 0.8, 6, 2*time.Hour
+			p.Adaptive, p.Depth, p.Min, p.HitRate, p.MissCost, p.IdleAfter = false, 41, 3, 0.8, 6, 2*time.Hour
 		}, 3},
 		"the tokens":         {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"}, func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
 		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
@@ -76,22 +76,22 @@ targets:
 		got, cost := baseOf(t, append(target, x.args...)...)
 		want := usual
 		x.change(&want)
-		if len(got.Warm) != 1 || got.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
-			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Warm), len(got.Arrivals))
+		if len(got.Params.Warm) != 1 || got.Params.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
+			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Params.Warm), len(got.Arrivals))
 		}
-		if got.Arrivals, got.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != (price{x.price, "USD"}) {
+		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != (price{x.price, "USD"}) {
 			t.Errorf("%s: %v, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
 		}
 	}
 }
 
-// A comparison contains each value of max_waste once, including the target's own value. If a run
+// A comparison contains each value of miss_cost once, including the target's own value. If a run
 // fails, the comparison returns its error.
 func TestComparisonHasEachPriceOnce(t *testing.T) {
 	base, _ := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
 	base.Progress = func(float64) {}
 	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
-		base.Params.MaxWaste = own
+		base.Params.MissCost = own
 		rows, err := compare(t.Context(), base, price{})
 		if err != nil {
 			t.Fatal(err)
@@ -99,13 +99,13 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 		var prices []float64
 		for _, r := range rows {
 			if r.Refill == "adaptive" {
-				prices = append(prices, r.MaxWaste)
-			} else if r.MaxWaste != 0 {
-				t.Errorf("a fixed depth with max_waste %g", r.MaxWaste)
+				prices = append(prices, r.MissCost)
+			} else if r.MissCost != 0 {
+				t.Errorf("a fixed depth with miss_cost %g", r.MissCost)
 			}
 		}
 		if !reflect.DeepEqual(prices, want) {
-			t.Errorf("max_waste %g: %v, want %v", own, prices, want)
+			t.Errorf("miss_cost %g: %v, want %v", own, prices, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

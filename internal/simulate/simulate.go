@@ -41,7 +41,6 @@ type simulation struct {
 	fail                           float64
 	concurrency                    int
 	params                         policy.Params
-	warm                           []policy.Warm // warm windows of the target
 	seed                           uint64
 	price                          price
 	json, compare                  bool
@@ -67,14 +66,12 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.IntVar(&s.params.Depth, "depth", 0, "fixed: tokens kept; adaptive: most tokens kept and on order (default the target's)")
 	flags.IntVar(&s.params.Min, "min", 0, "adaptive: tokens kept without demand (default the target's, else 0)")
 	flags.Float64Var(&s.params.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
-	flags.Float64Var(&s.params.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
+	flags.Float64Var(&s.params.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
 	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
 	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
-	cli.FilesFor(command, "config", "trace")
-	cli.OneOf(command, "refill", string(targets.RefillFixed), string(targets.RefillAdaptive))
 	return s
 }
 
@@ -86,7 +83,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Long:  "Replays a trace or a model of demand against a refill policy, in virtual time and without a provider.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare",
-		Args: cli.Words(0),
+		Args: cobra.NoArgs,
 	}
 	s := simulationFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -110,7 +107,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, given func(flag st
 		if err != nil {
 			return err
 		}
-		return printRows(c.Stdout, rows, s.json)
+		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
 	}
 	result, err := base.Run(ctx)
 	if err != nil {
@@ -153,7 +150,7 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	k.Usable = s.lifetime - s.margin
 	return policy.Simulation{
 		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait,
-		Arrivals: arrivals, Length: length.Seconds(), Warm: s.warm, Seed: s.seed,
+		Arrivals: arrivals, Length: length.Seconds(), Seed: s.seed,
 	}, nil
 }
 
@@ -161,14 +158,14 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 // fillDefaults uses the default of each setting.
 func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
-		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
+		HitRate: targets.DefaultHitRate, MissCost: targets.DefaultMissCost}
 	// As in the daemon, the provider's poll times determine the assumed lead time before the first
 	// solve.
-	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
+	p := targets.Provider{Protocol: targets.ProtocolInPHP, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
 	switch {
 	case s.target != "":
-		set, err := reload.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+		set, err := reload.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load()
 		if err != nil {
 			return err
 		}
@@ -183,7 +180,7 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 	case !given("depth"):
 		return cli.UsageError("needs --target, or at least --depth")
 	}
-	s.warm = refill.Windows(&t)
+	s.params.Warm = refill.Params(&t, 0, 0).Warm
 	s.params.FirstPoll, s.params.PollInterval = backend.ProviderConfig(p).Pace(t.Identity.Type)
 	for flag, take := range map[string]func(){
 		"lifetime":   func() { s.lifetime = t.Lifetime },
@@ -192,7 +189,7 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 		"depth":      func() { s.params.Depth = t.Depth },
 		"min":        func() { s.params.Min = t.Min },
 		"hit-rate":   func() { s.params.HitRate = t.HitRate },
-		"max-waste":  func() { s.params.MaxWaste = t.MaxWaste },
+		"miss-cost":  func() { s.params.MissCost = t.MissCost },
 		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
 		"price":      func() { s.price.per1000 = perPrice * p.Price.For(t.Identity.Type) },
 	} {
@@ -217,7 +214,7 @@ func (s *simulation) validate() error {
 		{k.Depth >= 0 && k.Depth <= targets.MostDepth, "--depth is from 0 to 10000"},
 		{k.Min >= 0 && k.Min <= k.Depth, "--min is from 0 to the depth"},
 		{k.HitRate >= 0.5 && k.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
-		{k.MaxWaste >= 0.1 && k.MaxWaste <= targets.MostMaxWaste, "--max-waste is from 0.1 to 1000"},
+		{k.MissCost >= 0.1 && k.MissCost <= targets.MostMissCost, "--miss-cost is from 0.1 to 1000"},
 		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
 		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
@@ -275,12 +272,12 @@ func printJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-func printRows(w io.Writer, rows []Row, asJSON bool) error {
+func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, map[string]any{"runs": rows})
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := "refill\tdepth\tmax_waste\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
+	head := "refill\tdepth\tmiss_cost\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
 	if rows[0].Money != nil {
 		head += "spent/day\t"
 	}
@@ -288,7 +285,7 @@ func printRows(w io.Writer, rows []Row, asJSON bool) error {
 	for _, r := range rows {
 		price, spent := "-", ""
 		if r.Refill == string(targets.RefillAdaptive) {
-			price = fmt.Sprintf("%g", r.MaxWaste)
+			price = fmt.Sprintf("%g", r.MissCost)
 		}
 		if r.Money != nil {
 			spent = r.text(r.PerDay) + "\t"
@@ -296,5 +293,9 @@ func printRows(w io.Writer, rows []Row, asJSON bool) error {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
 			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, verdict(rows, own))
+	return err
 }

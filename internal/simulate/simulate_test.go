@@ -19,8 +19,8 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 		first, interval time.Duration
 	}{
 		"no file":   {"", 15 * time.Second, 5 * time.Second},
-		"simulated": {"{name: s, api: simulated}", 2 * time.Second, time.Second},
-		"tasks": {"{name: s, api: tasks, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef}",
+		"simulated": {"{name: s, protocol: simulated}", 2 * time.Second, time.Second},
+		"tasks": {"{name: s, protocol: create_task, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef}",
 			10 * time.Second, 3 * time.Second},
 		"said": {"{name: s, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s}",
 			7 * time.Second, 2 * time.Second},

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/dedup"
-	"poold/internal/ondemand/pgclaims"
+	"poold/internal/claims"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/redisdb"
@@ -34,13 +33,13 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 		t.Helper()
 		address := server.Database(t)
 		server.SQL(t, address, storyClock)
-		return func(t *testing.T, r *drawnReplica) claimStore { return inPostgres(t, r, address) }
+		return func(t *testing.T, r *drawnReplica) (claims.Store, func()) { return inPostgres(t, r, address) }
 	})
 }
 
-// inPostgres opens the claims of a replica in a database with a storyClock. Claims.Run does not run, so the replica
-// gets no notifications.
-func inPostgres(t *testing.T, r *drawnReplica, address string) claimStore {
+// inPostgres opens the claims of a replica in a database with a storyClock. Listen does not run, so the replica gets no
+// notifications.
+func inPostgres(t *testing.T, r *drawnReplica, address string) (s claims.Store, stop func()) {
 	t.Helper()
 	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -50,59 +49,33 @@ func inPostgres(t *testing.T, r *drawnReplica, address string) claimStore {
 	if err := db.Migrate(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	c := &clockedClaims{Claims: pgclaims.New(db, pgclaims.Options{Prefix: "story", Wake: func(captcha.ID) {}}), db: db, dead: &r.dead}
-	return claimStore{c, c, db.Close}
+	return &clockedStore{claims.InPostgres(db, "story"), db, &r.dead}, db.Close
 }
 
-// clockedClaims is a claim store that sets the clock of its database before each call. Calls of a dead replica fail.
-type clockedClaims struct {
-	*pgclaims.Claims
+// clockedStore is a claim store that sets the clock of its database before each step. Calls of a dead replica fail.
+type clockedStore struct {
+	claims.Store
 
 	db   *postgres.DB
 	dead *atomic.Bool
 }
 
-func (c *clockedClaims) set(ctx context.Context) error {
+func (c *clockedStore) Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error) {
 	if c.dead.Load() {
-		return redisdb.ErrDown
+		return nil, 0, time.Time{}, redisdb.ErrDown
 	}
-	return c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+	if err := c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		_, err := tx.Exec(ctx, "select setval('story.ms', $1)", time.Now().UnixMilli())
 		return err
-	})
+	}); err != nil {
+		return nil, 0, time.Time{}, err
+	}
+	return c.Store.Load(ctx, key)
 }
 
-func (c *clockedClaims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
-	if err := c.set(ctx); err != nil {
-		return dedup.Claim{}, err
+func (c *clockedStore) Swap(ctx context.Context, key captcha.ID, version int64, to claims.Change) (bool, error) {
+	if c.dead.Load() {
+		return false, redisdb.ErrDown
 	}
-	return c.Claims.Enter(ctx, e)
-}
-
-func (c *clockedClaims) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
-	if err := c.set(ctx); err != nil {
-		return false, false, err
-	}
-	return c.Claims.Hold(ctx, key, fence, id)
-}
-
-func (c *clockedClaims) Release(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
-	if err := c.set(ctx); err != nil {
-		return err
-	}
-	return c.Claims.Release(ctx, key, fence, id)
-}
-
-func (c *clockedClaims) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
-	if err := c.set(ctx); err != nil {
-		return false, err
-	}
-	return c.Claims.End(ctx, key, fence, e)
-}
-
-func (c *clockedClaims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
-	if err := c.set(ctx); err != nil {
-		return err
-	}
-	return c.Claims.Count(ctx, requests)
+	return c.Store.Swap(ctx, key, version, to)
 }

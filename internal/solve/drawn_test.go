@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/redisclaims"
+	"poold/internal/claims"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -55,10 +55,10 @@ func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			claims := open(t)
+			opened := open(t)
 			synctest.Test(t, func(t *testing.T) {
 				s := &drawnStory{
-					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)), claims: claims,
+					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)), claims: opened,
 					tasks: map[string]task{}, holders: map[string]string{}, buyers: map[string]int{}, byKey: map[string]pool.Token{},
 				}
 				for range 3 {
@@ -77,20 +77,12 @@ func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 	}
 }
 
-// claimStore is the claim store of one replica.
-type claimStore struct {
-	solve.Claims
-	solve.Savings
-
-	close func()
-}
-
-type openClaims func(t *testing.T, r *drawnReplica) claimStore
+// openClaims opens the claim store of one replica.
+type openClaims func(t *testing.T, r *drawnReplica) (s claims.Store, stop func())
 
 // inRedis keeps the claims in the Redis of the story.
-func inRedis(_ *testing.T, r *drawnReplica) claimStore {
-	c := redisclaims.New(r.db, redisclaims.Options{Wake: func(key captcha.ID) { r.service.Wake(key) }})
-	return claimStore{c, c, func() {}}
+func inRedis(_ *testing.T, r *drawnReplica) (s claims.Store, stop func()) {
+	return claims.InRedis(r.db), func() {}
 }
 
 // drawnStory is one random story. It is also the solving service.
@@ -152,7 +144,7 @@ type drawnReplica struct {
 	pool    *pool.Pool
 	buyer   *purchase.Buyer
 	service *solve.Service
-	claims  claimStore
+	close   func() // ends its claim store
 	dead    atomic.Bool
 	buying  context.CancelFunc
 	support context.CancelFunc
@@ -187,15 +179,16 @@ func (s *drawnStory) start() {
 	r.buyer.Turn = manager.Changed
 	price := func(captcha.Type) float64 { return 1 }
 	r.buyer.SetProviders([]purchase.Entry{{Provider: door{r}, Account: "k", Concurrency: 50, Price: price}})
-	r.claims = s.claims(s.t, r)
+	store, stopStore := s.claims(s.t, r)
+	r.close = stopStore
 	r.service = solve.New(solve.Config{
-		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &icebox{&s.frozen, r.claims, nil}, Savings: r.claims, Log: log,
+		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &claims.Claims{Store: &icebox{&s.frozen, store}}, Log: log,
 	})
 	buying, stopBuying := context.WithCancel(context.Background())
 	support, stop := context.WithCancel(context.Background())
 	r.buying, r.support = stopBuying, stop
 	r.parts.Go(func() { _ = r.buyer.Run(support) })
-	r.parts.Go(func() { r.db.Listen(support, func(key string) { r.service.Wake(captcha.ID(key)) }) })
+	r.parts.Go(func() { _ = claims.InRedis(r.db).Listen(support, r.service.Wake) })
 	r.parts.Go(func() { _ = r.service.KeepCounts(support) })
 	r.orders.Go(func() { manager.Apply(&targets.Set{}); _ = manager.Run(buying) })
 	r.orders.Go(func() { _ = r.service.Run(buying) })
@@ -210,7 +203,7 @@ func (r *drawnReplica) end() {
 	r.orders.Wait()
 	r.support()
 	r.parts.Wait()
-	r.claims.close()
+	r.close()
 	_ = r.db.Close()
 }
 
@@ -420,10 +413,8 @@ func (d door) ReportWindow() time.Duration                              { return
 func (d door) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
 func (d door) ReadBalance(context.Context) error                        { return nil }
 func (d door) Probe(context.Context) error                              { return nil }
-func (d door) State(time.Time) provider.State                           { return provider.State{} }
-func (d door) Fault() *provider.Fault                                   { return nil }
-func (d door) Adopt(context.Context, *provider.Fault)                   {}
-func (d door) PollTurn(time.Time) (bool, time.Duration)                 { return true, 0 }
+func (d door) Balance() *float64                                        { return nil }
+func (d door) Advice(string) (does, remedy string)                      { return "", "" }
 
 // nobody observes the purchases.
 type nobody struct{}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"poold/internal/ondemand/dedup"
+	"poold/internal/claims"
 	"poold/internal/pool"
 )
 
@@ -43,7 +43,7 @@ func encode(e storedEnd) []byte {
 
 // readEnd returns the outcome of a solve that has ended. The claim store may share a token that expires within the
 // margin, because the store's clock may have been set back; it is an error.
-func readEnd(c dedup.Claim, margin time.Duration) outcome {
+func readEnd(c claims.Claim, margin time.Duration) outcome {
 	var e storedEnd
 	_ = json.Unmarshal(c.Value, &e) // an invalid value leaves e empty: the outcome is unknown
 	switch {

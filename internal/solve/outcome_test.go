@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/dedup"
+	"poold/internal/claims"
 	"poold/internal/pool"
 )
 
@@ -28,7 +28,7 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dies := time.Now().Add(c.left)
 			value := encodeToken(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute)
-			got := readEnd(dedup.Claim{State: dedup.ClaimShared, Left: 50 * time.Second, Value: value}, 10*time.Second)
+			got := readEnd(claims.Claim{State: claims.Shared, Left: 50 * time.Second, Value: value}, 10*time.Second)
 			var expired *SolveError
 			if c.ok != (got.err == nil) || !c.ok && !errors.As(got.err, &expired) {
 				t.Errorf("%+v", got)
@@ -54,7 +54,7 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 			"empty":                    {&pool.EmptyError{}, &pool.EmptyError{}},
 			"unexpected":               {errors.New("e"), &SolveError{Reason: "e"}},
 		} {
-			got := readEnd(dedup.Claim{State: dedup.ClaimError, Value: encodeError(c.err)}, 0)
+			got := readEnd(claims.Claim{State: claims.Failed, Value: encodeError(c.err)}, 0)
 			if outage := (*OutageError)(nil); errors.As(got.err, &outage) && !outage.Until.IsZero() {
 				outage.Until = outage.Until.Local() // of the test's times
 			}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/dedup"
+	"poold/internal/claims"
 	"poold/internal/panics"
 	"poold/internal/pool"
 )
@@ -45,8 +45,7 @@ type Config struct {
 	Pool     *pool.Pool
 	Buyer    *Buyer
 	Refiller Refiller
-	Claims   Claims
-	Savings  Savings
+	Claims   *claims.Claims // each wake-up of Claims.Listen calls Service.Wake
 	Log      *slog.Logger
 }
 
@@ -64,11 +63,11 @@ type Service struct {
 // New returns a Service. It starts no goroutine; Run buys pictures, and KeepCounts writes the counts.
 func New(c Config) *Service {
 	s := &Service{
-		Config: c, counter: &counter{savings: c.Savings, log: c.Log, requests: map[dedup.SavingsSource]int{}},
+		Config: c, counter: &counter{pool: c.Pool, log: c.Log, requests: map[pool.SavingsSource]int{}},
 		pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
 	}
 	s.shares = &shares{
-		claims: c.Claims, pool: c.Pool, take: s.Take, counter: s.counter, log: c.Log,
+		claims: c.Claims, pool: c.Pool, take: s.Take, log: c.Log,
 		stopped: make(chan struct{}), begun: make(chan *share), of: map[captcha.ID]*share{},
 	}
 	return s
@@ -159,16 +158,14 @@ func Explain(err error) error {
 // The error is one of pool.Take or Explain, or ErrStopping. A *pool.EmptyError whose Full is false means that the
 // time-out has passed, or that Request.Out has ended the wait.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
+	var got outcome
 	if r.Share != nil {
-		token, err := s.shares.solve(ctx, r)
-		if err != nil {
-			s.counter.count("", err)
-		}
-		return token, err
+		got = s.shares.solve(ctx, r)
+	} else {
+		got.token, got.err = s.Take(ctx, r)
 	}
-	token, err := s.Take(ctx, r)
-	s.counter.count(token.Source, err)
-	return token, err
+	s.counter.count(got)
+	return got.token, got.err
 }
 
 // Take is Solve without the count: for a target with on_empty: solve.

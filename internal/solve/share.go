@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/dedup"
+	"poold/internal/claims"
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
@@ -28,7 +28,7 @@ const (
 	// error at once.
 	claimsAway = 10 * time.Second
 	// holdEvery is the interval between two renewals of a claim's lease.
-	holdEvery = dedup.ClaimLease * 3 / 10
+	holdEvery = claims.Lease * 3 / 10
 	// endMargin is how long before the end of its claim a solve fails, so that the store still records it.
 	endMargin = time.Second
 	// formerWait limits each wait for an order that a previous holder placed.
@@ -42,18 +42,6 @@ const FromShared pool.Source = "shared"
 type Share struct {
 	Key              captcha.ID
 	Sitekey, Pageurl string // for operators who read the table in PostgreSQL
-}
-
-// Claims decides which replica solves for a key; both claim stores implement it. After Release or End each
-// replica calls Service.Wake with the key.
-type Claims interface {
-	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
-	// Hold renews the lease and notes the identity from whose stock the holder takes. It reports whether this
-	// replica still holds the claim, and whether any replica has called Enter within dedup.ClaimWanted.
-	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
-	// Release ends the lease: the next replica that calls Enter continues the solve.
-	Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
-	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 
 // share is a claim that callers of this replica wait for. The mu of shares guards waiters.
@@ -76,6 +64,7 @@ type waiter struct {
 // outcome is what a waiter gets.
 type outcome struct {
 	token pool.Token
+	late  bool // the token is of a solve that had ended before the request
 	err   error
 }
 
@@ -83,10 +72,9 @@ type outcome struct {
 // call that is named after the solve: the next holder of the same solve repeats the call and gets the same
 // token. The others wait for the end of the claim.
 type shares struct {
-	claims  Claims
+	claims  *claims.Claims
 	pool    *pool.Pool
 	take    func(ctx context.Context, r Request) (pool.Token, error)
-	counter *counter
 	log     *slog.Logger
 	stopped chan struct{} // closed when run starts no more
 	begun   chan *share
@@ -112,24 +100,24 @@ func ring(bell chan struct{}) {
 }
 
 // solve waits for the solve that a request shares.
-func (ss *shares) solve(ctx context.Context, r Request) (pool.Token, error) {
+func (ss *shares) solve(ctx context.Context, r Request) outcome {
 	w := &waiter{r: r, came: time.Now(), out: make(chan outcome, 1)}
 	sh, err := ss.join(w)
 	if err != nil {
-		return pool.Token{}, err
+		return outcome{err: err}
 	}
 	defer ss.remove(sh, w)
 	timer := time.NewTimer(r.Call.Wait)
 	defer timer.Stop()
 	select {
 	case got := <-w.out:
-		return got.token, got.err
+		return got
 	case <-ctx.Done():
-		return pool.Token{}, ctx.Err()
+		return outcome{err: ctx.Err()}
 	case <-timer.C:
-		return pool.Token{}, &pool.EmptyError{}
+		return outcome{err: &pool.EmptyError{}}
 	case <-ss.stopped:
-		return pool.Token{}, ErrStopping
+		return outcome{err: ErrStopping}
 	}
 }
 
@@ -218,9 +206,8 @@ func (ss *shares) carry(ctx context.Context, sh *share) {
 			return
 		}
 		r := waiters[0].r
-		claim, err := ss.claims.Enter(ctx, dedup.ClaimEntry{
-			Key: sh.key, Solve: solve, Identity: r.Call.ID, Callers: len(waiters),
-			Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
+		claim, err := ss.claims.Enter(ctx, claims.Entry{
+			Key: sh.key, Solve: solve, Identity: r.Call.ID, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
 		})
 		if err != nil {
 			if time.Since(answered) < claimsAway {
@@ -232,21 +219,23 @@ func (ss *shares) carry(ctx context.Context, sh *share) {
 		}
 		answered = time.Now()
 		switch claim.State {
-		case dedup.ClaimShared:
+		case claims.Shared:
 			for _, w := range waiters {
-				ss.deliver(sh, []*waiter{w}, readEnd(claim, w.r.Call.Margin))
+				got := readEnd(claim, w.r.Call.Margin)
+				got.late = solve == ""
+				ss.deliver(sh, []*waiter{w}, got)
 			}
 			solve = ""
-		case dedup.ClaimError: // callers that came after the end wait for the next solve
+		case claims.Failed: // callers that came after the end wait for the next solve
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
 			ss.deliver(sh, waiters, readEnd(claim, r.Call.Margin))
 			solve = ""
-		case dedup.ClaimSolving, dedup.ClaimHeld:
+		case claims.Solving, claims.Held:
 			solve = claim.Solve
 			for _, w := range waiters {
 				w.solve = solve
 			}
-			if claim.State == dedup.ClaimSolving {
+			if claim.State == claims.Solving {
 				ss.pause(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)
@@ -274,7 +263,7 @@ var (
 
 // hold takes a token for a claim and ends the claim. It returns early if another replica takes the claim over, or
 // if no caller waits any more.
-func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
+func (ss *shares) hold(ctx context.Context, sh *share, claim claims.Claim) {
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
 		ss.release(ctx, sh, claim)
@@ -298,10 +287,10 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
-			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", dedup.ClaimLongest)}
+			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", claims.Longest)}
 		}
 		waiters := ss.waitersOf(sh)
-		end := dedup.ClaimEnd{Value: encodeError(err), Failed: true}
+		end := claims.End{Value: encodeError(err), Failed: true}
 		if _, lost := ss.claims.End(context.WithoutCancel(ctx), sh.key, claim.Fence, end); lost != nil {
 			ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", claim.Identity, "err", lost)
 		}
@@ -311,7 +300,7 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 
 // keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim, or if no
 // caller waits at any replica.
-func (ss *shares) keepHolding(ctx context.Context, sh *share, claim dedup.Claim, cancel context.CancelCauseFunc) {
+func (ss *shares) keepHolding(ctx context.Context, sh *share, claim claims.Claim, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
 	held := time.Now()
@@ -324,7 +313,7 @@ func (ss *shares) keepHolding(ctx context.Context, sh *share, claim dedup.Claim,
 		asked := time.Now()
 		mine, wanted, err := ss.claims.Hold(ctx, sh.key, claim.Fence, claim.Identity)
 		switch {
-		case err != nil && time.Since(held) < dedup.ClaimLease:
+		case err != nil && time.Since(held) < claims.Lease:
 			continue
 		case err != nil, !mine:
 			cancel(errLost)
@@ -338,11 +327,11 @@ func (ss *shares) keepHolding(ctx context.Context, sh *share, claim dedup.Claim,
 }
 
 // takeFor takes a token for the claim, with a call that all its holders share.
-func (ss *shares) takeFor(ctx context.Context, sh *share, claim *dedup.Claim, r Request) (pool.Token, error) {
+func (ss *shares) takeFor(ctx context.Context, sh *share, claim *claims.Claim, r Request) (pool.Token, error) {
 	call := *r.Call
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)
-	call.Wait = max(0, claim.Left-endMargin)
-	r.Call, r.Share, r.Out = &call, nil, nil // Out ends the wait of one caller; the solve goes on for the others
+	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets a row of its own with its answer
+	r.Call, r.Share, r.Out = &call, nil, nil               // Out ends the wait of one caller; the solve goes on for the others
 	if claim.Identity != call.ID {
 		// The previous holder used another proxy, so it ordered for another identity.
 		if token, err := ss.takeFormer(ctx, claim.Identity, call); err == nil || ctx.Err() != nil {
@@ -376,15 +365,15 @@ func (ss *shares) takeFormer(ctx context.Context, id captcha.ID, call pool.Call)
 // settle ends a claim with a token. The caller that waits longest gets it as bought, the others as shared. If the
 // claim store does not answer, only the callers of this replica get it. Without a caller here, the first caller
 // of the next holder gets it as bought.
-func (ss *shares) settle(ctx context.Context, sh *share, claim dedup.Claim, token pool.Token, r Request) {
+func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, token pool.Token, r Request) {
 	if len(ss.waitersOf(sh)) == 0 {
 		ss.release(ctx, sh, claim)
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	lasts := min(token.TTL-r.Call.Margin, dedup.ClaimSolved)
-	shared := dedup.Claim{State: dedup.ClaimShared, Value: encodeToken(token, lasts), Left: lasts}
-	ended, err := ss.claims.End(ctx, sh.key, claim.Fence, dedup.ClaimEnd{Value: shared.Value, Lasts: lasts})
+	lasts := min(token.TTL-r.Call.Margin, claims.SharedFor)
+	shared := claims.Claim{State: claims.Shared, Value: encodeToken(token, lasts), Left: lasts}
+	ended, err := ss.claims.End(ctx, sh.key, claim.Fence, claims.End{Value: shared.Value, Lasts: lasts})
 	if err != nil {
 		ss.log.Warn("shared solve stays at this replica: its end is not in the claim store", "order", token.Order, "err", err)
 	}
@@ -398,33 +387,23 @@ func (ss *shares) settle(ctx context.Context, sh *share, claim dedup.Claim, toke
 	} else if token.Source == pool.FromWait || token.Source == pool.FromReplay {
 		first.token.Source = FromSolve
 	}
-	ss.give(sh, waiters[0], first)
+	ss.deliver(sh, waiters[:1], first)
 	if err == nil {
 		return // the others read the end of the claim
 	}
 	for _, w := range waiters[1:] {
-		ss.give(sh, w, readEnd(shared, w.r.Call.Margin))
+		ss.deliver(sh, []*waiter{w}, readEnd(shared, w.r.Call.Margin))
 	}
-}
-
-// give delivers an outcome and counts a token.
-func (ss *shares) give(sh *share, w *waiter, got outcome) {
-	if got.err == nil && got.token.Source != FromShared { // Enter counts the shared ones
-		ss.counter.count(got.token.Source, nil)
-	} else if got.err == nil {
-		ss.counter.add(map[dedup.SavingsSource]int{dedup.SavedWaiting: 1})
-	}
-	ss.deliver(sh, []*waiter{w}, got)
 }
 
 // isShared reports whether another holder of the same solve hands the token out as bought. It need not ask if this
 // holder took the token itself and ended the claim.
-func (ss *shares) isShared(ctx context.Context, claim dedup.Claim, token pool.Token, ended bool) bool {
+func (ss *shares) isShared(ctx context.Context, claim claims.Claim, token pool.Token, ended bool) bool {
 	if ended && token.Source != pool.FromReplay {
 		return false
 	}
 	name, fence := "claim:"+hash("claim", claim.Solve), strconv.FormatInt(claim.Fence, 10)
-	mine, err := ss.pool.First(ctx, name, fence, dedup.ClaimLongest+dedup.ClaimSolved)
+	mine, err := ss.pool.First(ctx, name, fence, claims.Longest+claims.SharedFor)
 	if err != nil {
 		ss.log.Warn("shared token counts as shared: its first hand-out is not recorded", "order", token.Order, "err", err)
 	}
@@ -432,7 +411,7 @@ func (ss *shares) isShared(ctx context.Context, claim dedup.Claim, token pool.To
 }
 
 // release ends this replica's lease: the next replica that enters becomes the holder.
-func (ss *shares) release(ctx context.Context, sh *share, claim dedup.Claim) {
+func (ss *shares) release(ctx context.Context, sh *share, claim claims.Claim) {
 	if err := ss.claims.Release(context.WithoutCancel(ctx), sh.key, claim.Fence, claim.Identity); err != nil {
 		ss.log.Debug("claim not released; its lease expires by itself", "identity", claim.Identity, "err", err)
 	}

@@ -2,87 +2,89 @@ package spool
 
 import (
 	"cmp"
-	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// MostLetters is the maximum number of letters in a spool, so that an outage cannot fill the disk.
-// MostLetters is also the maximum number of files set aside.
-const MostLetters = 10_000
+const (
+	// MostLetters limits the letters of a spool, so that an outage cannot fill the disk.
+	MostLetters = 10_000
+	// maxBytes limits a file. A token has about 2 KiB.
+	maxBytes = 64 << 10
+
+	suffix, badSuffix = ".json", ".json.bad"
+)
 
 var (
-	// ErrFull means that the spool has MostLetters letters.
+	// ErrFull means that MostLetters letters are kept.
 	ErrFull = fmt.Errorf("the spool is full: it has %d dead letters", MostLetters)
-	// ErrTooLarge means that the letter's file would be larger than 64 KiB.
+	// ErrTooLarge means that the file of a letter would be too large.
 	ErrTooLarge = fmt.Errorf("the dead letter is larger than %d bytes", maxBytes)
-	// ErrBad means that a file, or the argument of Keep, is not a valid dead letter.
+	// ErrBad means that a file, or the argument of Keep, is not a dead letter.
 	ErrBad = errors.New("not a dead letter")
 )
 
-// Spool keeps dead letters in a folder, one file each. Spool is safe for concurrent use.
+// Spool keeps dead letters in a folder of its own. It is safe for concurrent use.
 type Spool struct {
 	dir  string
-	most int // maximum number of letters, and of files set aside
+	most int
 
-	// The mutex `names` is held while the name of a file changes, and while the folder is listed or
-	// opened. Therefore the counts match the folder. The mutex is not held during writes of files.
-	// Count and SetAside do not need the mutex.
-	names   sync.Mutex
-	letters atomic.Int64
-	bad     atomic.Int64 // number of files set aside
+	mu           sync.Mutex // held while files change
+	letters, bad atomic.Int64
 }
 
-// New returns a spool for the given folder. The spool does not access the folder before a call of
-// Open or Keep.
+// New returns a spool for a folder, which it does not access yet.
 func New(folder string) *Spool { return &Spool{dir: folder, most: MostLetters} }
 
-// Open creates the folder, checks that a letter could be written now, removes unfinished files and
-// counts the letters.
+// Count returns the number of letters, without I/O.
+func (s *Spool) Count() int { return int(s.letters.Load()) }
+
+// SetAside returns the number of files that were set aside, without I/O.
+func (s *Spool) SetAside() int { return int(s.bad.Load()) }
+
+// Open makes the folder, removes unfinished files, counts the letters, and checks that one could be written now.
 func (s *Spool) Open() error {
-	if err := s.open(); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.makeFolder()
+	if err == nil {
+		left, _ := filepath.Glob(filepath.Join(s.dir, "letter-*.tmp"))
+		for _, name := range left {
+			_ = os.Remove(name) // one that remains does no harm
+		}
+		_, err = s.list()
+	}
+	if err == nil {
+		var name string
+		if name, err = s.write([]byte("{}")); err == nil {
+			_ = os.Remove(name) // perhaps another replica has: the folder should be this one's alone
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("opening the dead letters: %w", err)
 	}
 	return nil
 }
 
-func (s *Spool) open() error {
-	root, err := s.makeRoot()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	_, unfinished, err := s.list(root)
-	if err != nil {
-		return err
-	}
-	for _, name := range unfinished {
-		_ = root.Remove(name) // a remaining unfinished file does no harm
-	}
-	name, err := writeUnfinished(root, []byte("{}"))
-	if err != nil {
-		return err
-	}
-	_ = root.Remove(name)
-	return syncDir(root.Open("."))
-}
-
-// Keep stores a dead letter. If it returns nil, the letter survives a crash and a power cut. If an
-// order already has a letter, that letter stays. The errors are ErrFull, ErrTooLarge, ErrBad and disk
-// errors.
+// Keep stores a dead letter, unless its order has one. If it returns nil, the letter survives a crash and a power cut.
+// The errors are ErrFull, ErrTooLarge, ErrBad and disk errors.
 func (s *Spool) Keep(l Letter) error {
 	data, err := l.encode()
 	if err == nil {
-		name := nameOf(l.Order)
-		if err = s.put(name, data); errors.Is(err, fs.ErrNotExist) {
-			err = s.put(name, data) // second try, because another process removed the folder or the unfinished file
-		}
+		err = s.keep(nameOf(l.Order), data)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // somebody removed the folder, or the unfinished file
+		err = s.keep(nameOf(l.Order), data)
 	}
 	if err != nil {
 		return fmt.Errorf("storing a dead letter: %w", err)
@@ -90,235 +92,182 @@ func (s *Spool) Keep(l Letter) error {
 	return nil
 }
 
-// put writes a letter to disk under the name of an unfinished letter, and renames the file to its
-// final name.
-func (s *Spool) put(name string, data []byte) error {
-	root, err := s.makeRoot()
-	if err != nil {
+func (s *Spool) keep(name string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.makeFolder(); err != nil { // somebody may have removed it
 		return err
 	}
-	defer func() { _ = root.Close() }()
-	if _, _, err := readFile(root, name); err == nil {
-		return syncDir(root.Open(".")) // the letter exists, so a full disk does not matter
-	}
-	unfinished, err := writeUnfinished(root, data)
-	if err != nil {
-		return err
-	}
-	if err := s.place(root, unfinished, name); err != nil {
-		_ = root.Remove(unfinished)
-		return err
-	}
-	return syncDir(root.Open("."))
-}
-
-// place renames a written file to the name of its letter. If this letter already exists, place
-// removes the file.
-func (s *Spool) place(root *os.Root, from, to string) error {
-	s.names.Lock()
-	defer s.names.Unlock()
-	_, _, err := s.readLocked(root, to)
-	switch {
-	case err == nil:
-		return root.Remove(from)
-	case !errors.Is(err, ErrBad) && !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if errors.Is(err, ErrBad) || s.Count() >= s.most {
-		// This call counts the files again, because the bad file may not have been counted, and an
-		// operator may have deleted letters.
-		if _, _, err := s.listLocked(root); err != nil {
+	if _, _, err := s.read(name); err != nil { // a repeated callback needs no room
+		if s.Count() >= s.most {
+			if names, err := s.list(); err != nil || len(names) >= s.most { // perhaps an operator has deleted some
+				return cmp.Or(err, ErrFull)
+			}
+		}
+		written, err := s.write(data)
+		if err != nil {
 			return err
 		}
+		if err := os.Rename(written, s.path(name)); err != nil {
+			_ = os.Remove(written)
+			return err
+		}
+		s.letters.Add(1)
 	}
-	if s.Count() >= s.most {
-		return ErrFull
-	}
-	if err := root.Rename(from, to); err != nil {
-		return err
-	}
-	s.letters.Add(1)
-	return nil
+	// Also for a letter that is there: the call that wrote it may have failed to sync.
+	return syncFolder(s.dir)
 }
 
-// Each calls the function `yield` with each dead letter and the size of the letter's file in bytes,
-// until yield returns false. The function `yield` may store and remove letters. The function
-// `compare` sorts the letters by the ids of their orders. If compare returns 0, the older letter
-// comes first. If compare is nil, all letters come oldest first. After an unreadable file, Each
-// continues. The joined error contains the name of the file, but no part of its content. A bad file
-// is set aside, so that only one call returns an error about it.
-func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size int64) bool) error {
-	root, err := s.root()
-	if root == nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	names, _, err := s.list(root)
+// Each calls yield with each dead letter and the size of its file, oldest first, until it returns false; yield may
+// keep and remove letters. The joined error names each file that could not be read; a bad one is set aside, so that
+// only one call reports it.
+func (s *Spool) Each(yield func(l Letter, size int64) bool) error {
+	s.mu.Lock()
+	names, err := s.list()
+	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("reading the dead letters: %w", err)
 	}
-	type entry struct {
-		name, order string
-		arrived     time.Time
-	}
-	var entries []entry
 	var problems []error
-	for _, name := range names {
-		if l, _, err := s.read(root, name); err == nil {
-			entries = append(entries, entry{name, l.Order, l.Arrived})
-		} else if !errors.Is(err, fs.ErrNotExist) { // a missing letter was removed meanwhile
+	for _, name := range names { // one at a time: all letters together may be large
+		s.mu.Lock()
+		l, size, err := s.read(name)
+		s.mu.Unlock()
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case err != nil:
 			problems = append(problems, err)
-		}
-	}
-	slices.SortFunc(entries, func(x, y entry) int {
-		first := 0
-		if compare != nil {
-			first = compare(x.order, y.order)
-		}
-		return cmp.Or(first, x.arrived.Compare(y.arrived), cmp.Compare(x.name, y.name))
-	})
-	for _, e := range entries {
-		// Letters are read one at a time, because all letters together may be large.
-		l, size, err := s.read(root, e.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			problems = append(problems, err)
-		} else if !yield(l, size) {
-			break
+		case !yield(l, size):
+			return errors.Join(problems...)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// Show returns the dead letters without their secrets, oldest first. The list is never nil. The error
-// is the error of Each.
+// Show returns the dead letters without their secrets, oldest first, never nil. The error is that of Each.
 func (s *Spool) Show(at time.Time) ([]Summary, error) {
 	shown := []Summary{}
-	err := s.Each(nil, func(l Letter, size int64) bool {
+	err := s.Each(func(l Letter, size int64) bool {
 		shown = append(shown, l.summary(size, at))
 		return true
 	})
 	return shown, err
 }
 
-// Remove removes the letter of an order if this letter exists.
+// Remove removes the letter of an order if it exists.
 func (s *Spool) Remove(order string) error {
-	root, err := s.root()
-	if root == nil {
-		return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := os.Remove(s.path(nameOf(order)))
+	if err == nil {
+		s.letters.Add(-1)
+		err = syncFolder(s.dir)
 	}
-	defer func() { _ = root.Close() }()
-	if err = s.drop(root, nameOf(order)); err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = syncDir(root.Open(".")) // an earlier call may have removed the letter without a sync
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing a dead letter: %w", err)
 	}
 	return nil
 }
 
-func (s *Spool) drop(root *os.Root, name string) error {
-	s.names.Lock()
-	defer s.names.Unlock()
-	err := root.Remove(name)
-	if err == nil {
-		s.letters.Add(-1)
-	}
-	return err
+// nameOf returns the name of an order's file: a hash, because the id is untrusted.
+func nameOf(order string) string {
+	sum := sha256.Sum256([]byte(order))
+	return hex.EncodeToString(sum[:]) + suffix
 }
 
-// Count returns the number of letters, without I/O.
-func (s *Spool) Count() int { return int(max(0, s.letters.Load())) }
+func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// SetAside returns the number of files set aside, without I/O.
-func (s *Spool) SetAside() int { return int(s.bad.Load()) }
-
-// read reads a letter and the size of the letter's file. A bad file is set aside.
-func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
-	l, size, err := readFile(root, name)
-	if !errors.Is(err, ErrBad) {
-		return l, size, err
-	}
-	s.names.Lock()
-	defer s.names.Unlock()
-	return s.readLocked(root, name) // another process may have replaced the bad file by a good letter
-}
-
-func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {
-	l, size, err := readFile(root, name)
-	if !errors.Is(err, ErrBad) {
-		return l, size, err
-	}
-	if s.SetAside() >= s.most {
-		if removed := root.Remove(name); removed != nil {
-			return Letter{}, 0, errors.Join(err, removed)
-		}
-		s.letters.Add(-1)
-		return Letter{}, 0, fmt.Errorf("%w; deleted, because %d bad files are kept", err, s.most)
-	}
-	if moved := root.Rename(name, name+"."+rand.Text()+".bad"); moved != nil {
-		return Letter{}, 0, errors.Join(err, moved)
-	}
-	s.letters.Add(-1)
-	s.bad.Add(1)
-	return Letter{}, 0, err
-}
-
-// list lists and counts the files of the folder.
-func (s *Spool) list(root *os.Root) (letters, unfinished []string, err error) {
-	s.names.Lock()
-	defer s.names.Unlock()
-	return s.listLocked(root)
-}
-
-func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err error) {
-	dir, err := root.Open(".")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, nil, err
-	}
-	bad := 0
-	for _, name := range names {
-		switch {
-		case letterName.MatchString(name):
-			letters = append(letters, name)
-		case asideName.MatchString(name):
-			bad++
-		case unfinishedName.MatchString(name):
-			unfinished = append(unfinished, name)
-		}
-	}
-	s.letters.Store(int64(len(letters)))
-	s.bad.Store(int64(bad))
-	return letters, unfinished, nil
-}
-
-// root opens the folder. If the folder does not exist, the results are nil.
-func (s *Spool) root() (*os.Root, error) {
-	s.names.Lock()
-	defer s.names.Unlock()
-	root, err := os.OpenRoot(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		s.letters.Store(0)
-		s.bad.Store(0)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening the dead letters: %w", err)
-	}
-	return root, nil
-}
-
-// makeRoot opens the folder, and creates the folder if necessary.
-func (s *Spool) makeRoot() (*os.Root, error) {
-	if err := makeDir(s.dir); err != nil {
+// list counts the files and returns the names of the letters, oldest first.
+func (s *Spool) list() (names []string, err error) {
+	files, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // no folder: no letters
 		return nil, err
 	}
-	return os.OpenRoot(s.dir)
+	written, bad := map[string]time.Time{}, 0
+	for _, file := range files {
+		name := file.Name()
+		hash, _, _ := strings.Cut(name, ".")
+		if _, err := hex.DecodeString(hash); err != nil || len(hash) != 2*sha256.Size {
+			continue
+		}
+		switch name {
+		case hash + suffix:
+			names = append(names, name)
+			if info, err := file.Info(); err == nil {
+				written[name] = info.ModTime()
+			}
+		case hash + badSuffix:
+			bad++
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int { return cmp.Or(written[x].Compare(written[y]), cmp.Compare(x, y)) })
+	s.letters.Store(int64(len(names)))
+	s.bad.Store(int64(bad))
+	return names, nil
+}
+
+// read reads a letter and the size of its file. It sets a bad file aside.
+func (s *Spool) read(name string) (l Letter, size int64, err error) {
+	info, err := os.Lstat(s.path(name))
+	var data []byte
+	if err == nil && info.Mode().IsRegular() && info.Size() <= maxBytes {
+		data, err = os.ReadFile(s.path(name))
+	}
+	var bad error
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		bad = errors.New("not readable")
+	case err != nil:
+		return l, 0, err
+	case !info.Mode().IsRegular():
+		bad = errors.New("not a regular file")
+	case info.Size() > maxBytes:
+		bad = errors.New("too large")
+	default:
+		l, bad = decode(data, name)
+	}
+	if bad != nil {
+		failed := os.Rename(s.path(name), strings.TrimSuffix(s.path(name), suffix)+badSuffix)
+		_, unread := s.list()
+		err = errors.Join(fmt.Errorf("%s: %w: %w", name, ErrBad, bad), failed, unread)
+	}
+	return l, int64(len(data)), err
+}
+
+// write writes and syncs an unfinished file.
+func (s *Spool) write(data []byte) (name string, err error) {
+	f, err := os.CreateTemp(s.dir, "letter-*.tmp") // mode 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// makeFolder makes the folder if it is missing, and syncs its name.
+func (s *Spool) makeFolder() error {
+	if _, err := os.Stat(s.dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	if err := syncFolder(filepath.Dir(s.dir)); err != nil {
+		_ = os.Remove(s.dir) // the next call would not sync the name of a folder that exists
+		return err
+	}
+	return nil
+}
+
+// syncFolder writes the names in a folder to disk.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir) //nolint:gosec // G304: the operator names the folder
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -1,50 +1,33 @@
 package spool
 
 import (
-	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
-// letterTime is the arrival time of a test's first dead letter.
+// letterTime is the arrival of the first letter, and secret is in the token of each one.
 var letterTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// secret is in the token of each letter. No error may contain it.
 const secret = "03AF"
 
-// letter returns the n-th dead letter of a test. Each letter is a second younger than the previous
-// one.
 func letter(n int) Letter {
 	at := letterTime.Add(time.Duration(n) * time.Second)
 	return Letter{
-		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "fc2942c577a5386e6ca58d3ddd8057bf", Provider: "one", Task: fmt.Sprint("t", n),
+		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "turnstile:k:example.com:0", Provider: "one", Task: fmt.Sprint("t", n),
 		Token: fmt.Sprintf("%s<&>ü-%d", secret, n), UserAgent: "Mozilla/5.0", Arrived: at, Until: at.Add(time.Minute),
 	}
-}
-
-// failure returns the n-th dead letter of a test, with an error code instead of a token.
-func failure(n int) Letter {
-	l := letter(n)
-	l.Token, l.UserAgent, l.Code, l.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
-	return l
-}
-
-func encoded(t *testing.T, l Letter) string {
-	t.Helper()
-	data, err := l.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }
 
 // opened returns an open spool in its own folder.
@@ -53,13 +36,6 @@ func opened(t *testing.T) *Spool {
 	s := New(filepath.Join(t.TempDir(), "deep", "dead-letters"))
 	s.mustOpen(t)
 	return s
-}
-
-// twin returns the spool of another process, or of a later process, in the same folder.
-func (s *Spool) twin() *Spool {
-	other := New(s.dir)
-	other.most = s.most
-	return other
 }
 
 func (s *Spool) mustOpen(t *testing.T) {
@@ -78,153 +54,75 @@ func (s *Spool) mustKeep(t *testing.T, letters ...Letter) {
 	}
 }
 
-func (s *Spool) path(l Letter) string { return filepath.Join(s.dir, nameOf(l.Order)) }
+func (s *Spool) file(l Letter) string { return s.path(nameOf(l.Order)) }
 
-// plant writes a file as a foreign program would.
-func (s *Spool) plant(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// all returns all letters that Each finds, oldest first.
+// all returns all letters that Each finds.
 func (s *Spool) all() (letters []Letter, err error) {
-	err = s.Each(nil, func(l Letter, _ int64) bool {
+	err = s.Each(func(l Letter, _ int64) bool {
 		letters = append(letters, l)
 		return true
 	})
 	return letters, err
 }
 
-// files returns the names in the folder. For files set aside, it drops the random part of the name.
-func (s *Spool) files(t *testing.T) (names []string) {
+// wantAll checks the letters, the counts and that no other file is in the folder.
+func (s *Spool) wantAll(t *testing.T, what string, bad int, want ...Letter) {
 	t.Helper()
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		t.Fatal(err)
+	got, err := s.all()
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s: the letters are %+v, %v\nwant %+v", what, got, err, want)
 	}
-	for _, e := range entries {
-		name := e.Name()
-		if asideName.MatchString(name) {
-			name = strings.SplitAfter(name, ".json")[0] + ".bad"
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-func (s *Spool) wantCounts(t *testing.T, letters, bad int) {
-	t.Helper()
-	if l, b := s.Count(), s.SetAside(); l != letters || b != bad {
-		t.Errorf("counted %d letters, %d bad; want %d, %d", l, b, letters, bad)
-	}
-}
-
-func (s *Spool) wantAll(t *testing.T, want ...Letter) {
-	t.Helper()
-	if got, err := s.all(); err != nil || !slices.Equal(got, want) {
-		t.Errorf("the letters are %+v, %v\nwant %+v", got, err, want)
+	files, _ := filepath.Glob(s.path("*"))
+	if s.Count() != len(want) || s.SetAside() != bad || len(files) != len(want)+bad {
+		t.Errorf("%s: counted %d letters, %d bad; want %d, %d in %q", what, s.Count(), s.SetAside(), len(want), bad, files)
 	}
 }
 
 func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	s := opened(t)
-	hostile := letter(1)
+	hostile, fault := letter(1), letter(0)
 	hostile.Order = "../../etc/passwd\x00\n"
-	hostile.Arrived = hostile.Arrived.In(time.FixedZone("elsewhere", 3600))
-	s.mustKeep(t, letter(3), hostile, letter(2), failure(0)) // not in the order of their ages
-	hostile.Arrived = hostile.Arrived.UTC()
-
-	// A later process finds the same letters.
-	later := s.twin()
+	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
+	s.mustKeep(t, fault, hostile, letter(2))
+	if err := os.WriteFile(s.path("letter-ABC.tmp"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	later := New(s.dir) // of a process that starts after a crash
 	later.mustOpen(t)
-	later.wantCounts(t, 4, 0)
-	for _, s := range []*Spool{s, later, s.twin()} {
-		s.wantAll(t, failure(0), hostile, letter(2), letter(3))
-		s.wantCounts(t, 4, 0)
-	}
+	later.wantAll(t, "later", 0, fault, hostile, letter(2))
+	// A repeated callback makes no token younger, and needs no room.
+	later.most = 3
+	again := letter(2)
+	again.Token, again.Arrived = "another", again.Arrived.Add(time.Hour)
+	later.mustKeep(t, again)
+	later.wantAll(t, "again", 0, fault, hostile, letter(2))
+	// A replay removes letters while it reads them, and others are stored meanwhile.
 	n := 0
-	if err := s.Each(nil, func(Letter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
-		t.Errorf("each gave %d letters after false: %v", n, err)
-	}
-	// A replay removes letters while it reads them, and other letters are stored meanwhile.
-	n = 0
-	if err := s.Each(nil, func(l Letter, _ int64) bool {
+	if err := later.Each(func(l Letter, _ int64) bool {
 		n++
-		for _, order := range []string{l.Order, l.Order, letter(3).Order, "never heard of"} {
-			if err := s.Remove(order); err != nil {
+		for _, order := range []string{l.Order, l.Order, letter(2).Order, "never heard of"} {
+			if err := later.Remove(order); err != nil {
 				t.Error(err)
 			}
 		}
-		s.mustKeep(t, letter(9))
+		later.mustKeep(t, letter(9))
 		return true
-	}); err != nil || n != 3 {
+	}); err != nil || n != 2 {
 		t.Errorf("each gave %d letters, %v", n, err)
 	}
-	s.wantCounts(t, 1, 0)
-	s.wantAll(t, letter(9))
-	if got := s.files(t); !slices.Equal(got, []string{nameOf(letter(9).Order)}) {
-		t.Errorf("left: %q", got)
-	}
+	later.wantAll(t, "replayed", 0, letter(9))
 }
 
-// A repeated callback does not make the token younger. A repeated callback writes nothing, so it also
-// succeeds if the spool or the disk is full.
-func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
-	s := opened(t)
-	s.most = 1
-	second := letter(1)
-	second.Arrived, second.Token = second.Arrived.Add(time.Hour), "another"
-	s.mustKeep(t, letter(1))
-	if err := os.Chtimes(s.dir, letterTime, letterTime); err != nil {
+// A bad file does not hide the other letters. It is reported once and only by name; its letter can still be stored.
+func TestBadFilesAreSetAside(t *testing.T) {
+	l := letter(1)
+	data, err := l.encode()
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.mustKeep(t, second)
-	if folder, err := os.Stat(s.dir); err != nil || !folder.ModTime().Equal(letterTime) {
-		t.Errorf("a repeated letter changed the folder: %v", err)
-	}
-	s.wantAll(t, letter(1))
-	s.wantCounts(t, 1, 0)
-	if got := s.files(t); len(got) != 1 {
-		t.Errorf("left: %q", got)
-	}
-}
-
-// Each sorts letters first by the ids of their orders, with the function `compare`, then by age,
-// then by name.
-func TestEachSortsLetters(t *testing.T) {
-	s := opened(t)
-	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))
-	var orders []string
-	for i, id := range []captcha.ID{high, low, high, low, high, high} {
-		l := letter(min(i, 4))
-		l.Order = fmt.Sprintf("o%d.%s", i, id)
-		orders = append(orders, l.Order)
-		s.mustKeep(t, l)
-	}
-	identity := func(order string) string { return strings.SplitAfter(order, ".")[1] }
-	var got []string
-	err := s.Each(func(x, y string) int { return strings.Compare(identity(x), identity(y)) }, func(l Letter, _ int64) bool {
-		got = append(got, l.Order)
-		return true
-	})
-	want := []string{orders[1], orders[3], orders[0], orders[2], orders[4], orders[5]}
-	if nameOf(orders[4]) > nameOf(orders[5]) { // both letters have the same age
-		want[4], want[5] = want[5], want[4]
-	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("each gave %q, %v, want %q", got, err, want)
-	}
-}
-
-// A bad file does not hide the other letters. A bad file is reported once and only by name. The
-// letter of a bad file can still be stored.
-func TestBadFilesAreSetAside(t *testing.T) {
-	whole := encoded(t, letter(1))
-	name := nameOf(letter(1).Order)
+	whole, name := string(data), nameOf(l.Order)
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, []byte(whole), 0o600); err != nil {
+	if err := os.WriteFile(outside, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := func(text string) func(string) error {
@@ -234,149 +132,177 @@ func TestBadFilesAreSetAside(t *testing.T) {
 		plant func(path string) error
 		says  string
 	}{
-		"empty":             {file(""), "broken"},
-		"truncated":         {file(whole[:len(whole)/2]), "broken"},
-		"no JSON":           {file(secret), "broken"},
-		"a wrong type":      {file(`{"version":1,"order":["` + secret + `"]}`), "broken"},
-		"a wrong time":      {file(`{"version":1,"arrived":"` + secret + `"}`), "broken"},
-		"two documents":     {file(whole + whole), "broken"},
-		"a flipped byte":    {file(strings.Replace(whole, `03AF`, "03\xffAF", 1)), "broken"},
-		"a foreign version": {file(strings.Replace(whole, `"version":1`, `"version":2`, 1)), "of version 2"},
-		"no version":        {file(strings.Replace(whole, `"version":1,`, ``, 1)), "of version 0"},
-		"no order":          {file(strings.Replace(whole, `"order"`, `"broken"`, 1)), "without an order"},
-		"another order":     {file(strings.Replace(whole, `order-1`, `order-2`, 1)), "of another order than its name says"},
-		"no token":          {file(strings.Replace(whole, `"token"`, `"broken"`, 1)), "without a token and a code, or with both"},
-		"no end":            {file(strings.Replace(whole, `"until"`, `"broken"`, 1)), "without a time"},
-		"too large":         {file(whole + strings.Repeat(" ", 65536)), "too large"},
-		"a directory":       {func(path string) error { return os.Mkdir(path, 0o700) }, "not a regular file"},
-		"a full directory":  {func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) }, "not a regular file"},
-		"a symlink":         {func(path string) error { return os.Symlink(outside, path) }, "not a regular file"},
-		"a link inside":     {func(path string) error { return os.Symlink("other", path) }, "not a regular file"},
-		"a dangling link":   {func(path string) error { return os.Symlink("nowhere", path) }, "not a regular file"},
-		"a pipe":            {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file"},
+		"empty":           {file(""), "broken"},
+		"truncated":       {file(whole[:len(whole)/2]), "broken"},
+		"a wrong type":    {file(`{"order":["` + secret + `"]}`), "broken"},
+		"two documents":   {file(whole + whole), "broken"},
+		"a flipped byte":  {file(strings.Replace(whole, `03AF`, "03\xffAF", 1)), "broken"},
+		"no order":        {file(strings.Replace(whole, `"order"`, `"broken"`, 1)), "without an order"},
+		"another order":   {file(strings.Replace(whole, `order-1`, `order-2`, 1)), "of another order than its name says"},
+		"no token":        {file(strings.Replace(whole, `"token"`, `"broken"`, 1)), "without a token and a code, or with both"},
+		"no end":          {file(strings.Replace(whole, `"until"`, `"broken"`, 1)), "without a time"},
+		"too large":       {file(whole + strings.Repeat(" ", maxBytes)), "too large"},
+		"a directory":     {func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) }, "not a regular file"},
+		"a symlink":       {func(path string) error { return os.Symlink(outside, path) }, "not a regular file"},
+		"a dangling link": {func(path string) error { return os.Symlink("nowhere", path) }, "not a regular file"},
+		"a pipe":          {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file"},
 	} {
-		t.Run(what, func(t *testing.T) {
-			s := opened(t)
-			s.plant(t, "other", whole)
-			s.mustKeep(t, letter(0), letter(2))
-			if err := c.plant(s.path(letter(1))); err != nil {
-				t.Fatal(err)
+		s := opened(t)
+		s.mustKeep(t, letter(0), letter(2))
+		if err := c.plant(s.file(l)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.all()
+		if want := name + ": not a dead letter: " + c.says; !errors.Is(err, ErrBad) || err.Error() != want {
+			t.Errorf("%s: told %v, want %s", what, err, want)
+		}
+		if !slices.Equal(got, []Letter{letter(0), letter(2)}) {
+			t.Errorf("%s: each gave %+v", what, got)
+		}
+		s.wantAll(t, what, 1, letter(0), letter(2))
+		s.mustKeep(t, l)
+		s.wantAll(t, what, 1, letter(0), letter(2), l)
+	}
+	if text, err := os.ReadFile(outside); err != nil || string(text) != whole {
+		t.Errorf("a file outside was changed: %v", err)
+	}
+}
+
+func TestInvalidLettersAreRefused(t *testing.T) {
+	s := opened(t)
+	for says, change := range map[string]func(*Letter){
+		": not a dead letter: without an order":                        func(l *Letter) { l.Order = "" },
+		": not a dead letter: without a token and a code, or with":     func(l *Letter) { l.Token = "" },
+		": not a dead letter: without a token and a code, or with bot": func(l *Letter) { l.Code = "ERROR" },
+		": not a dead letter: without a time":                          func(l *Letter) { l.Until = time.Time{} },
+		": not a dead letter: json":                                    func(l *Letter) { l.Until = l.Until.AddDate(9000, 0, 0) },
+		": not a dead letter: with text that is not UTF-8":             func(l *Letter) { l.Token = "03AF\xff" },
+		": the dead letter is larger than 65536 bytes":                 func(l *Letter) { l.Token = strings.Repeat(secret, maxBytes/4) },
+	} {
+		l := letter(1)
+		change(&l)
+		if err := s.Keep(l); err == nil || !strings.HasPrefix(err.Error(), "storing a dead letter"+says) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	s.wantAll(t, "refused", 0)
+}
+
+// After concurrent calls, some for one order, each letter is stored once, and the limit holds. A folder that somebody
+// removed is empty, and is made again.
+func TestConcurrentLettersAreStoredOnce(t *testing.T) {
+	const most, orders = 20, 40
+	s := opened(t)
+	s.most = most
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	stored := map[string]bool{}
+	for i := range 4 * orders {
+		wg.Go(func() {
+			switch err := s.Keep(letter(i % orders)); {
+			case err == nil:
+				mu.Lock()
+				defer mu.Unlock()
+				stored[letter(i%orders).Order] = true
+			case !errors.Is(err, ErrFull):
+				t.Error(err)
 			}
-			got, err := s.all()
-			if want := name + ": not a dead letter: " + c.says; !errors.Is(err, ErrBad) || err.Error() != want {
-				t.Errorf("each told %v, want %s", err, want)
-			}
-			if !slices.Equal(got, []Letter{letter(0), letter(2)}) {
-				t.Errorf("each gave %+v", got)
-			}
-			s.wantCounts(t, 2, 1)
-			s.wantAll(t, letter(0), letter(2))
-			if !slices.Contains(s.files(t), name+".bad") {
-				t.Errorf("nothing was set aside: %q", s.files(t))
-			}
-			// Keep finds the second bad file.
-			if err := c.plant(s.path(letter(1))); err != nil {
-				t.Fatal(err)
-			}
-			s.mustKeep(t, letter(1))
-			s.wantCounts(t, 3, 2)
-			s.wantAll(t, letter(0), letter(1), letter(2))
-			for _, path := range []string{outside, filepath.Join(s.dir, "other")} {
-				if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, []byte(whole)) {
-					t.Errorf("%s was changed: %v", path, err)
-				}
+			if _, err := s.all(); err != nil { // finds only complete letters
+				t.Error(err)
 			}
 		})
 	}
-}
-
-// If a letter becomes bad after the folder was listed, the other letters are still read.
-func TestALetterSpoiledDuringEachIsSetAside(t *testing.T) {
-	s := opened(t)
-	s.mustKeep(t, letter(0), letter(1), letter(2))
-	var got []Letter
-	err := s.Each(nil, func(l Letter, _ int64) bool {
-		if len(got) == 0 {
-			s.plant(t, nameOf(letter(1).Order), "{")
+	wg.Wait()
+	got, err := s.all()
+	if err != nil || len(got) != most || len(stored) != most || s.Count() != most {
+		t.Errorf("%d letters, %d acknowledged, want %d: %v", len(got), len(stored), most, err)
+	}
+	for _, l := range got {
+		if !stored[l.Order] {
+			t.Errorf("%s is stored, and Keep did not return nil", l.Order)
 		}
-		got = append(got, l)
-		return true
-	})
-	if !errors.Is(err, ErrBad) || !slices.Equal(got, []Letter{letter(0), letter(2)}) {
-		t.Errorf("each gave %+v, %v", got, err)
 	}
-	s.wantCounts(t, 2, 1)
-}
-
-// The maximum number of bad files equals the maximum number of letters. Further bad files are
-// deleted. Bad files do not take room from letters.
-func TestBadFilesAreBounded(t *testing.T) {
-	s := opened(t)
-	s.most = 3
-	spoil := func(from, to, deleted int) {
-		t.Helper()
-		for i := from; i < to; i++ {
-			s.plant(t, nameOf(fmt.Sprint(i)), "rubbish")
-		}
-		_, err := s.all()
-		if !errors.Is(err, ErrBad) || strings.Count(err.Error(), "deleted, because 3 bad files are kept") != deleted {
-			t.Errorf("bad files %d to %d: %v, want %d deleted", from, to, err, deleted)
-		}
-		s.wantCounts(t, 0, 3)
-	}
-	spoil(0, 3, 0)
-	spoil(3, 5, 2)
-	old, err := filepath.Glob(filepath.Join(s.dir, "*.bad"))
-	if err != nil || len(old) != 3 {
-		t.Fatal(old, err)
-	}
-	// An operator has removed one of the files.
-	if err := os.Remove(old[0]); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.all(); err != nil {
+	if err := os.Remove(s.file(got[0])); err != nil { // by an operator, who makes room
 		t.Error(err)
 	}
-	spoil(5, 6, 0)
+	s.mustKeep(t, letter(most+orders))
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	s.wantAll(t, "removed", 0)
+	s.mustKeep(t, letter(1))
+	s.wantAll(t, "made again", 0, letter(1))
+}
 
-	s.plant(t, nameOf("6")+".ABC234.bad", "rubbish") // from a former version of poold with a higher limit
-	s.mustKeep(t, letter(1), letter(2), letter(3))
-	again := s.twin() // also after a restart
-	again.mustOpen(t)
-	for _, s := range []*Spool{s, again} {
-		if err := s.Keep(letter(4)); !errors.Is(err, ErrFull) {
-			t.Errorf("keep = %v, want ErrFull", err)
+// If the disk is full, the folder unusable or its name not on disk, Keep and Open say so, and no part of a letter stays.
+func TestDiskErrorsLoseNothing(t *testing.T) {
+	s := opened(t)
+	s.mustKeep(t, letter(1))
+	for what, call := range map[string]func() error{
+		"storing a dead letter: ":    func() error { return s.Keep(letter(3)) },
+		"opening the dead letters: ": s.Open,
+	} {
+		var err error
+		testkit.WithFullDisk(t, func() { err = call() })
+		if !errors.Is(err, syscall.EFBIG) || !strings.HasPrefix(err.Error(), what) {
+			t.Errorf("%s%v", what, err)
 		}
-		s.wantCounts(t, 3, 4)
+		s.wantAll(t, what, 0, letter(1))
+	}
+	blocked := New(filepath.Join(s.file(letter(1)), "letters"))
+	if blocked.Open() == nil || blocked.Keep(letter(1)) == nil || blocked.Remove("x") == nil {
+		t.Error("a folder below a file took a letter")
+	}
+	var err error
+	fresh := New(filepath.Join(t.TempDir(), "letters"))
+	testkit.WithFiles(t, 0, func() { err = fresh.Keep(letter(1)) })
+	if found, _ := filepath.Glob(fresh.dir); !errors.Is(err, syscall.EMFILE) || len(found) != 0 {
+		t.Errorf("a folder whose name cannot be synced: %v, left %q", err, found)
+	}
+	fresh.mustKeep(t, letter(1))
+}
+
+// Only the user of the process can read a token, whatever the umask allows.
+func TestLettersArePrivate(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "a", "b"))
+	old := syscall.Umask(0)
+	err := errors.Join(s.Open(), s.Keep(letter(1)))
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]fs.FileMode{
+		filepath.Dir(s.dir): 0o700 | fs.ModeDir, s.dir: 0o700 | fs.ModeDir, s.file(letter(1)): 0o600,
+	} {
+		if got, err := os.Lstat(path); err != nil || got.Mode() != want {
+			t.Errorf("%s is %v, want %v (%v)", path, got.Mode(), want, err)
+		}
 	}
 }
 
-// Open removes unfinished files. Files with foreign names are ignored.
-func TestOpenCleansUpAfterACrash(t *testing.T) {
+func TestAListShowsNoSecret(t *testing.T) {
 	s := opened(t)
-	s.mustKeep(t, letter(1))
-	name := nameOf(letter(2).Order)
-	foreign := []string{
-		"-rf", "a\nb.json", "letter-A.tmp.bak", "notes.bad", strings.ToUpper(name),
-		name + ".bad", name[1:], name + "\n", "x" + name,
+	token, fault := letter(1), letter(2)
+	token.Order, token.Task, token.Identity, token.UserAgent = "visible\x1b[2J", "t\x1b[2J-1", secret, secret
+	token.Reason = "redis does not answer (\u202e127.0.0.1:6379)"
+	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 200)
+	s.mustKeep(t, token, fault)
+	shown, err := s.Show(fault.Arrived.Add(90 * time.Second))
+	if err != nil || len(shown) != 2 {
+		t.Fatal(shown, err)
 	}
-	for _, f := range foreign {
-		s.plant(t, f, encoded(t, letter(2)))
-	}
-	s.plant(t, "letter-ABC234.tmp", `{"version":1,"or`)
-	// A former version of poold gave a letter its name by a hard link.
-	if err := os.Link(s.path(letter(1)), filepath.Join(s.dir, "letter-XYZ.tmp")); err != nil {
-		t.Fatal(err)
-	}
-	want := append(slices.Clone(foreign), nameOf(letter(1).Order))
-	slices.Sort(want)
-	for range 2 {
-		s = s.twin()
-		s.mustOpen(t)
-		s.wantCounts(t, 1, 0)
-		s.wantAll(t, letter(1))
-		if got := s.files(t); !slices.Equal(got, want) {
-			t.Errorf("files:\n%q\nwant:\n%q", got, want)
+	for i := range shown {
+		if shown[i].Size < 200 {
+			t.Errorf("%d bytes", shown[i].Size)
 		}
+		shown[i].Size = 0
+	}
+	text, _ := json.Marshal(shown)
+	want := `[{"order":"visible[2J","provider":"one","task":"t[2J-1","kind":"token","reason":"redis does not answer (127.0.0.1:6379)",` +
+		`"arrived":"2026-01-02T03:04:06.678Z","age_s":91,"until":"2026-01-02T03:05:06.678Z","bytes":0},` +
+		`{"order":"order-2.0123abcd","provider":"one","task":"t2","kind":"error","code":"\u003cERROR\u003e` + strings.Repeat("x", 93) +
+		`","arrived":"2026-01-02T03:04:07.678Z","age_s":90,"until":"2026-01-02T03:05:07.678Z","bytes":0}]`
+	if string(text) != want {
+		t.Errorf("shown %s\nwant  %s", text, want)
 	}
 }

@@ -1,11 +1,16 @@
 package status
 
 import (
-	"maps"
+	"encoding/json"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/strictjson"
 	"poold/internal/targets"
 )
 
@@ -28,8 +33,6 @@ type Document struct {
 	Dedup *Dedup `json:"dedup"`
 	// History is null if no history is kept, and for a key that is limited to some targets.
 	History *History `json:"history"`
-	// Audit is null if no audit is kept, and for a key that is limited to some targets.
-	Audit *Audit `json:"audit"`
 	// Replicas has the live replicas, the oldest first; null while they are unknown.
 	Replicas    []Replica  `json:"replicas"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
@@ -38,7 +41,12 @@ type Document struct {
 	ProviderChanges []ProviderChange `json:"provider_changes"`
 	Targets         []Target         `json:"targets"` // sorted by name
 
-	shared int // number of notices from sharedReasons; they are the first notices
+	set     *targets.Set
+	changes uint64        // calls of Collector.Changed before it
+	until   time.Time     // when it is no longer fresh
+	encode  func() []byte // shared by all readers
+	general []string      // the notices that are not about targets
+	summed  bool          // the figures over all targets and guests are current
 }
 
 // Replica is one live process of poold. Its last heartbeat is at most 5 s old.
@@ -60,9 +68,9 @@ type Config struct {
 	OK       bool     `json:"ok"`        // the last attempt to load the file succeeded
 	Problems []string `json:"problems"`  // problems of the last attempt: "pools.yaml:LINE: message"
 	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
-	// Lasting contains the settings that only a restart changes, without secrets. The keys are paths
-	// of YAML keys. For a key that is limited to some targets, Lasting is empty.
-	Lasting map[string]string `json:"lasting"`
+	// RestartNeeded has the settings in use that only a restart changes, without secrets, by the paths of their YAML
+	// keys. It is empty for a key that is limited to some targets.
+	RestartNeeded map[string]string `json:"restart_needed"`
 }
 
 // Redis is the state of the store.
@@ -78,23 +86,11 @@ type Redis struct {
 type History struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why the history cannot be written now; "" when ok
-	Sent    int64  `json:"sent"`    // ended orders that the store accepted
-	Dropped int64  `json:"dropped"` // ended orders that the store refused
-	// Unrecorded is the number of ended orders that Redis did not keep for the history, because too
-	// many ended orders were pending, over all replicas.
+	Sent    int64  `json:"sent"`    // rows that the store accepted: ended orders, hand-outs and reports
+	Dropped int64  `json:"dropped"` // rows that the store refused
+	Waiting int64  `json:"waiting"` // rows that wait in Redis, of all replicas
+	// Unrecorded is the number of rows for which Redis had no room, because too many waited, of all replicas.
 	Unrecorded int64 `json:"unrecorded"`
-
-	since time.Time // begin of the outage; zero = unknown
-}
-
-// Audit contains the state of this replica's writes to the audit, and their counts since the start
-// of the replica.
-type Audit struct {
-	OK      bool   `json:"ok"`
-	Reason  string `json:"reason"`  // why the audit cannot be written now; "" when ok
-	Queued  int    `json:"queued"`  // entries in memory
-	Written int64  `json:"written"` // entries
-	Dropped int64  `json:"dropped"` // entries that did not fit into the queue or that the store refused
 
 	since time.Time // begin of the outage; zero = unknown
 }
@@ -119,33 +115,33 @@ type Provider struct {
 }
 
 // Target is the state of one target, for all replicas. The counters of an identity begin when poold
-// first sees the identity.
+// first sees the identity. Members that are 0 or empty with most targets are then absent: 10,000 targets have 9 MB.
 type Target struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
 	Identity string `json:"identity"` // hash of all fields that determine a solve; each identity has its own stock
 	Owner    string `json:"owner"`
-	State    string `json:"state"`    // ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
-	Reason   string `json:"reason"`   // the cause of the state, as in responses to callers (Cause); "" = normal
-	RetryAt  string `json:"retry_at"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
+	State    string `json:"state"`             // ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
+	Reason   string `json:"reason"`            // the cause of the state, as in responses to callers (Cause); "" = normal
+	RetryAt  string `json:"retry_at,omitzero"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
 	// FailedInARow is the number of orders that failed or were refused since the last solved order.
-	FailedInARow   int      `json:"failed_in_a_row"`
+	FailedInARow   int      `json:"failed_in_a_row,omitzero"`
 	Marks          []string `json:"marks"` // warnings: markFailing, markRejected
 	Depth          int      `json:"depth"`
 	Want           int      `json:"want"`
-	Refill         string   `json:"refill"`   // fixed | adaptive
-	Forecast       float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk           float64  `json:"risk"`     // adaptive: probability that a request finds no token while `want` tokens are kept
-	Limit          string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
-	Credit         float64  `json:"credit"`   // adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
-	Warm           int      `json:"warm"`     // number of tokens that warm windows require; 0 = no window runs or begins soon
+	Refill         string   `json:"refill"`              // fixed | adaptive
+	Forecast       float64  `json:"forecast,omitzero"`   // adaptive: requests expected within one lead time
+	Risk           float64  `json:"risk,omitzero"`       // adaptive: probability that a request finds no token while `want` tokens are kept
+	LimitedBy      string   `json:"limited_by,omitzero"` // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
+	Credit         float64  `json:"credit,omitzero"`     // adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
+	Warm           int      `json:"warm,omitzero"`       // number of tokens that warm windows require; 0 = no window runs or begins soon
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
 	Ageing         int      `json:"ageing"`           // fresh tokens that expire before a new order would land
 	InFlight       int      `json:"in_flight"`        // orders in flight, including unknown
 	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that are included in `bought`
-	Unknown        int      `json:"unknown"`          // orders in flight that may or may not have been bought
+	Unknown        int      `json:"unknown,omitzero"` // orders in flight that may or may not have been bought
 	Waiting        int      `json:"waiting"`
 	NextExpiry     *float64 `json:"next_expiry_s"` // time until the next fresh token enters its margin; null = no fresh token
 	Counters
@@ -158,8 +154,12 @@ type Target struct {
 	Hour TargetHour  `json:"hour"`
 	// LastFailures contains at most 5 failed orders, the latest first; never null.
 	LastFailures []LastFailure `json:"last_failures"`
-	// Budget is null if the target has no budget.
-	Budget *Budget `json:"budget"`
+	// Budget is nil if the target has no budget.
+	Budget *Budget `json:"budget,omitzero"`
+
+	counted   pool.Counters // for the metrics
+	objective float64       // hit_rate of the file
+	unread    bool          // the figures are the last known ones
 }
 
 // LastFailure is an order that ended without a token.
@@ -200,6 +200,8 @@ type Solve struct {
 	Replays int64  `json:"replays"`
 	Spent   Money  `json:"spent"` // null = no price is known
 	Budget  Budget `json:"budget"`
+
+	counted pool.Counters // for the metrics
 }
 
 // Used reports whether POST /solve was used. If the figures are not current, the result is also true.
@@ -211,8 +213,7 @@ func (s *Solve) Used() bool {
 // of another request.
 type Dedup struct {
 	Requests int64      `json:"requests"`  // all requests in the field Days: with a token, missed and refused
-	Shared   int64      `json:"shared"`    // sum of shared_wait and shared_cache
-	Saved    int64      `json:"saved"`     // sum of shared and replay
+	Saved    int64      `json:"saved"`     // sum of shared_wait, shared_cache and replay
 	Missed   int64      `json:"missed"`    // no token came in time
 	Refused  int64      `json:"refused"`   // refused because no token could come
 	SavedPct float64    `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
@@ -222,24 +223,13 @@ type Dedup struct {
 
 // DedupDay contains the counts of one UTC day.
 type DedupDay struct {
-	Date     string   `json:"date"` // 2006-01-02
-	Requests int64    `json:"requests"`
-	BySource BySource `json:"by_source"`
-	Missed   int64    `json:"missed"`
-	Refused  int64    `json:"refused"`
+	Date     string           `json:"date"` // 2006-01-02
+	Requests int64            `json:"requests"`
+	BySource map[string]int64 `json:"by_source"` // has all sources
 }
 
 // Served returns the number of requests that got a token.
 func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Refused }
-
-// BySource counts requests by the source of the token.
-type BySource struct {
-	Pool        int64 `json:"pool"`         // the token was ready
-	Solve       int64 `json:"solve"`        // the token was bought for the request
-	SharedWait  int64 `json:"shared_wait"`  // the request shared a solve in flight
-	SharedCache int64 `json:"shared_cache"` // the request shared a solve that had ended
-	Replay      int64 `json:"replay"`       // the token was repeated for an Idempotency-Key
-}
 
 // LeadTime contains percentiles of the duration of the last solves, in seconds; 0 before the first
 // solve.
@@ -248,28 +238,10 @@ type LeadTime struct {
 	P90 float64 `json:"p90"`
 }
 
-// DayTotals returns the sums of each day over all targets, today first.
-func (d *Document) DayTotals() []TargetDay {
-	byDate := map[string]TargetDay{}
-	for i := range d.Targets {
-		for _, day := range d.Targets[i].Days {
-			if sum, ok := byDate[day.Date]; ok {
-				sum.add(day.Counts)
-				sum.Failed += day.Failed
-				sum.Lost += day.Lost
-				sum.Expired += day.Expired
-				sum.Spent = sum.Spent.plus(day.Spent)
-				day = sum
-			}
-			byDate[day.Date] = day
-		}
-	}
-	totals := []TargetDay{}
-	for _, date := range slices.Backward(slices.Sorted(maps.Keys(byDate))) {
-		totals = append(totals, byDate[date])
-	}
-	return totals
-}
+// JSON returns the encoded document. All callers share one encoding, so the result is read-only.
+func (d *Document) JSON() []byte { return d.encode() }
+
+func (d *Document) toJSON() []byte { return append(strictjson.Encode(d), '\n') }
 
 // Target returns the target with this name. The second result is false if the document lacks the
 // target, for example because only a newer Set contains the target.
@@ -281,22 +253,167 @@ func (d *Document) Target(name string) (*Target, bool) {
 	return &d.Targets[i], true
 }
 
-// Part returns the part of the document for a key that is limited to some targets. This part
-// includes the providers and the state of the configuration file. The notices about shared reasons
-// cover only the targets of this part. Part does not include the file's problems and warnings,
-// because these may name other targets. Part omits Solve, Dedup, History and Audit, because these
-// cover the requests of other keys. Part also omits Replicas.
+// Part returns the part of the document for a key that is limited to some targets: without what may name other targets
+// or counts the requests of other keys. The notices about shared reasons cover only the targets of this part.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
-	part.Solve, part.Dedup, part.History, part.Audit, part.Replicas = nil, nil, nil, nil, nil
+	part.Solve, part.Dedup, part.History, part.Replicas = nil, nil, nil, nil
 	part.Targets = []Target{}
 	for i := range d.Targets {
 		if may(d.Targets[i].Name) {
 			part.Targets = append(part.Targets, d.Targets[i])
 		}
 	}
-	shared := sharedReasons(&part)
-	part.Notices, part.shared = append(shared, d.Notices[d.shared:]...), len(shared)
-	part.Config.Problems, part.Config.Warnings, part.Config.Lasting = []string{}, []string{}, map[string]string{}
+	part.Notices = append(append([]string{}, part.sharedReasons()...), d.general...)
+	part.Config.Problems, part.Config.Warnings, part.Config.RestartNeeded = []string{}, []string{}, map[string]string{}
+	part.encode = part.toJSON
 	return &part
+}
+
+// Counts contains the numbers of events in a period, over all replicas.
+type Counts struct {
+	// Requests is the sum of Hits, Waited and Misses, of the callers that hung up while they waited, and of the
+	// requests of POST /solve that were refused. The total of an identity also has the callers that wait.
+	Requests int64 `json:"requests"`
+	Hits     int64 `json:"hits"`   // callers that got a token at once
+	Waited   int64 `json:"waited"` // callers that got a token that landed while they waited
+	Misses   int64 `json:"misses"` // callers that got no token
+	Bought   int64 `json:"bought"` // orders that the provider accepted or may have accepted
+	Solved   int64 `json:"solved"` // tokens that landed
+}
+
+// TargetHour contains the counts of the last 60 minutes, including the current minute.
+type TargetHour struct {
+	Counts
+	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
+	// Minutes has the minutes with a count, the oldest first. Only TargetDetail has them in JSON, because with busy
+	// targets they would be nine tenths of the document.
+	Minutes []TargetPeriod `json:"-"`
+}
+
+// TargetLastDay contains the counts of the current UTC hour and of the 23 hours before it.
+type TargetLastDay struct {
+	Counts
+	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
+	// Hours contains the hours with a count, the oldest first; never null.
+	Hours []TargetPeriod `json:"hours"`
+}
+
+// TargetDetail is the response of GET /pool/{target}.
+type TargetDetail struct {
+	Target
+	Hour struct {
+		TargetHour
+		Minutes []TargetPeriod `json:"minutes"` // the minutes with a count, the oldest first; never null
+	} `json:"hour"`
+	LastDay  *TargetLastDay   `json:"last_day"`           // null = Redis could not be read
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+}
+
+// TargetPeriod contains the counts of one minute or one hour.
+type TargetPeriod struct {
+	At string `json:"at"` // start of the period; RFC 3339, UTC
+	Counts
+}
+
+// TargetDay contains the counts of one UTC day.
+type TargetDay struct {
+	Date string `json:"date"` // 2006-01-02
+	Counts
+	Failed  int64 `json:"failed,omitzero"`
+	Lost    int64 `json:"lost,omitzero"`
+	Expired int64 `json:"expired,omitzero"`
+	Spent   Money `json:"spent"` // null = no price is known
+}
+
+// Counters contains the counts of an identity since it was first seen, over all replicas. At any time
+//
+//	bought = hits + waited - returned + expired + failed + lost + discarded + fresh + bought_in_flight
+type Counters struct {
+	Counts
+	Expired   int64 `json:"expired"`   // landed tokens that expired unused
+	Discarded int64 `json:"discarded"` // tokens that were flushed
+	Failed    int64 `json:"failed"`    // bought orders that ended without a token
+	Lost      int64 `json:"lost"`      // bought orders whose deadline passed before their outcome was known
+	Returned  int64 `json:"returned"`  // tokens put back after their callers hung up
+	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
+	Rejected  int64 `json:"rejected"`  // reports that a token was rejected
+}
+
+// ProviderType compares a provider with the others for one type of CAPTCHA. All replicas have the same
+// figures, which follow the last orders and reports.
+type ProviderType struct {
+	Type  string  `json:"type"`
+	Share float64 `json:"share"` // share of the ended orders of the type, weighted towards the last hour
+	// Cost is the expected cost per accepted token: the price divided by solved and by accepted; null =
+	// the price is unknown.
+	Cost   *float64 `json:"cost"`
+	Solved float64  `json:"solved"` // share of orders that brought a token
+	// Accepted is the share of tokens that the sites accepted, by the callers' reports; null = there are
+	// no reports.
+	Accepted *float64 `json:"accepted"`
+	LeadP50  float64  `json:"lead_p50_s"` // seconds; 0 = unknown
+	LeadP90  float64  `json:"lead_p90_s"`
+}
+
+// ProviderChange says that another provider gets the most orders of a type.
+type ProviderChange struct {
+	Type   string `json:"type"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	At     string `json:"at"`     // RFC 3339, UTC
+	Reason string `json:"reason"` // one sentence
+}
+
+// Money is an amount in the currency of the file's prices. A value below 0 stands for an unknown
+// amount, which is null in JSON.
+type Money float64
+
+// money converts billionths of the currency, in which the stock counts, to an amount with six decimal places.
+func money(n int64) Money { return Money(math.Round(float64(n)/1e3) / 1e6) }
+
+// UnknownMoney returns an unknown amount.
+func UnknownMoney() Money { return -1 }
+
+// Known reports whether the amount is known.
+func (m Money) Known() bool { return m >= 0 }
+
+// String returns the amount without trailing zeros, or "unknown".
+func (m Money) String() string {
+	if !m.Known() {
+		return "unknown"
+	}
+	return strconv.FormatFloat(float64(m), 'f', -1, 64)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m Money) MarshalJSON() ([]byte, error) {
+	if !m.Known() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(m))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Money) UnmarshalJSON(text []byte) error {
+	if *m = UnknownMoney(); string(text) == "null" {
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(m))
+}
+
+// lacksPrice reports whether some provider of the file has no price for one of the types.
+func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
+	return slices.ContainsFunc(set.Providers, func(p targets.Provider) bool {
+		return slices.ContainsFunc(types, func(t captcha.Type) bool { return !p.Price.Known(t) })
+	})
+}
+
+// spent returns what an identity spent, by its counters. Without a price in the file, an amount of 0 is unknown once
+// an order was solved or lost.
+func spent(c *pool.Counters, priced bool) Money {
+	if c.Spent == 0 && !priced && c.Solved+c.Lost > 0 {
+		return UnknownMoney()
+	}
+	return money(c.Spent)
 }

@@ -3,17 +3,151 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
+	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
-// banner returns one line about a fault, with its beginning, cause, consequence and remedy. If
-// since is the zero time, the beginning is unknown. The argument `at` is the time of the snapshot.
+// Cause explains the state of a target. The page, /status.json and the responses to callers without
+// a token all show the Cause that CauseOf returns.
+type Cause struct {
+	State string // Target.State in the document
+	// Reason is a sentence. If the solving service is the cause, Reason quotes the service. "" = the
+	// state is normal.
+	Reason string
+	Outage bool // the reason is that all providers are down
+}
+
+// refusedPrefix begins the reason of a refused target.
+const refusedPrefix = "the provider refuses this target: "
+
+// CauseOf determines the cause from the refill status and the counts of a target. The argument
+// outageReason explains why all providers are down; "" = a provider is up. A pause has the highest
+// priority. The target's other causes come next, then the outage.
+func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageReason string) Cause {
+	state, reason := refilling.State, refilling.Reason
+	switch {
+	case state == refill.Refused:
+		if reason = refusedPrefix + reason; !refilling.Until.IsZero() {
+			reason += "; the next order is tried at " + refilling.Until.UTC().Format("15:04:05") + " UTC, or at once after " +
+				"`poold resume " + t.Name + "`"
+		}
+		return Cause{State: state, Reason: reason}
+	case state == refill.Budget:
+		return Cause{State: state, Reason: cmp.Or(reason, "the budget is used up")}
+	case state == refill.Paused:
+		return Cause{State: state, Reason: reason}
+	case state == refill.OK && reason == "" && c.Status == "":
+		reason = "starting" // no replica has decided yet
+	case state == refill.OK && reason == "" && isIdle(t, refilling, c):
+		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
+	}
+	if outageReason == "" {
+		return Cause{State: state, Reason: reason}
+	}
+	if coming := c.Fresh + c.Orders; refilling.Want > coming || c.Waiting > coming {
+		state = refill.Starved
+	}
+	return Cause{State: state, Reason: outageReason, Outage: true}
+}
+
+// isIdle reports whether a target wants no tokens because it has no requests.
+func isIdle(t *targets.Target, refilling refill.Status, c *pool.Counts) bool {
+	return refilling.Want == 0 && c.Waiting == 0 &&
+		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
+}
+
+// States lists all states of targets, the most urgent first.
+func States() []string {
+	return []string{refill.Refused, refill.Starved, refill.Budget, refill.Paused, refill.OK, StateIdle}
+}
+
+// ProblemsFirst returns the targets sorted by urgency, the most urgent first. A target with a mark
+// comes before the targets without a mark whose state is paused, ok or idle. The script
+// page/web/status.js uses the same order.
+func ProblemsFirst(list []Target) []Target {
+	rank := func(t Target) int {
+		paused, at := 2*slices.Index(States(), refill.Paused), 2*slices.Index(States(), t.State)
+		if len(t.Marks) > 0 && at >= paused {
+			return paused - 1
+		}
+		return at
+	}
+	return slices.SortedStableFunc(slices.Values(list), func(a, b Target) int { return rank(a) - rank(b) })
+}
+
+// mostShared is the maximum number of notices about shared reasons.
+const mostShared = 5
+
+// announce writes the alarms and the notices.
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, aside int, stranded []purchase.Stranded, at time.Time) {
+	d.Alarms = []string{} // the JSON must not have null
+	alarm := func(since time.Time, cause, consequence, action string) {
+		d.Alarms = append(d.Alarms, banner(since, at, cause, consequence, action))
+	}
+	note := func(text string) { d.general = append(d.general, text) }
+	switch r := d.Redis; {
+	case health.Full:
+		alarm(health.Since, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")
+	case !r.OK:
+		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
+			"repair Redis, or correct redis in the configuration file")
+	case r.Reason != "":
+		alarm(health.Since, r.Reason, "the stock is in another part of Redis and can be used, but events and the comparison of providers may be missing",
+			"repair this part of Redis")
+	}
+	if len(providers) == 0 {
+		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
+	}
+	_, _, all := outage(providers)
+	for _, p := range providers {
+		if s := p.State; !s.Kind.Usable() {
+			cause := "provider " + p.Name + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
+			action := cmp.Or(s.Remedy, "poold tries again by itself, and at once after `poold probe "+p.Name+"`")
+			if all {
+				alarm(s.Since, cause, "nothing is bought", action)
+			} else {
+				note(banner(s.Since, at, cause, "the other providers get its orders", action))
+			}
+		}
+		if p.Silent {
+			note("No callbacks arrived for the last tasks of provider " + p.Name + ": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
+		}
+	}
+	simulated := slices.ContainsFunc(d.set.Providers, func(p targets.Provider) bool { return p.Protocol == targets.ProtocolSimulated })
+	switch {
+	case simulated:
+		note("The provider is simulated: its tokens are made up and no site accepts them; give a provider of the file a key")
+	case d.set.Redis.Embedded():
+		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
+	}
+	d.general = append(d.general, health.Notices...)
+	if aside > 0 {
+		note(plural(aside, "dead letter") + " cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
+	}
+	for _, lost := range stranded {
+		note(plural(lost.Orders, "paid task") + " of provider " + lost.Provider + " cannot be collected, because no provider of the file has its account: they count as in flight until " +
+			shortTime(lost.Until, at) + "; list the account again with the same protocol, url and key")
+	}
+	if h := d.History; h != nil && !h.OK {
+		note(banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
+	}
+	if h := d.History; h != nil && h.Dropped > 0 {
+		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
+	}
+	d.Notices = append(append([]string{}, d.sharedReasons()...), d.general...)
+}
+
+// banner returns one line about a fault, with its beginning, cause, consequence and remedy. The zero time is an unknown
+// beginning; `at` is the time of the document.
 func banner(since, at time.Time, cause, consequence, action string) string {
 	text := cause + ": " + consequence + "; " + action
 	if since.IsZero() {
@@ -22,11 +156,10 @@ func banner(since, at time.Time, cause, consequence, action string) string {
 	return "Since " + shortTime(since, at) + " " + text
 }
 
-// shortTime returns the time of day of t in UTC. If t and the argument `at` are on different days,
-// the text also has the date.
+// shortTime returns the time of day of t in UTC, with the date if `at` is on another day.
 func shortTime(t, at time.Time) string {
 	t, layout := t.UTC(), "15:04 UTC"
-	if at = at.UTC(); t.YearDay() != at.YearDay() || t.Year() != at.Year() {
+	if t.Format(time.DateOnly) != at.UTC().Format(time.DateOnly) {
 		layout = "2006-01-02 " + layout
 	}
 	return t.Format(layout)
@@ -37,36 +170,6 @@ func plural(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// notices lists the facts that the operator should know; never nil.
-func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health, aside int, at time.Time) []string {
-	list := append(waysOfRunning(set, providers), health.Notices...)
-	if aside > 0 {
-		list = append(list, plural(aside, "dead letter")+" cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
-	}
-	for _, lost := range c.Purchases.Stranded() {
-		list = append(list, plural(lost.Orders, "paid task")+" of provider "+lost.Provider+" cannot be collected, because no provider of the file has its account: they count as in flight until "+shortTime(lost.Until, at)+"; list the account again with the same api, url and key")
-	}
-	return list
-}
-
-// waysOfRunning returns the notices about the configuration file and the providers.
-func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
-	list := []string{}
-	for _, p := range providers {
-		if p.Silent {
-			list = append(list, "No callbacks arrived for the last tasks of provider "+p.Name+": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
-		}
-	}
-	simulated := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.API == targets.APISimulated })
-	if simulated {
-		list = append(list, "The provider is simulated: its tokens are made up and no site accepts them; give a provider of the file a key")
-	}
-	if set.Redis.Embedded() && !simulated {
-		list = append(list, "Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
-	}
-	return list
 }
 
 // outage reports whether all providers are down. It returns the reason, and when the first of them can be used again;
@@ -87,39 +190,35 @@ func outage(providers []purchase.Status) (reason string, until time.Time, is boo
 	return fmt.Sprintf("provider %s is %s: %s", first.Name, first.State.Kind, first.State.Reason), until, true
 }
 
-// outages returns a line about each provider that is down. If all providers are down, the lines are
-// alarms. Otherwise they are notices, because the other providers get the orders.
-func outages(providers []purchase.Status, at time.Time) (alarms, notices []string) {
-	if len(providers) == 0 {
-		return []string{"No provider is configured: nothing is bought; add a provider to the configuration file"}, nil
+// sharedReasons returns one line about each reason that several targets in trouble have, so that the reader need not
+// compare their rows. The reason that most targets share comes first. An alarm already reports an outage of Redis.
+func (d *Document) sharedReasons() (lines []string) {
+	type shared struct{ state, reason string }
+	counts, remedies := map[shared]int{}, map[shared]string{
+		{refill.Budget, refill.OverallBudget}: "raise budget.per_day, or wait until it has room",
+		{refill.Budget, refill.OwnBudget}:     "raise their budgets, or wait until they have room",
 	}
-	_, _, all := outage(providers)
-	for _, p := range providers {
-		s := p.State
-		if s.Kind.Usable() {
+	for i := range d.Targets {
+		t := &d.Targets[i]
+		reason, remedy, _ := strings.Cut(t.Reason, "; ") // what comes after it may differ between targets
+		s := shared{t.State, strings.TrimPrefix(reason, refusedPrefix)}
+		switch {
+		case t.State != refill.Starved && t.State != refill.Budget && t.State != refill.Refused, reason == d.Redis.Reason:
 			continue
+		case t.State == refill.Refused:
+			remedies[s] = "compare their sitekeys and pages with the sites"
+		case t.State == refill.Starved:
+			remedies[s] = remedy
 		}
-		cause := "provider " + p.Name + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
-		action := cmp.Or(s.Remedy, "poold tries again by itself, and at once after `poold probe "+p.Name+"`")
-		if all {
-			alarms = append(alarms, banner(s.Since, at, cause, "nothing is bought", action))
-		} else {
-			notices = append(notices, banner(s.Since, at, cause, "the other providers get its orders", action))
-		}
+		counts[s]++
 	}
-	return alarms, notices
-}
-
-// alarms lists the reasons why the store cannot be used; never nil.
-func (r Redis) alarms(health redisdb.Health, at time.Time) []string {
-	switch {
-	case health.Full:
-		return []string{banner(health.Since, at, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")}
-	case !r.OK:
-		return []string{banner(health.Since, at, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
-			"repair Redis, or correct redis in the configuration file")}
-	case r.Reason != "":
-		return []string{banner(health.Since, at, r.Reason, "the targets of this part hand out and buy nothing, and their figures are the last known ones", "repair this part of Redis")}
+	maps.DeleteFunc(counts, func(_ shared, n int) bool { return n < 2 })
+	for _, s := range slices.SortedFunc(maps.Keys(counts), func(a, b shared) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a.state, b.state), strings.Compare(a.reason, b.reason))
+	}) {
+		state := map[string]string{refill.Starved: "are starved", refill.Budget: "buy nothing", refill.Refused: "are refused"}[s.state]
+		line := fmt.Sprintf("%d targets %s: %s; %s", counts[s], state, s.reason, remedies[s])
+		lines = append(lines, strings.TrimSuffix(line, "; "))
 	}
-	return []string{}
+	return lines[:min(mostShared, len(lines))]
 }

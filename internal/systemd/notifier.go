@@ -1,11 +1,17 @@
+// Package systemd reports the state of the daemon to systemd, with the notify protocol of a unit with
+// Type=notify: ready, reloading, stopping, a status line, and the keep-alive of WatchdogSec. Without the
+// variable NOTIFY_SOCKET the package does nothing. If systemd cannot be reached, the daemon logs one
+// line and continues.
+//
+// The keep-alive is sent while the main loop of the daemon turns, whether or not Redis answers, because
+// a restart would not repair Redis.
 package systemd
 
 import (
 	"context"
 	"log/slog"
-	"os"
-	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,34 +24,20 @@ const statusEvery = 10 * time.Second
 // Notifier sends the state of the daemon to systemd. A Notifier is safe for concurrent use.
 type Notifier struct {
 	log      *slog.Logger
-	renew    chan struct{} // requests a new status line; capacity 1
-	failing  atomic.Bool   // the last message failed, and a log line said so
-	stopping atomic.Bool   // Stopping was called; systemd expects no other state afterwards
+	failed   sync.Once   // for the log line about the first message that failed
+	stopping atomic.Bool // Stopping was called; systemd expects no other state afterwards
 }
 
-// New returns a Notifier. New logs if NOTIFY_SOCKET is missing in a process that systemd started.
-func New(log *slog.Logger) *Notifier {
-	if !notified() && os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()) {
-		log.Warn("the unit has no NOTIFY_SOCKET, so systemd does not see the state of the daemon: write Type=notify")
-	}
-	return &Notifier{log: log, renew: make(chan struct{}, 1)}
-}
+// New returns a Notifier.
+func New(log *slog.Logger) *Notifier { return &Notifier{log: log} }
 
-func notified() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
-
-// Ready says that the daemon has started, or has ended a reload, and renews the status line.
-func (n *Notifier) Ready() {
-	n.send(daemon.SdNotifyReady)
-	select {
-	case n.renew <- struct{}{}:
-	default:
-	}
-}
+// Ready says that the daemon has started.
+func (n *Notifier) Ready() { n.send(daemon.SdNotifyReady) }
 
 // Reload runs the given function between the messages RELOADING and READY. The function may fail: the
 // daemon works on with its last configuration.
 func (n *Notifier) Reload(reload func()) {
-	n.send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec() + "STATUS=reading the configuration file")
+	n.send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	reload()
 	n.Ready()
 }
@@ -56,22 +48,13 @@ func (n *Notifier) Stopping() {
 	n.post(daemon.SdNotifyStopping + "\nSTATUS=stopping: requests in flight finish")
 }
 
-// KeepStatus returns a function that sends the status line every statusEvery, and after each Ready,
-// until its context ends. The argument status returns one line about the daemon.
+// KeepStatus returns a function that sends the status line every statusEvery until its context ends. The
+// argument status returns one line about the daemon.
 func (n *Notifier) KeepStatus(status func(context.Context) string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ticker := time.NewTicker(statusEvery)
-		defer ticker.Stop()
-		for notified() {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-n.renew:
-			case <-ticker.C:
-			}
+		return every(ctx, statusEvery, func() {
 			n.send("STATUS=" + strings.Join(strings.Fields(status(ctx)), " ")) // a line break would begin another assignment
-		}
-		return nil
+		})
 	}
 }
 
@@ -88,18 +71,25 @@ func (n *Notifier) KeepAlive(lastTurn func() time.Time) func(context.Context) er
 		if interval <= 0 {
 			return nil
 		}
-		ticker := time.NewTicker(interval / 2)
-		defer ticker.Stop()
-		for begun := time.Now(); ; {
-			// Before its first turn, the loop has one interval.
+		begun := time.Now() // before its first turn, the loop has one interval
+		return every(ctx, interval/2, func() {
 			if n.stopping.Load() || min(time.Since(lastTurn()), time.Since(begun)) < interval {
 				n.post(daemon.SdNotifyWatchdog)
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
+		})
+	}
+}
+
+// every calls do at once and after each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
 		}
 	}
 }
@@ -111,13 +101,10 @@ func (n *Notifier) send(message string) {
 	}
 }
 
-// post sends one message. It logs the first of several failures, and the success that ends them.
 func (n *Notifier) post(message string) {
-	_, err := daemon.SdNotify(false, message)
-	switch was := n.failing.Swap(err != nil); {
-	case err != nil && !was:
-		n.log.Warn("systemd does not receive the state of the daemon, which continues to work", "err", err)
-	case err == nil && was:
-		n.log.Info("systemd receives the state of the daemon again")
+	if _, err := daemon.SdNotify(false, message); err != nil {
+		n.failed.Do(func() {
+			n.log.Warn("systemd does not receive the state of the daemon, which continues to work", "err", err)
+		})
 	}
 }

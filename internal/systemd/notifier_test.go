@@ -103,14 +103,10 @@ func TestStates(t *testing.T) {
 		environment(t, "NOTIFY_SOCKET="+name)
 		n := systemd.New(log.Logger())
 		run(t, n.KeepStatus(fixed("serving 2 targets\nREADY=0")))
+		want(t, socket, "STATUS=serving 2 targets READY=0") // a line break would begin an assignment
 		n.Ready()
 		want(t, socket, "READY=1")
-		want(t, socket, "STATUS=serving 2 targets READY=0") // a line break would begin an assignment
-
 		before := clock(t)
-		n.Reload(func() { want(t, socket, "RELOADING=1") })
-		want(t, socket, "READY=1")
-		want(t, socket, "STATUS=serving 2 targets READY=0")
 		n.Reload(func() {
 			_, usec, _ := strings.Cut(want(t, socket, "RELOADING=1"), "MONOTONIC_USEC=")
 			usec, _, _ = strings.Cut(usec, "\n")
@@ -184,21 +180,16 @@ func TestNoWatchdog(t *testing.T) {
 	environment(t)
 	none := systemd.New(log.Logger())
 	reloaded := false
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
 	none.Ready()
 	none.Reload(func() { reloaded = true })
 	none.Stopping()
-	if err := errors.Join(none.KeepStatus(nil)(t.Context()), none.KeepAlive(nil)(t.Context())); err != nil || !reloaded {
+	if err := errors.Join(none.KeepStatus(fixed(""))(ended), none.KeepAlive(nil)(ended)); err != nil || !reloaded {
 		t.Errorf("%v, reloaded: %t", err, reloaded)
 	}
 	if text := log.String(); text != "" {
 		t.Errorf("without systemd: %s", text)
-	}
-	for _, pid := range []int{os.Getpid(), os.Getppid()} { // systemd started this process, and the shell of this process
-		environment(t, "SYSTEMD_EXEC_PID="+strconv.Itoa(pid))
-		systemd.New(log.Logger())
-	}
-	if strings.Count(log.String(), "\n") != 1 || log.Count("level=WARN", "the unit has no NOTIFY_SOCKET") != 1 {
-		t.Errorf("a unit without the socket: %s", log.String())
 	}
 	log = new(testkit.Log)
 	for _, variables := range [][]string{nil, {"WATCHDOG_USEC=1000", "WATCHDOG_PID=1"}, {"WATCHDOG_USEC=x"}, {"WATCHDOG_USEC=-1"}} {
@@ -215,8 +206,8 @@ func TestNoWatchdog(t *testing.T) {
 	}
 }
 
-// If the socket vanishes, the daemon logs one line, and another one when messages arrive again.
-func TestVanishedSocket(t *testing.T) {
+// If systemd cannot be reached, the daemon logs one line.
+func TestNoSocket(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	var log testkit.Log
 	environment(t, "NOTIFY_SOCKET="+name)
@@ -225,13 +216,6 @@ func TestVanishedSocket(t *testing.T) {
 		n.Ready()
 	}
 	if log.Count("level=WARN", "systemd does not receive the state of the daemon", name, "no such file") != 1 || strings.Count(log.String(), "\n") != 1 {
-		t.Errorf("logged %s", log.String())
-	}
-	socket := listen(t, name)
-	n.Ready()
-	n.Ready()
-	want(t, socket, "READY=1")
-	if log.Count("level=INFO", "receives the state of the daemon again") != 1 || strings.Count(log.String(), "\n") != 2 {
 		t.Errorf("logged %s", log.String())
 	}
 }

@@ -85,15 +85,3 @@ func TestCertificateIsRead(t *testing.T) {
 		}
 	}
 }
-
-// Entries of server.keys with one name are keys of one caller, so they have the same rights.
-func TestKeysOfOneCaller(t *testing.T) {
-	const two = "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token], rate: 5/s}, {name: ci, key: fedcba9876543210, scopes: [%], rate: 5/s}]}\n"
-	if set := mustParse(t, strings.Replace(two, "%", "token", 1)+minimal(), References{}); len(set.Server.Keys) != 2 {
-		t.Errorf("keys %+v", set.Server.Keys)
-	}
-	_, err := Parse("pools.yaml", []byte(strings.Replace(two, "%", "admin", 1)+minimal()), References{})
-	if err == nil || !strings.Contains(err.Error(), "server.keys.ci: has the same name as the key in line 1, but other scopes, targets or rate") {
-		t.Errorf("other scopes: %v", err)
-	}
-}

@@ -2,10 +2,15 @@ package targets
 
 import (
 	"crypto/sha256"
+	_ "embed" // pools.schema.json
 	"encoding/hex"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 
-	"poold/internal/targets/syntax"
+	"poold/internal/captcha"
 )
 
 // Parse parses the bytes of a configuration file. The argument `file` is the file name for messages.
@@ -13,68 +18,159 @@ import (
 // and contains all problems of the file. If there is an error, the Set is nil.
 func Parse(file string, data []byte, refs References) (*Set, error) {
 	r := &reader{file: file, refs: refs}
-	set := r.readSet(data)
+	set := r.readFile(data)
 	if len(r.problems) > 0 {
 		return nil, r.problems.sorted()
 	}
-	set.Warnings = r.warnings.sorted()
-	set.Digest = digest(data)
+	sum := sha256.Sum256(data)
+	set.Warnings, set.Digest = r.warnings.sorted(), hex.EncodeToString(sum[:])
 	return set, nil
 }
 
-// IsOf reports whether the Set was parsed from the same bytes.
-func (s *Set) IsOf(data []byte) bool { return s.Digest == digest(data) }
-
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+// preset sets the defaults of a file.
+func (f *file) preset() {
+	f.Set = Set{
+		Server: Server{Listen: "127.0.0.1:8080", Connections: 4096},
+		Redis:  Redis{URL: "embedded", Prefix: "captcha"}, ProvidersPolicy: ProvidersOrdered,
+		Dedup:   Dedup{Backend: DedupRedis},
+		History: History{Backend: HistoryRedis, Audit: 7 * 24 * time.Hour, ActiveItems: true},
+	}
+	f.Letters.Dir = "./dead-letters"
+	f.Defaults = defaults{Depth: 5, Refill: RefillFixed, HitRate: DefaultHitRate, MissCost: DefaultMissCost, OnEmpty: OnEmptyFail}
 }
 
-// pools describes all sections and keys of the file.
-var pools = sectionOf(reflect.TypeFor[file](), "")
-
-// readSet reads the keys of the file one by one, and then checks the rules between keys. It
-// continues after a problem, so that all problems are reported. If there is a problem, Parse
-// discards the Set. The sections may have any order in the file, but are checked in a fixed order.
-// Targets depend on the defaults, providers on Redis, server keys on the targets, and the section
-// solve on the server keys.
-func (r *reader) readSet(data []byte) *Set {
-	node, problem := syntax.Document(data)
+// readFile decodes the file and checks the rules between its sections. It continues after a problem,
+// so that all problems are reported. Each section checks itself when it is decoded, targets after
+// everything that they depend on.
+func (r *reader) readFile(data []byte) *Set {
+	node, problem := document(data)
 	if problem != nil {
-		r.fail(problem.Line, "%s", problem.Text)
+		problem.File = r.file
+		r.problems = Problems{*problem}
 		return nil
 	}
 	f := new(file)
-	e := pools.read(value{r: r, node: node, line: node.Line}, reflect.ValueOf(f).Elem())
-	if !e.read {
+	top := &place{r: r, node: node, line: node.Line}
+	top.decode(reflect.ValueOf(f).Elem())
+	if !top.read {
 		return nil // the file is not a mapping of sections
 	}
+	top.require("targets")
+	oneOf(top, "providers_policy", policies...)
 	set := &f.Set
-	set.DeadLetters = f.Letters.Dir
-	set.lines = map[string]int{
-		"server.listen": e.firstEntry("server").keys["listen"].line, "server.tls": e.firstEntry("server").keys["tls"].line,
-		"redis": e.firstEntry("redis").firstEntry("url").line, "dead_letters": e.firstEntry("dead_letters").firstEntry("dir").line, "dedup": e.firstEntry("dedup").firstEntry("url", "backend").line,
-		"history": e.firstEntry("history").firstEntry("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
+	set.Currency.check(top)
+	r.set = set
+	set.Budget.PerDay, set.DeadLetters, set.lifetimes = f.Total.PerDay, f.Letters.Dir, f.Types
+	if !top.has("history") {
+		set.History.validate(top.at("history")) // sets the defaults of the backend
 	}
-	set.Redis.check(e.firstEntry("redis"))
-	r.checkProviders(e.firstEntry("providers"), set)
-	defaults := &targetEntry{&f.Defaults, e.firstEntry("defaults")}
-	if !defaults.hasKey("providers_policy") {
+	if top.at("redis").bad {
+		set.Redis.URL = "" // unknown, so that rules about it report nothing
+	}
+	set.checkProviders(top.at("providers"))
+	if f.Defaults.ProvidersPolicy == "" {
 		f.Defaults.ProvidersPolicy = set.ProvidersPolicy
 	}
-	defaults.windowRules()
-	defaults.budgetRules(defaults.Budget)
-	set.lifetimes = f.Types.byType(e.firstEntry("types"))
-	set.Dedup.check(e.firstEntry("dedup"))
-	set.History.check(e.firstEntry("history"))
-	r.checkTargets(e.firstEntry("targets").items, set, defaults)
-	f.Listener.check(e.firstEntry("server"), set)
-	if solve := e.firstEntry("solve"); solve.read {
-		set.Solve.check(solve, set, defaults)
+	if targets := top.at("targets"); targets.node != nil {
+		set.readTargets(targets, top.at("defaults"), Target(f.Defaults))
 	}
-	r.agedRules(set)
-	r.warnUnusual(set)
-	r.warnOfPolicies(e, set, defaults)
+	set.Server.checkKeys(top.at("server"), set)
+	if solve := top.at("solve"); solve.read {
+		set.Solve.checkAgainst(set, solve, top.at("defaults"), f.Defaults.Owner)
+	}
+	set.checkAges(top.at("targets"))
+	set.warnUnusual(top)
+	set.warnOfPrices(top.at("providers"))
 	kept := *set // a copy, so that the garbage collector can free f, which contains the texts of the server keys
 	return &kept
+}
+
+func (d *deadLetters) validate(at *place) {
+	at.rule(d.Dir != "", "dir", "must not be empty")
+}
+
+// refuse explains why the overall budget cannot have the key per_hour.
+func (*totalBudget) refuse(key string) string {
+	if key == "per_hour" {
+		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
+	}
+	return ""
+}
+
+const mostBudget = 1_000_000
+
+func (b *totalBudget) validate(at *place) { between(at, "per_day", b.PerDay, 0, mostBudget) }
+
+func (b *Budget) validate(at *place) {
+	between(at, "per_hour", b.PerHour, 0, mostBudget)
+	between(at, "per_day", b.PerDay, 0, mostBudget)
+}
+
+// readTargets decodes the targets over the defaults, and compares their identities.
+func (s *Set) readTargets(at, inherited *place, defaults Target) {
+	names := 0
+	at.keys = map[string]*place{}
+	byID := map[captcha.ID]*place{}
+	at.mapping("staging-login: …", func(name string, item *place) {
+		names++
+		if !IsName(name) {
+			item.fail("a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit")
+		}
+		t := defaults
+		t.Name, item.defaults = name, inherited
+		item.decode(reflect.ValueOf(&t).Elem())
+		if first := byID[t.ID]; t.ID == "" {
+			return
+		} else if first != nil {
+			item.fail("has the same identity as %s in line %d, so both would share one stock: "+
+				"remove one, or change its type, sitekey, pageurl or another field of the identity", first.path, first.line)
+			return
+		}
+		byID[t.ID] = item
+		at.keys[name] = item
+		s.Targets = append(s.Targets, t)
+	})
+	if at.read && names == 0 && !at.bad {
+		// A daemon without targets does nothing, so such a file was probably truncated.
+		at.fail("has no target: add at least one, with paused: true to buy nothing")
+	}
+	// YAML mappings have no order. Sorting keeps the order on /status stable.
+	slices.SortFunc(s.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
+}
+
+//go:embed pools.schema.json
+var poolsSchema []byte
+
+// Schema returns the JSON Schema (draft 2020-12) of the file: the keys with their types, ranges and
+// defaults. The schema accepts every file that Parse accepts. It does not check the ranges of
+// durations, the forms of texts, and the rules between keys. TestSchema writes it.
+func Schema() []byte { return poolsSchema }
+
+// Currency is the code or the sign that is shown with amounts of money; "" = none. It has no meaning
+// for poold itself.
+type Currency string
+
+// currencyForm matches a code, and a sign of letters and currency signs.
+var (
+	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+	currencySign = regexp.MustCompile(`^[\p{L}\p{Sc}.]{1,3}$`)
+	anyCode      = regexp.MustCompile(`^[A-Za-z]{3}$`)
+)
+
+// check checks the text of a currency.
+func (c Currency) check(at *place) {
+	code := currencyCode.MatchString(string(c))
+	at.rule(c == "" || code || currencySign.MatchString(string(c)) && !anyCode.MatchString(string(c)), "currency",
+		"must be a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $%s", at.at("currency").not())
+}
+
+// With adds the currency to the text of an amount: a sign precedes the amount, and a code follows it.
+func (c Currency) With(amount string) string {
+	switch {
+	case c == "":
+		return amount
+	case currencyCode.MatchString(string(c)):
+		return amount + " " + string(c)
+	}
+	return string(c) + amount
 }

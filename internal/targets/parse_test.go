@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,149 +59,116 @@ func warnings(s *Set) string {
 	return b.String()
 }
 
-func TestParseReadsEveryKey(t *testing.T) {
-	data, err := os.ReadFile("testdata/good-full.yaml")
-	if err != nil {
-		t.Fatal(err)
+// testdata/resolved.txt has the Sets of a full file and of the smallest one, with all defaults. It shows
+// no secret; those follow here.
+func TestParseResolvesEveryKey(t *testing.T) {
+	var text strings.Builder
+	for _, name := range []string{"testdata/good-full.yaml", "testdata/good-minimal.yaml"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := mustParse(t, string(data), environment(data))
+		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\ncurrency %q, dead letters in %s\n",
+			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Currency, set.DeadLetters)
+		for _, p := range set.Providers {
+			fmt.Fprintf(&text, "provider %+v\n", p)
+		}
+		for _, target := range set.Targets {
+			fmt.Fprintf(&text, "target %+v\n", target)
+			if target.ID != target.Identity.ID() {
+				t.Errorf("%s has the identity %s", target.Name, target.ID)
+			}
+		}
+		if name != "testdata/good-full.yaml" {
+			continue
+		}
+		if got := []captcha.Secret{set.Redis.URL, set.Dedup.URL, set.Providers[0].Key, set.Server.CallbackSecrets[1], set.Targets[0].Identity.Proxy}; !slices.Equal(got, []captcha.Secret{
+			"rediss://user:secret@a.example.com:6379,rediss://b.example.com:6379", "postgresql://poold:secret@db.example.com/poold", "bearer-of-ci-0123", "a secret of last year",
+			"user:secret@proxy.example.com:3128",
+		}) || set.Server.Keys[0].SHA256 != sha256.Sum256([]byte("bearer-of-ci-0123")) {
+			for _, secret := range got {
+				t.Error(secret.Reveal())
+			}
+		}
 	}
-	set := mustParse(t, string(data), environment(data))
-
-	if got, want := set.Server, (Server{
-		Listen: "0.0.0.0:9443", TLS: TLS{Cert: "cert.pem", Key: "key.pem"}, Connections: 4096,
-		Keys: []Key{
-			{Name: "ci", SHA256: sha256.Sum256([]byte("bearer-of-ci-0123")), Scopes: []Scope{ScopeToken, ScopeStatus},
-				Targets: []string{"a*", "nothing-*"}, Rate: Rate{50, time.Second}},
-			{Name: "hashed", SHA256: sha256.Sum256([]byte("test")), Scopes: []Scope{ScopeAdmin}},
-		},
-		CallbackSecrets: []captcha.Secret{"exactly-16-chars", "a secret of last year"},
-	}); !reflect.DeepEqual(got, want) {
-		t.Errorf("server:\n%+v\nwant:\n%+v", got, want)
-	}
-	if got, want := set.Redis, (Redis{
-		URL:    "rediss://user:secret@a.example.com:6379,rediss://b.example.com:6379",
-		Prefix: "test:x",
-	}); got != want || got.Embedded() {
-		t.Errorf("redis: %q %+v", got.URL.Reveal(), got)
-	}
-	if got, want := set.Providers, []Provider{
-		{Name: "first", API: APITasks, Profile: "2captcha", URL: "https://solver.example.com/base", Key: "bearer-of-ci-0123", Concurrency: 7,
-			FirstPoll: 10 * time.Second, PollInterval: 3 * time.Second, Timeout: 2 * time.Minute, Balance: true,
-			CallbackURL: "https://pools.example.com/captcha", FallbackAfter: 40 * time.Second,
-			Price: Prices{Turnstile: Costs(1.2), RecaptchaV2: Costs(2.99)}, Line: 71},
-		{Name: "second", API: APILegacy, Profile: "generic", URL: "http://127.0.0.1:9", Key: "bearer-of-ci-0123", Concurrency: 7,
-			Timeout: 3 * time.Minute, CallbackDelay: 10 * time.Second,
-			Price: Prices{Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5)}, Line: 85},
-	}; !reflect.DeepEqual(got, want) {
-		t.Errorf("providers:\n%+v\nwant:\n%+v", got, want)
-	}
-	if set.Budget != (Budget{PerDay: 20000}) || set.DeadLetters != "/var/lib/poold/letters" {
-		t.Errorf("budget %+v, dead letters in %s", set.Budget, set.DeadLetters)
-	}
-	if got, want := set.Solve, (&Solve{
-		Owner: "qa@example.com", Images: true, Budget: Budget{20, 30000}, Rate: Rate{5, time.Minute},
-		Pages: []page{{"https", "staging.example.com", "443", "/*"}, {"http", "*.example.com", "*", "/a*/b"}}, Sitekeys: []string{"6Le*", "*-test"},
-	}); !reflect.DeepEqual(got, want) {
-		t.Errorf("solve:\n%+v\nwant:\n%+v", got, want)
-	}
-	if got, want := set.Dedup, (Dedup{DedupPostgres, "postgresql://poold:secret@db.example.com/poold"}); got != want {
-		t.Errorf("dedup: %q %+v", got.URL.Reveal(), got)
-	}
-	if got, want := set.History, (History{
-		Backend: HistoryDynamoDB, Keep: 240 * time.Hour, Audit: 48 * time.Hour, Table: "Solves.staging", Endpoint: "http://127.0.0.1:8000", Region: "eu-central-1", ActiveItems: true,
-	}); got != want {
-		t.Errorf("history: %+v", got)
-	}
-	want := []Target{
-		{Name: "a.b-c_1", Identity: captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
-			Pageurl: "https://staging.example.com/login?next=/home", Invisible: true, UserAgent: "Mozilla/5.0 (X11)",
-			Proxy: "user:secret@proxy.example.com:3128", ProxyType: "socks5"},
-			Depth: 4, Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
-			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{20, 500}, Owner: "qa@example.com", Line: 30,
-			Warm: []Warm{parseWarm(t, "55 8 * * 1-5", 10, "30m")}},
-		{Name: "turnstile", Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA",
-			Pageurl: "https://staging.example.com/t", Data: "42"},
-			Depth: 4, Lifetime: 200 * time.Second, Margin: 50 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
-			Refill: RefillAdaptive, Min: 1, HitRate: 0.9, MaxWaste: 10, Budget: Budget{20, 0}, Owner: "qa@example.com", Line: 38,
-			Warm: []Warm{parseWarm(t, "CRON_TZ=Europe/Berlin  0 7-9,22 * * mon-FRI", 30, "45m"), parseWarm(t, "@Weekly", 2, "24h")}},
-		{Name: "v3", Identity: captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "12345", Pageurl: "https://staging.example.com/v3",
-			Enterprise: true, Action: "${literal} and $5", MinScore: 0.3, Proxy: "other.example.com:1", ProxyType: "http"},
-			Depth: 0, Lifetime: 90 * time.Second, Margin: 0, OnEmpty: OnEmptyWait, Rate: Rate{0.5, time.Second},
-			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{50, 500}, Owner: "someone@example.com", Paused: true, Line: 14},
-	}
-	for i := range want {
-		want[i].ProvidersPolicy = ProvidersOrdered
-		want[i].ID = want[i].Identity.ID()
-	}
-	if !reflect.DeepEqual(set.Targets, want) {
-		t.Errorf("targets:\n%+v\nwant:\n%+v", set.Targets, want)
-	}
-	if got, want := warnings(set), `pools.yaml:14: targets.v3.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it
-pools.yaml:38: targets.turnstile.depth: is inherited (4): with refill: adaptive it limits the tokens kept and on order, so set it in the target
-pools.yaml:86: providers.third.url: http sends the account's key unencrypted: use https
-pools.yaml:86: providers.third: the key is empty, so this provider is left out: set EMPTY
-pools.yaml:95: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
-pools.yaml:100: server.keys.ci.targets[1]: no target matches this
-pools.yaml:106: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
-pools.yaml:108: solve: no key of server.keys has the scope solve, so every request is refused: give one of them the scope
-pools.yaml:112: solve.budget.per_day: exceeds the overall budget (30000 of 20000), which ends all purchases first
-`; got != want {
-		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
-	}
+	published(t, "testdata/resolved.txt", []byte(text.String()))
 }
 
-// Absent keys have the documented defaults.
-func TestParseFillsInDefaults(t *testing.T) {
-	set := mustParse(t, minimal(), References{})
-	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", Connections: 4096}); !reflect.DeepEqual(got, want) {
-		t.Errorf("server %+v", got)
+// What a file leaves out comes from the target's type, the defaults or the built-in values.
+func TestMissingKeysAreInherited(t *testing.T) {
+	const days = 24 * time.Hour
+	const types, life = "types: {recaptcha_v2: {lifetime: 100s, margin: 10s}}\n", "defaults: {lifetime: 90s, margin: 0s}\n"
+	const budgets = "defaults: {budget: {per_hour: 10, per_day: 100}}\n"
+	const windows = "defaults: {warm: [{cron: 0 8 * * *, tokens: 10, for: 30m}]}\n"
+	of := func(kind captcha.Type) string {
+		return strings.Replace(minimal(), "type: recaptcha_v2", "type: "+string(kind), 1)
 	}
-	if got, want := set.Redis, (Redis{URL: "embedded", Prefix: "captcha"}); got != want || !got.Embedded() {
-		t.Errorf("redis %+v", got)
-	}
-	if got, want := set.Providers[0], (Provider{Name: "acme", API: APILegacy, Profile: "generic", URL: "https://solver.example.com",
-		Key: "k1", Concurrency: 20, Timeout: 180 * time.Second, CallbackDelay: 10 * time.Second, Line: 2}); got != want {
-		t.Errorf("provider %+v", got)
-	}
-	if set.Budget != (Budget{}) || set.DeadLetters != "./dead-letters" {
-		t.Errorf("budget %+v, dead letters in %s", set.Budget, set.DeadLetters)
-	}
-	target := set.Targets[0]
-	if target.Budget != (Budget{}) {
-		t.Errorf("target %+v has a budget", target)
-	}
-	if target.Depth != 5 || target.OnEmpty != OnEmptyFail || target.Rate != (Rate{}) || target.Usable() != 80*time.Second || target.Paused ||
-		target.Refill != RefillFixed || target.Min != 0 || target.HitRate != 0.97 || target.MaxWaste != 3 || target.IdleAfter != 0 {
-		t.Errorf("target %+v", target)
-	}
-	for kind, usable := range map[captcha.Type]time.Duration{
-		captcha.RecaptchaV2: 80 * time.Second, captcha.RecaptchaV3: 80 * time.Second,
-		captcha.HCaptcha: 80 * time.Second, captcha.Turnstile: 250 * time.Second,
+	withoutProvider := func(extra string) string { return "targets:" + strings.SplitN(minimal(extra), "targets:", 2)[1] }
+	lifetime := func(s *Set) any { return []time.Duration{s.Targets[0].Lifetime, s.Targets[0].Margin} }
+	budget := func(s *Set) any { return s.Targets[0].Budget }
+	history := func(s *Set) any { return s.History }
+	policy := func(s *Set) any { return []ProvidersPolicy{s.ProvidersPolicy, s.Targets[0].ProvidersPolicy} }
+	warm := func(s *Set) any { return s.Targets[0].Warm }
+	withheld := func(s *Set) any { return s.Targets[0].Withheld && s.Targets[0].Halted() != "" }
+	price := func(s *Set) any { return s.Providers[0].Price }
+	for _, tc := range []struct {
+		text string
+		show func(*Set) any
+		want any
+	}{
+		{minimal(), lifetime, []time.Duration{120 * time.Second, 40 * time.Second}},
+		{of(captcha.Turnstile), lifetime, []time.Duration{300 * time.Second, 50 * time.Second}},
+		{of(captcha.HCaptcha), lifetime, []time.Duration{120 * time.Second, 40 * time.Second}},
+		{types + minimal(), lifetime, []time.Duration{100 * time.Second, 10 * time.Second}},
+		{types + life + minimal(), lifetime, []time.Duration{90 * time.Second, 0}},
+		{types + life + minimal("lifetime: 80s", "margin: 5s"), lifetime, []time.Duration{80 * time.Second, 5 * time.Second}},
+		{types + minimal("margin: 0s"), lifetime, []time.Duration{100 * time.Second, 0}},
+
+		{"budget: {per_day: 7}\n" + minimal(), budget, Budget{}},
+		{minimal("budget: {per_hour: 1}"), budget, Budget{1, 0}},
+		{budgets + minimal(), budget, Budget{10, 100}},
+		{budgets + minimal("budget: {per_hour: 20}"), budget, Budget{20, 100}},
+		{budgets + minimal("budget: {per_day: 0}"), budget, Budget{10, 0}},
+		{budgets + minimal("budget:"), budget, Budget{10, 100}},
+
+		{"history:\n" + minimal(), history, History{Backend: HistoryRedis, Keep: 7 * days, Audit: 7 * days}},
+		{"history: {audit: 0s, keep: 24h}\n" + minimal(), history, History{Backend: HistoryRedis, Keep: days}},
+		{"history: {backend: none}\n" + minimal(), history, History{Backend: HistoryNone}},
+		{"history: {backend: dynamodb}\n" + minimal(), history,
+			History{Backend: HistoryDynamoDB, Keep: 90 * days, Audit: 7 * days, Table: "CaptchaSolves", ActiveItems: true}},
+		{"history: {backend: postgres, url: 'postgres://h'}\n" + minimal(), history, History{Backend: HistoryPostgres, Keep: 90 * days, Audit: 7 * days, URL: "postgres://h"}},
+
+		{minimal(), policy, []ProvidersPolicy{ProvidersOrdered, ProvidersOrdered}},
+		{"providers_policy: best\n" + minimal(), policy, []ProvidersPolicy{ProvidersBest, ProvidersBest}},
+		{"defaults: {providers_policy: best}\n" + minimal(), policy, []ProvidersPolicy{ProvidersOrdered, ProvidersBest}},
+		{"providers_policy: best\n" + minimal("providers_policy: cheapest"), policy, []ProvidersPolicy{ProvidersBest, ProvidersCheapest}},
+
+		{windows + minimal(), warm, []Warm{{"0 8 * * *", 10, 30 * time.Minute}}},
+		{windows + minimal("warm: [{cron: 0 7 * * *, tokens: 8, for: 1h}]"), warm, []Warm{{"0 7 * * *", 8, time.Hour}}},
+		{windows + minimal("warm: []"), warm, []Warm(nil)},
+		{windows + minimal("warm:", "# - none"), warm, []Warm(nil)},
+
+		{minimal("simulated_only: true"), withheld, true},
+		{minimal("simulated_only: false"), withheld, false},
+		{withoutProvider("simulated_only: true"), withheld, false},
+
+		{minimal(), price, Prices{}},
+		{withProviderKeys("price_per_1000: 0"), price, Prices{Costs(0), Costs(0), Costs(0), Costs(0), Costs(0), Costs(0), Costs(0)}},
+		{withProviderKeys("price_per_1000: {turnstile: 1.2, geetest_v4: '${PRICE:-4}'}"), price, Prices{3: Costs(1.2), 5: Costs(4)}},
 	} {
-		text := strings.Replace(minimal(), "type: recaptcha_v2", "type: "+string(kind), 1)
-		if got := mustParse(t, text, References{}).Targets[0].Usable(); got != usable {
-			t.Errorf("%s: usable %s, want %s", kind, got, usable)
+		if got := tc.show(mustParse(t, tc.text, References{})); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%+v, want %+v of\n%s", got, tc.want, tc.text)
 		}
 	}
 }
 
-// The lifetime comes from the target, the defaults, the types or the built-in values, in this
-// order.
-func TestTargetLifetimeOverridesDefaultsAndTypes(t *testing.T) {
-	const types = "types: {recaptcha_v2: {lifetime: 100s, margin: 10s}}\n"
-	const defaults = "defaults: {lifetime: 90s, margin: 0s}\n"
-	for _, tc := range []struct {
-		name, text       string
-		lifetime, margin time.Duration
-	}{
-		{"built in", minimal(), 120 * time.Second, 40 * time.Second},
-		{"type", types + minimal(), 100 * time.Second, 10 * time.Second},
-		{"defaults", types + defaults + minimal(), 90 * time.Second, 0},
-		{"target", types + defaults + minimal("lifetime: 80s", "margin: 5s"), 80 * time.Second, 5 * time.Second},
-		{"target in part", types + minimal("margin: 0s"), 100 * time.Second, 0},
-	} {
-		got := mustParse(t, tc.text, References{}).Targets[0]
-		if got.Lifetime != tc.lifetime || got.Margin != tc.margin {
-			t.Errorf("%s: %s less %s, want %s less %s", tc.name, got.Lifetime, got.Margin, tc.lifetime, tc.margin)
+// The price of one solve is known for each type, also for unpoolable types.
+func TestPricesOfEachType(t *testing.T) {
+	prices := Prices{Costs(1), Costs(2), Costs(3), Costs(4), Costs(5), Costs(6), Costs(7)}
+	for i, kind := range captcha.SolvableTypes() {
+		if got, want := prices.For(kind), float64(i+1)/1000; got != want || !prices.Known(kind) || (Prices{}).Known(kind) || (Prices{}).For(kind) != 0 {
+			t.Errorf("%s: %v, want %v, which is known", kind, got, want)
 		}
 	}
 }
@@ -232,9 +200,9 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"${A-b}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
 		{"${A:-${B}}", "", "references do not nest: the default of one cannot be another"},
 	} {
-		got, problem := expand(tc.text, lookup)
-		if problem != tc.problem || problem == "" && got.text != tc.want {
-			t.Errorf("%q: %q, %q; want %q, %q", tc.text, got.text, problem, tc.want, tc.problem)
+		got, _, problem := lookup.expand(tc.text)
+		if problem != tc.problem || problem == "" && got != tc.want {
+			t.Errorf("%q: %q, %q; want %q, %q", tc.text, got, problem, tc.want, tc.problem)
 		}
 	}
 }
@@ -253,4 +221,9 @@ func BenchmarkParse(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// withProviderKeys returns the minimal file with additional keys of the provider.
+func withProviderKeys(keys string) string {
+	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
 }

@@ -1,76 +1,104 @@
 package targets
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.want from what the code says; review the difference")
+var update = flag.Bool("update", false, "write testdata, docs and schemas from what the code says; review the difference")
 
 // canary stands for a secret. No problem may contain this text.
 const canary = "CANARY"
 
 // environment reads the lines "# env NAME=value" of a test file.
 func environment(data []byte) References {
-	env := make(map[string]string)
+	var pairs []string
 	for _, m := range regexp.MustCompile(`(?m)^# env (\w+)=(.*)$`).FindAllSubmatch(data, -1) {
-		env[string(m[1])] = string(m[2])
+		pairs = append(pairs, string(m[1]), string(m[2]))
 	}
-	return References{Variable: func(name string) (string, bool) {
-		value, ok := env[name]
-		return value, ok
-	}}
+	return lookupOf(pairs...)
 }
 
-// Parse returns the exact messages of every invalid test file.
+// caseFile is one file of a txtar in testdata, with its problems or warnings.
+type caseFile struct {
+	name       string
+	data, want []byte
+}
+
+// caseFiles reads files with what Parse says: "-- NAME --", the file, "-- want --" and the messages.
+func caseFiles(t testing.TB, path string) (all []caseFile) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := regexp.MustCompile(`(?m)^-- (.+) --\n`).FindAllSubmatchIndex(text, -1)
+	for i := 0; i+1 < len(marks); i += 2 {
+		end := len(text)
+		if i+2 < len(marks) {
+			end = marks[i+2][0]
+		}
+		all = append(all, caseFile{string(text[marks[i][2]:marks[i][3]]), text[marks[i][1]:marks[i+1][0]], text[marks[i+1][1]:end]})
+	}
+	if len(all) < 40 {
+		t.Fatalf("only %d files in %s", len(all), path)
+	}
+	return all
+}
+
+// checkFiles compares what Parse says about each file, and writes it with -update.
+func checkFiles(t *testing.T, path string, say func(file caseFile) string) {
+	t.Helper()
+	var written bytes.Buffer
+	for _, file := range caseFiles(t, path) {
+		got := say(file)
+		fmt.Fprintf(&written, "-- %s --\n%s-- want --\n%s", file.name, file.data, got)
+		if strings.Contains(got, canary) {
+			t.Errorf("%s: a message shows a secret:\n%s", file.name, got)
+		}
+		if !*update && got != string(file.want) {
+			t.Errorf("%s:\n%s\nwant:\n%s", file.name, got, file.want)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, written.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Parse returns the exact problems of every invalid file.
 func TestBadFilesGiveExactProblems(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad-*.yaml")
-	if err != nil || len(files) < 50 {
-		t.Fatalf("found %d bad files, err %v", len(files), err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			set, err := Parse("pools.yaml", data, environment(data))
-			if err == nil || set != nil {
-				t.Fatalf("the file was accepted: %+v", set)
-			}
-			got := err.Error() + "\n"
-			if strings.Contains(got, canary) {
-				t.Errorf("a problem shows a secret:\n%s", got)
-			}
-			wantFile := strings.TrimSuffix(file, ".yaml") + ".want"
-			if *update {
-				if err := os.WriteFile(wantFile, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(wantFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-		})
-	}
+	checkFiles(t, "testdata/bad.txtar", func(file caseFile) string {
+		set, err := Parse("pools.yaml", file.data, environment(file.data))
+		if err == nil || set != nil {
+			return fmt.Sprintf("accepted: %+v\n", set)
+		}
+		return err.Error() + "\n"
+	})
+}
+
+// An unusual file is accepted, and Parse returns the exact warnings.
+func TestGoodFilesGiveExactWarnings(t *testing.T) {
+	checkFiles(t, "testdata/good.txtar", func(file caseFile) string {
+		set, err := Parse("pools.yaml", file.data, environment(file.data))
+		if err != nil {
+			return "refused: " + err.Error() + "\n"
+		}
+		return warnings(set)
+	})
 }
 
 // The problem of a syntax error has the right line.
 func TestSyntaxErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: indent with spaces",
-		"a: x}\nb: [${X}]\n":                         `pools.yaml:2: a reference inside { } or [ ] must be quoted: "${NAME}"`,
 		strings.Repeat("[", 10001):                   "pools.yaml:1: brackets or lists nest too deeply",
 	} {
 		if _, err := Parse("pools.yaml", []byte(text), References{}); err == nil || err.Error() != want {

@@ -4,129 +4,108 @@ import (
 	"cmp"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"poold/internal/captcha"
 )
 
 const (
 	defaultTimeout   = 180 * time.Second
+	shortestPoll     = 50 * time.Millisecond
 	profileCaptchaAI = "captchaai"
 	profilePoold     = "poold" // another poold; a token of its stock may be older than the submit
 )
 
-// providerEntry is one entry of the section providers, with its positions in the file.
-type providerEntry struct {
-	*Provider
-	entry
+func (p *Provider) preset() {
+	*p = Provider{Protocol: ProtocolInPHP, Profile: "generic", Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second}
 }
 
-func (p *providerEntry) simulated() bool { return p.API == APISimulated }
+var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
 
-// checkProviders checks the section providers, and stores the usable providers in the Set.
-func (r *reader) checkProviders(e entry, set *Set) {
-	before := len(r.problems)
-	var all []providerEntry
-	byName := make(map[string]int)
-	for i, item := range e.items {
-		p := providerEntry{&set.Providers[i], item}
-		p.Line = p.line
-		if item.read {
-			p.rules()
-		}
-		p.checkUnique("provider", p.Name, byName)
-		all = append(all, p)
-	}
-	if set.Redis.URL == "" {
-		return // the other rules need a valid value of `api`
-	}
-	valid := (e.ok || e.node == nil) && len(r.problems) == before
-	r.simulatedRules(all, set.Redis.Embedded())
-	if valid {
-		set.Providers = nil
-		r.chooseProviders(e.value, all, set)
-	}
-}
-
-func (p *providerEntry) rules() {
-	if unencrypted(p.URL) {
-		p.firstEntry("url").warn("http sends the account's key unencrypted: use https")
-	}
-	if endsInMethod(p.URL) { // providerURL has removed a final slash
-		p.firstEntry("url").warn("ends in a method such as in.php, to which poold adds another: give the base address")
-	}
-	switch {
-	case p.hasInvalid("api"):
-	case p.simulated():
+func (p *Provider) validate(at *place) {
+	at.form("name", providerName, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
+	oneOf(at, "protocol", ProtocolInPHP, ProtocolCreateTask, ProtocolSimulated)
+	oneOf(at, "profile", profileCaptchaAI, "2captcha", "generic", profilePoold)
+	between(at, "concurrency", p.Concurrency, 1, 10000)
+	between(at, "first_poll", p.FirstPoll, shortestPoll, day)
+	between(at, "poll_interval", p.PollInterval, shortestPoll, day)
+	between(at, "timeout", p.Timeout, shortestPoll, day)
+	between(at, "fallback_after", p.FallbackAfter, 0, day)
+	between(at, "callback_delay", p.CallbackDelay, 0, day)
+	at.require("name")
+	valid := at.ok("protocol")
+	if simulated := p.Protocol == ProtocolSimulated; simulated && valid {
 		for _, name := range []string{"profile", "url", "key", "balance", "callback_url"} {
-			if p.hasKey(name) {
-				p.firstEntry(name).warn("is not used with api: simulated")
-			}
+			at.warnIf(true, name, "is not used with protocol: simulated")
 		}
+	} else if valid {
+		at.require("url", "key")
+	}
+	p.checkAddresses(at)
+	at.warnIf(p.Protocol != ProtocolSimulated && p.PollInterval < time.Second, "poll_interval", "is very short: services require seconds between two polls and ban faster clients")
+	if at.ok("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
+		at.at("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: 3m)")
+	}
+	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after", "must be at least %s, or 0s for the default", shortestPoll)
+	at.rule(p.FallbackAfter < p.Timeout || !at.ok("timeout"), "fallback_after",
+		"must be below timeout, or a task whose callback is lost is never polled (default timeout: 3m)")
+	for _, name := range []string{"fallback_after", "callback_delay"} {
+		at.warnIf(p.CallbackURL == "" && at.ok("callback_url"), name, "is not used without callback_url")
+	}
+	if p.Protocol == ProtocolSimulated {
 		p.URL, p.Key, p.Profile, p.Balance, p.CallbackURL = "", "", "generic", false, ""
-	default:
-		p.requireKeys("url", "key")
-		if p.PollInterval > 0 && p.PollInterval < time.Second {
-			p.firstEntry("poll_interval").warn("is very short: services require seconds between two polls and ban faster clients")
-		}
 	}
-	if !p.hasInvalid("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
-		p.firstEntry("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: %s)", shortDuration(defaultTimeout))
-	}
-	p.callbackRules()
 }
 
-// providerURL parses the base address of a service. No message quotes the address.
-func providerURL(e scalar) (any, string) {
-	if e.text == "" {
-		return "", "must not be empty"
+// checkAddresses checks the addresses of the service and of this daemon, and removes a final slash.
+func (p *Provider) checkAddresses(at *place) {
+	at.check("url", addressFault(p.URL, "must not hold a user and password: the account's key goes under key", "must not hold a ? or #: keys and parameters are sent in the body"))
+	at.rule(p.URL != "" || !at.has("url"), "url", "must not be empty")
+	p.URL = strings.TrimRight(p.URL, "/")
+	at.rule(!method.MatchString(p.URL), "url", "must be the base address, without in.php, createTask and the like")
+	at.warnIf(unencrypted(p.URL), "url", "http sends the account's key unencrypted: use https")
+	if m := serviceHost.FindStringSubmatch(p.URL); m != nil && at.ok("profile") {
+		at.warnIf(p.Profile != m[1], "url", "is an address of %s: with another profile its error codes are misunderstood, so set profile: %[1]s", m[1])
 	}
-	address, rule := baseAddress(e.text, "must not hold a user and password: the account's key goes under key",
-		"must not hold a ? or #: keys and parameters are sent in the body")
-	if rule != "" {
-		return "", rule
-	}
-	if endsInMethod(e.text) {
-		return "", "must be the base address, without in.php, createTask and the like"
-	}
-	return address, ""
+	at.warnIf(strings.HasPrefix(p.Key.Reveal(), "$"), "key", "begins with a $ and may be meant as a variable: write ${NAME}")
+	const callback = "callback_url"
+	at.check(callback, addressFault(p.CallbackURL, "must not hold a user and password: callbacks carry a signature instead",
+		"must not hold a ? or #: the path of a callback is added to it"))
+	at.rule(isPrintable(p.CallbackURL, '!'), callback, "must be printable ASCII without spaces: write other characters as %%XX")
+	p.CallbackURL = strings.TrimRight(p.CallbackURL, "/")
+	at.warnIf(unencrypted(p.CallbackURL), callback, "http sends tokens and signed callback addresses unencrypted: use https")
+	at.warnIf(strings.HasSuffix(p.CallbackURL, "/callback"), callback,
+		"poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
 }
 
-// endsInMethod reports whether the last segment of a path is a method of a protocol, such as
-// in.php. For "…/in.php/" it returns false, because the last segment is empty.
-func endsInMethod(address string) bool {
+// addressFault returns the rule that a base address violates: userRule for an address with a user,
+// queryRule for one with a query or a fragment. An empty address violates none. The rule does not
+// quote the address.
+func addressFault(address, userRule, queryRule string) string {
 	u, err := url.Parse(address)
-	return err == nil && slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:])
-}
-
-// baseAddress parses a web address, which may be empty, and removes a final slash. It returns
-// userRule for an address with a user, and queryRule for an address with a query or a fragment.
-func baseAddress(text, userRule, queryRule string) (address, rule string) {
-	if text == "" {
-		return "", ""
-	}
-	u, rule := baseURL(text)
 	switch {
-	case rule != "":
-		return "", rule
+	case address == "":
+		return ""
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "must be an http:// or https:// address with a host"
 	case u.User != nil:
-		return "", userRule
-	case strings.ContainsAny(text, "?#"): // this also finds an empty query, which url.Parse drops
-		return "", queryRule
+		return userRule
+	case queryRule != "" && strings.ContainsAny(address, "?#"): // this also finds an empty query, which url.Parse drops
+		return queryRule
 	}
-	return strings.TrimRight(text, "/"), ""
+	return ""
 }
 
-// baseURL parses an http or https address, or returns the rule that the address violates.
-func baseURL(address string) (u *url.URL, rule string) {
-	u, err := url.Parse(address)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, "must be an http:// or https:// address with a host"
-	}
-	return u, ""
-}
+// serviceHost matches an address of a service that has a profile of its own.
+var serviceHost = regexp.MustCompile(`^https?://(?:[^/]*\.)?(2captcha|captchaai)\.com(?:[:/]|$)`)
+
+// method matches an address whose last segment is a method of a protocol.
+var method = regexp.MustCompile(`/(in\.php|res\.php|createTask|getTaskResult)$`)
 
 // unencrypted reports whether requests to an address leave this machine without encryption.
 func unencrypted(address string) bool {
@@ -134,96 +113,174 @@ func unencrypted(address string) bool {
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }
 
-// simulatedRules checks that simulated tokens cannot mix with real tokens.
-func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
-	first := 0
-	for i := range all {
-		p := &all[i]
-		switch {
-		case !p.simulated() || p.hasInvalid("api"):
-		case first > 0:
-			p.firstEntry("api").fail("a second simulated provider: the one in line %d is enough", first)
-		case !embedded && len(all) > 1:
-			p.firstEntry("api").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
-				"or its worthless tokens would mix with real ones: remove this entry")
-		default:
-			first = p.line
+// Prices has the price of 1000 solves for each type of CAPTCHA, in the order of the table of types. Values are
+// comparable.
+type Prices [len(captcha.Kinds)]Price
+
+const (
+	solvesPerPrice = 1000 // the number of solves to which the prices in the file refer
+	mostPrice      = 1_000_000
+)
+
+// Price is the price of 1000 solves of one type. The zero value is an unknown price.
+type Price struct {
+	Known   bool    // whether the file states the price
+	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
+}
+
+// Costs returns a known price for 1000 solves.
+func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
+
+// For returns the price of one solve of a type, or 0 if the price is unknown.
+func (p Prices) For(t captcha.Type) float64 { return p.of(t).Per1000 / solvesPerPrice }
+
+// Known reports whether the file states a price for the type.
+func (p Prices) Known(t captcha.Type) bool { return p.of(t).Known }
+
+func (p Prices) of(t captcha.Type) Price {
+	if i := slices.Index(captcha.SolvableTypes(), t); i >= 0 {
+		return p[i]
+	}
+	return Price{}
+}
+
+// Set sets the prices of types; without types, of all.
+func (p *Prices) Set(price Price, types ...captcha.Type) {
+	for i, t := range captcha.SolvableTypes() {
+		if types == nil || slices.Contains(types, t) {
+			p[i] = price
 		}
 	}
 }
 
-// chooseProviders stores the usable providers in the Set. The real providers with a key are usable.
-// If there is none, the simulated provider that the file lists is usable. If the file lists no
-// simulated provider and Redis is embedded, the built-in simulated provider is usable.
-func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
-	var listed *providerEntry
+func (p *Price) decode(at *place) {
+	p.Per1000, p.Known = at.number("a number")
+	between(at.parent, at.key, p.Per1000, 0, mostPrice)
+}
+
+// decode reads the prices of all types, or one price for all.
+func (p *Prices) decode(at *place) {
+	var all Price
+	switch at.node.Kind {
+	case yaml.MappingNode:
+		at.types(captcha.SolvableTypes(), func(t captcha.Type, item *place) {
+			var one Price
+			item.decode(reflect.ValueOf(&one).Elem())
+			p.Set(one, t)
+		})
+	case yaml.ScalarNode:
+		all.decode(at)
+		p.Set(all)
+	default:
+		at.fail("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
+	}
+}
+
+// checkProviders chooses the usable providers: the real ones with a key; if there is none, the
+// simulated one that the file lists; and if it lists none and Redis is embedded, one inside the
+// daemon. Simulated tokens never mix with real ones.
+func (s *Set) checkProviders(at *place) {
+	var usable, simulated []Provider
+	var own *place // the simulated provider
 	var unset []string
-	for i := range all {
-		p := &all[i]
+	names := map[string]bool{}
+	for i, item := range at.items {
+		p, key := s.Providers[i], item.at("key")
+		if names[p.Name] {
+			item.fail("has the same name as another provider: names are unique")
+		}
+		names[p.Name] = p.Name != ""
 		switch {
-		case p.simulated():
-			listed = p
-		case p.Key == "":
-			key := p.firstEntry("key").value
-			r.warnOfDemo(key.line, "%s: the key is empty, so this provider is left out%s", p.path, key.remedy())
-			unset = append(unset, key.variables()...)
-		default:
-			set.Providers = append(set.Providers, *p.Provider)
+		case p.Protocol == ProtocolSimulated:
+			own, simulated = item, []Provider{p}
+		case p.Key != "":
+			usable = append(usable, p)
+		case item.ok("protocol", "key"):
+			key.path = item.path
+			key.warnOfDemo("the key is empty, so this provider is left out%s", toSet(key.names))
+			unset = append(unset, key.names...)
 		}
 	}
 	switch {
-	case len(set.Providers) > 0:
-		if listed != nil {
-			listed.warn("is not used, because a real provider has a key")
-		}
-	case listed != nil:
-		set.Providers = []Provider{*listed.Provider}
-		r.warnOfDemo(listed.line, "%s: tokens are simulated; no site accepts them", listed.path)
-	case set.Redis.Embedded():
-		// The built-in provider has the same defaults as an entry that sets only name and api.
-		built := Provider{Name: "simulated", Line: v.line}
-		sectionOf(reflect.TypeFor[Provider](), "").preset(reflect.ValueOf(&built).Elem())
-		built.API = APISimulated
-		set.Providers = []Provider{built}
-		r.warnOfDemo(v.line, "%s: none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", v.path, toSet(unset))
+	case at.bad || s.Redis.URL == "":
+		return
+	case own != nil && !s.Redis.Embedded() && len(at.items) > 1:
+		own.at("protocol").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
+			"or its worthless tokens would mix with real ones: remove this entry")
+	case len(usable) > 0 && own != nil:
+		own.warn("is not used, because a real provider has a key")
+	case len(usable) > 0:
+	case own != nil:
+		usable = simulated
+		own.warnOfDemo("tokens are simulated; no site accepts them")
+	case s.Redis.Embedded():
+		usable = make([]Provider, 1)
+		usable[0].preset()
+		usable[0].Name, usable[0].Protocol = "simulated", ProtocolSimulated
+		at.warnOfDemo("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
-		v.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
+		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}
+	s.Providers = usable
 }
 
-// agedRules refuses targets whose tokens may expire earlier than this daemon computes. The reason
-// is a provider that is another poold with the legacy protocol, which does not report the age of a
-// token.
-func (r *reader) agedRules(set *Set) {
-	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
-	if !aged {
+// checkAges refuses targets whose tokens may expire earlier than this daemon computes: another poold
+// with the protocol in_php does not report the age of a token.
+func (s *Set) checkAges(targets *place) {
+	if !slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.Protocol == ProtocolInPHP }) {
 		return
 	}
-	for _, t := range set.Targets {
-		if lifetime, _ := set.Life(t.Identity.Type); t.Lifetime > lifetime/2 {
-			r.fail(t.Line, "targets.%s.lifetime: must be at most %s, half of what %s tokens live: a provider with profile poold and api legacy does not say how old its tokens are; "+
-				"set it, or use api: tasks", t.Name, shortDuration(lifetime/2), t.Identity.Type)
+	for _, t := range s.Targets {
+		if lifetime, _ := s.Life(t.Identity.Type); t.Lifetime > lifetime/2 {
+			targets.at(t.Name).at("lifetime").fail("must be at most %s, half of what %s tokens live: a provider with profile poold and protocol in_php "+
+				"does not say how old its tokens are; set it, or use protocol: create_task", shortDuration(lifetime/2), t.Identity.Type)
 		}
 	}
 }
 
 // warnUnusual warns about combinations of settings that are allowed, but rarely intended.
-func (r *reader) warnUnusual(set *Set) {
-	real := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.API != APISimulated })
-	if real && set.Redis.Embedded() {
-		r.warn(set.lines["redis"], "redis.url: the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
+func (s *Set) warnUnusual(top *place) {
+	if s.Redis.Embedded() && slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Protocol != ProtocolSimulated }) {
+		top.at("redis").at("url").warn("the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
 	}
-	captchaAI := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profileCaptchaAI })
-	for _, t := range set.Targets {
-		prefix := "targets." + t.Name
-		if t.Identity.Type == captcha.HCaptcha && captchaAI {
-			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha as a supported type", prefix)
-		}
+	captchaAI := slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Profile == profileCaptchaAI })
+	for _, t := range s.Targets {
+		at := top.at("targets").at(t.Name)
+		at.warnIf(t.Identity.Type == captcha.HCaptcha && captchaAI, "type", "captchaai does not list hcaptcha as a supported type")
 		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
-			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens expire after %s", prefix, t.Identity.Type, shortDuration(usual.Lifetime))
+			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", t.Identity.Type, shortDuration(usual.Lifetime))
 		}
 		if t.Depth == 0 {
-			r.warn(t.Line, "%s.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it", prefix)
+			at.at("depth").warn("0 keeps nothing ready: a token is bought only once a caller waits for it")
+		}
+	}
+}
+
+var policies = []ProvidersPolicy{ProvidersOrdered, ProvidersCheapest, ProvidersBest}
+
+// warnOfPrices warns about providers without the prices that the policies of targets compare. cheapest
+// accepts a price of 0; for best it counts as unknown.
+func (s *Set) warnOfPrices(providers *place) {
+	policies := map[captcha.Type]ProvidersPolicy{}
+	for _, t := range s.Targets {
+		if t.ProvidersPolicy != ProvidersOrdered && policies[t.Identity.Type] != ProvidersBest {
+			policies[t.Identity.Type] = t.ProvidersPolicy
+		}
+	}
+	for _, item := range providers.items {
+		i := slices.IndexFunc(s.Providers, func(p Provider) bool { return "providers."+p.Name == item.path })
+		if i < 0 || len(s.Providers) < 2 {
+			continue
+		}
+		var missing []string
+		for _, t := range captcha.Types() {
+			policy, price := policies[t], s.Providers[i].Price
+			if policy == ProvidersCheapest && !price.Known(t) || policy == ProvidersBest && price.For(t) == 0 {
+				missing = append(missing, string(t))
+			}
+		}
+		if len(missing) > 0 {
+			item.at("price_per_1000").warn("prices count as equal for %s, because this provider has no price above 0", strings.Join(missing, ", "))
 		}
 	}
 }

@@ -3,13 +3,9 @@ package targets
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/testkit"
 )
 
@@ -82,7 +78,7 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 		"solve: {pages: ['${V}', 'https://${V}/*', 'https://a/${V}?'], sitekeys: ['${V}'], images: '${V}', budget: {per_day: '${V}'}, rate: '${V}'}\n",
 		"defaults: {warm: [{cron: '${V}', tokens: '${V}', for: '${V}'}, {cron: 'CRON_TZ=${V} * * * * *'}, {cron: '0 0 1/${V} * *'}]}\n",
 		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
-		"providers: [{name: '${V}', api: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}',\n" +
+		"providers: [{name: '${V}', protocol: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}',\n" +
 			"  callback_url: '${V}', fallback_after: '${V}', callback_delay: '${V}', price_per_1000: '${V}'}]\n",
 		"providers: [{name: a, price_per_1000: {turnstile: '${V}'}}]\n",
 	} {
@@ -98,17 +94,16 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 // FuzzParse looks for a panic, an error of another type than Problems, and a value of the
 // environment in a message.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.yaml")
+	for _, path := range []string{"testdata/bad.txtar", "testdata/good.txtar"} {
+		for _, file := range caseFiles(f, path) {
+			f.Add(file.data)
+		}
+	}
+	full, err := os.ReadFile("testdata/good-full.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, file := range append(files, "../../pools.yaml") {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
+	f.Add(full)
 	const secret = "ca+na/ry"
 	lookup := References{Variable: func(string) (string, bool) { return secret, true }}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -131,76 +126,5 @@ func FuzzParse(f *testing.F) {
 		if strings.Contains(warnings(set), secret) {
 			t.Fatalf("a warning shows the secret:\n%s", warnings(set))
 		}
-		checkSet(t, set)
 	})
-}
-
-// checkSet checks the invariants of a Set.
-func checkSet(t *testing.T, set *Set) {
-	t.Helper()
-	if len(set.Targets) == 0 || len(set.Providers) == 0 || set.Digest == "" || CheckListen(set.Server.Listen, len(set.Server.Keys)) != nil {
-		t.Fatalf("an unusable set: %+v", set)
-	}
-	if set.DeadLetters == "" || set.Budget.PerHour != 0 || set.Budget.PerDay < 0 || set.Budget.PerDay > 1_000_000 {
-		t.Fatalf("an unusable set: %+v", set)
-	}
-	for i, s := range set.Server.CallbackSecrets {
-		if len(s) < 16 || slices.Contains(set.Server.CallbackSecrets[:i], s) {
-			t.Fatal("a callback secret that is short or twice there")
-		}
-	}
-	if s := set.Solve; s != nil && (s.Owner == "" || len(s.Pages) == 0 || s.Budget.PerDay <= 0 && s.Budget.PerHour <= 0) {
-		t.Fatalf("an unusable section solve: %+v", s)
-	}
-	if (set.Dedup.Backend == DedupPostgres) != (set.Dedup.URL != "") {
-		t.Fatalf("an unusable section dedup: %+v", set.Dedup)
-	}
-	h := set.History
-	if (h.Backend == HistoryPostgres) != (h.URL != "") || (h.Backend == HistoryDynamoDB) != (h.Table != "") ||
-		h.Backend != HistoryDynamoDB && h.Endpoint+h.Region != "" || (h.Backend == HistoryNone) != (h.Keep == 0) ||
-		h.Backend != HistoryNone && (h.Keep < 24*time.Hour || h.Keep > 5*365*24*time.Hour) ||
-		h.Audit != 0 && (h.Backend == HistoryNone || h.Audit < 24*time.Hour || h.Audit > 5*365*24*time.Hour) {
-		t.Fatalf("an unusable section history: %+v", h)
-	}
-	seen := make(map[string]bool)
-	for i, target := range set.Targets {
-		switch {
-		case target.ID != target.Identity.ID(), target.Owner == "", target.Depth < 0, target.Usable() <= 0, target.Line < 1,
-			target.Budget.PerHour < 0, target.Budget.PerDay < 0, target.Budget.PerHour > 1_000_000, target.Budget.PerDay > 1_000_000,
-			i > 0 && set.Targets[i-1].Name >= target.Name, seen[string(target.ID)]:
-			t.Fatalf("an unusable target: %+v", target)
-		}
-		seen[string(target.ID)] = true
-		for _, w := range target.Warm {
-			checkWarm(t, w, time.Date(2026, time.March, 29, 0, 59, 59, 999, time.UTC))
-		}
-	}
-	for _, p := range set.Providers {
-		if p.Timeout <= p.FirstPoll || p.Concurrency < 1 || p.API != APISimulated && (p.Key == "" || p.URL == "") {
-			t.Fatalf("an unusable provider: %+v", p)
-		}
-		if p.FallbackAfter >= p.Timeout || p.CallbackDelay < 0 || strings.HasSuffix(p.CallbackURL, "/") || strings.ContainsAny(p.CallbackURL, " ?#") {
-			t.Fatalf("unusable callbacks: %+v", p)
-		}
-		for _, kind := range captcha.Types() {
-			if price := p.Price.For(kind); !(price >= 0 && price <= 1e6) { // this form also refuses NaN
-				t.Fatalf("an unusable price: %v", price)
-			}
-		}
-		if p.API == APISimulated && len(set.Providers) != 1 {
-			t.Fatal("a simulated provider beside a real one")
-		}
-	}
-}
-
-// checkWarm checks a window of a valid file at the given time.
-func checkWarm(t *testing.T, w Warm, at time.Time) {
-	t.Helper()
-	from, until := w.Next(at)
-	if w.Tokens < 1 || w.Tokens > MostDepth || w.For < time.Second || w.For > 24*time.Hour {
-		t.Fatalf("an unusable window: %+v", w)
-	}
-	if !until.After(at) || until.Sub(from) != w.For || from.Location() != time.UTC || from.Year() > at.Year()+50 {
-		t.Fatalf("window %+v at %s: from %s until %s", w, at, from, until)
-	}
 }

@@ -2,25 +2,28 @@ package targets
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"net"
 	"net/netip"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// Short keys are unsafe, because an attacker who can reach the port can guess them. A key with
-// fewer than leastKey characters is refused. A key with fewer than soundKey characters causes a
-// warning.
+// Short keys are unsafe, because an attacker who can reach the port can guess them. An attacker who
+// knows one callback address can test guesses of a callback secret offline.
 const (
-	leastKey = 8
-	soundKey = 16
+	leastKey          = 8  // shorter keys are refused
+	soundKey          = 16 // shorter keys cause a warning
+	clientKey         = 32 // the length that clients of solving services require
+	minCallbackSecret = 16
+	newKey            = "make one with `openssl rand -hex 16`"
 )
-
-// newKey is the remedy in messages about weak keys.
-const newKey = "make one with `openssl rand -hex 16`"
 
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
 
@@ -32,10 +35,7 @@ var errOpenWithoutKeys = errors.New("without server.keys the daemon listens on l
 // listen on an address. With keys, any host:port is allowed; without keys, only a loopback address.
 func CheckListen(listen string, keys int) error {
 	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return errListenForm
-	}
-	if n, err := strconv.Atoi(port); err != nil || !digits(port) || n > 65535 {
+	if err != nil || !isPort(port) {
 		return errListenForm
 	}
 	if keys == 0 && !isLoopback(host) {
@@ -44,143 +44,160 @@ func CheckListen(listen string, keys int) error {
 	return nil
 }
 
+func isPort(port string) bool {
+	n, err := strconv.Atoi(port)
+	return err == nil && isDigits(port) && n <= 65535
+}
+
 // isLoopback reports whether a host is reachable only from this machine. It returns false for an
 // empty host, which means all addresses of the machine.
 func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
 	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// check checks the section. The method `check` must run after checkTargets, because server keys refer
-// to targets.
-func (s *serverSection) check(e entry, set *Set) {
-	s.TLS.check(e.firstEntry("tls"))
-	s.CallbackSecrets = callbackSecrets(e.firstEntry("callback_secrets").items, s.CallbackSecrets)
-	valid := s.checkKeys(e.firstEntry("keys"), set.Targets) && !e.hasInvalid("keys")
+// validate checks the certificate, and reads it.
+func (t *TLS) validate(at *place) {
+	if (t.Cert == "") != (t.Key == "") {
+		at.fail("cert and key go together: give both files, or neither")
+	}
+	if at.bad || t.Cert == "" || at.r.refs.File == nil {
+		return
+	}
+	cert, problem := at.r.refs.content(t.Cert)
+	at.check("cert", problem)
+	key, problem := at.r.refs.content(t.Key)
+	at.check("key", problem)
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil && !at.bad {
+		at.fail("the certificate and the key cannot be used: %s: write a certificate and its key, both as PEM", strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	t.Certificate = &pair
+}
+
+// validate checks the client certificate and the issuers, and reads them.
+func (t *RedisTLS) validate(at *place) {
+	client := TLS{Cert: t.Cert, Key: t.Key}
+	client.validate(at)
+	t.Certificate = client.Certificate
+	if at.bad || t.CA == "" || at.r.refs.File == nil {
+		return
+	}
+	text, problem := at.r.refs.content(t.CA)
+	if problem == "" && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		problem = "the file has no certificate as PEM"
+	}
+	at.check("ca", problem)
+	t.Issuers = string(text)
+}
+
+func (s *Server) validate(at *place) {
+	between(at, "connections", s.Connections, 1, 1_000_000)
+	at.rule(s.Listen != "", "listen", "must not be empty")
+	all := s.CallbackSecrets
+	s.CallbackSecrets = nil
+	for i, item := range at.at("callback_secrets").items {
+		switch secret := all[i].Reveal(); {
+		case item.bad:
+		case secret == "":
+			item.warn("the secret is empty, so it is left out%s", toSet(item.names))
+		case !isPrintable(secret, ' '):
+			item.fail("must be printable ASCII")
+		case len(secret) < minCallbackSecret:
+			item.fail("must have at least %d characters: an attacker who guesses it can forge callbacks", minCallbackSecret)
+		default:
+			s.CallbackSecrets = append(s.CallbackSecrets, all[i])
+		}
+	}
+}
+
+var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+func (k *Key) validate(at *place) {
+	at.require("name", "scopes")
+	at.form("name", keyName, "1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")
+	for _, item := range at.at("scopes").items {
+		if !item.bad {
+			item.oneOf(wordsOf([]Scope{ScopeToken, ScopeSolve, ScopeStatus, ScopeAdmin}))
+		}
+	}
+	for i, item := range at.at("targets").items {
+		if _, err := path.Match(k.Targets[i], ""); !item.bad && (err != nil || k.Targets[i] == "") {
+			item.fail(`must be a target's name or a pattern such as "staging-*"%s`, item.not())
+		}
+	}
+	at.notEmpty("scopes")
+	at.notEmpty("targets")
+	k.hash(at)
+	k.Bearer, k.Hash = "", ""
+}
+
+// hash checks the entry's key and sets its digest. An entry whose key is empty has no digest.
+func (k *Key) hash(at *place) {
+	switch given := at.at("key", "key_sha256"); {
+	case !at.ok("key", "key_sha256"):
+	case at.has("key") == at.has("key_sha256"):
+		at.fail("needs either key or key_sha256")
+	case k.Bearer == "" && k.Hash == "":
+		empty := *given
+		empty.path = at.path
+		empty.warnOfDemo("the key is empty, so this entry is left out%s", toSet(given.names))
+	case at.has("key_sha256"):
+		sum, err := hex.DecodeString(k.Hash.Reveal())
+		if err != nil || len(sum) != sha256.Size {
+			given.fail("must be the SHA-256 of the key as 64 hex digits")
+		} else if k.SHA256 = [sha256.Size]byte(sum); k.SHA256 == sha256.Sum256(nil) {
+			given.fail("is the hash of an empty key") // it would accept callers with an empty bearer token
+		}
+	case !isPrintable(k.Bearer.Reveal(), '!'):
+		given.fail("must be printable ASCII without spaces, or no header can carry it")
+	case len(k.Bearer) < leastKey:
+		given.fail("must be at least %d characters long, or it can be guessed: %s", leastKey, newKey)
+	default:
+		at.warnIf(len(k.Bearer) < soundKey, "key", "is shorter than %d characters and may be guessed: %s", soundKey, newKey)
+		at.warnIf(len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve), "key",
+			"does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
+		k.SHA256 = sha256.Sum256([]byte(k.Bearer))
+	}
+}
+
+// checkKeys compares the server keys with each other and with the targets, and stores those that are
+// not empty.
+func (s *Server) checkKeys(at *place, set *Set) {
+	entries := s.Keys
+	s.Keys = nil
+	byName, byHash := map[string]int{}, map[[sha256.Size]byte]int{}
+	items := at.at("keys").items
+	for i, item := range items {
+		k := entries[i]
+		if k.Name != "" && item.ok("scopes", "targets", "rate") {
+			first, known := byName[k.Name]
+			if f := entries[first]; !known {
+				byName[k.Name] = i
+			} else if !slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate {
+				item.fail("has the same name as the key in line %d, but other scopes, targets or rate: "+
+					"entries with one name are keys of one caller, so make these equal", items[first].line)
+			}
+		}
+		if k.SHA256 == ([sha256.Size]byte{}) {
+			continue
+		}
+		if line := byHash[k.SHA256]; line > 0 {
+			item.fail("is the same key as in line %d: each caller needs a different key", line)
+		}
+		byHash[k.SHA256] = item.line
+		s.Keys = append(s.Keys, k)
+		for j, glob := range k.Targets {
+			// A pattern without a target is usually a mistake, but a target may be added later.
+			if !slices.ContainsFunc(set.Targets, func(t Target) bool { ok, _ := path.Match(glob, t.Name); return ok }) {
+				item.at("targets").items[j].warn("no target matches this")
+			}
+		}
+	}
 	count := len(s.Keys)
-	if !valid {
+	if at.at("keys").bad {
 		count++ // an invalid key counts too, so that the key is reported, but not also the address
 	}
-	if !e.hasInvalid("listen") {
-		if err := CheckListen(s.Listen, count); err != nil {
-			e.firstEntry("listen").fail("%v", err)
-		}
-	}
-	set.Server = s.Server
-}
-
-// checkKeys checks the server keys and omits the entries whose key is empty. It reports whether all
-// entries are valid.
-func (s *serverSection) checkKeys(e entry, targets []Target) bool {
-	before := len(e.r.problems)
-	byName, byHash := make(map[string]*rawKey), make(map[[sha256.Size]byte]int)
-	for i, item := range e.items {
-		k := rawKey{&s.Entries[i], item, false}
-		if item.read {
-			k.hashKey()
-		}
-		k.checkCaller(byName)
-		if k.digest {
-			if line := byHash[k.SHA256]; line > 0 {
-				k.fail("is the same key as in line %d: each caller needs a different key", line)
-			}
-			byHash[k.SHA256] = k.line
-			s.Keys = append(s.Keys, k.Key)
-			k.warnGlobs(targets)
-			k.warnLength()
-		}
-	}
-	return len(e.r.problems) == before
-}
-
-// rawKey is one entry of server.keys, with its positions in the file.
-type rawKey struct {
-	*keyEntry
-	entry
-	digest bool // whether SHA256 is set; false if the key is empty or invalid
-}
-
-// checkCaller reports a problem if an earlier entry has the same name but other rights. Entries with
-// one name are the keys of one caller.
-func (k *rawKey) checkCaller(byName map[string]*rawKey) {
-	first, known := byName[k.Name]
-	switch {
-	case k.Name == "" || k.hasInvalid("scopes", "targets", "rate"):
-	case !known:
-		byName[k.Name] = k
-	case !slices.Equal(first.Scopes, k.Scopes) || !slices.Equal(first.Targets, k.Targets) || first.Rate != k.Rate:
-		k.fail("has the same name as the key in line %d, but other scopes, targets or rate: entries with one name are keys of one caller, so make these equal", first.line)
-	}
-}
-
-// hashKey checks the entry's key and replaces the key by its digest.
-func (k *rawKey) hashKey() {
-	bearer, hash := k.Bearer, k.Hash
-	switch at := k.firstEntry("key", "key_sha256"); {
-	case k.hasInvalid("key", "key_sha256"):
-	case k.hasKey("key") == k.hasKey("key_sha256"):
-		k.fail("needs either key or key_sha256")
-	case bearer == "" && hash == "":
-		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
-	case k.hasKey("key"):
-		if !isPrintable(bearer.Reveal(), '!') {
-			at.fail("must be printable ASCII without spaces, or no header can carry it")
-			return
-		}
-		if len(bearer) < leastKey {
-			at.fail("must be at least %d characters long, or it can be guessed: %s", leastKey, newKey)
-			return
-		}
-		if len(bearer) < soundKey {
-			at.warn("is shorter than %d characters and may be guessed: %s", soundKey, newKey)
-		}
-		k.SHA256, k.digest = sha256.Sum256([]byte(bearer)), true
-	default:
-		sum, err := hex.DecodeString(hash.Reveal())
-		if err != nil || len(sum) != sha256.Size {
-			at.fail("must be the SHA-256 of the key as 64 hex digits")
-			return
-		}
-		k.SHA256, k.digest = [sha256.Size]byte(sum), true
-		// The hash of the empty text would accept callers with an empty bearer token.
-		if k.SHA256 == sha256.Sum256(nil) {
-			k.digest = at.fail("is the hash of an empty key")
-		}
-	}
-}
-
-// clientKey is the length of keys that clients of solving services require.
-const clientKey = 32
-
-// warnLength warns about a key that clients of solving services may refuse because of its length.
-// It warns only if the key has all scopes that such a client needs.
-func (k *rawKey) warnLength() {
-	if k.hasKey("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
-		k.firstEntry("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
-	}
-}
-
-// glob parses a pattern of names of targets.
-func glob(e scalar) (any, string) {
-	if _, err := path.Match(e.text, ""); err != nil || e.text == "" {
-		return nil, `must be a target's name or a pattern such as "staging-*"` + e.notText()
-	}
-	return e.text, ""
-}
-
-// warnGlobs warns about patterns that match no target. Such patterns are usually mistakes. They are
-// allowed because a matching target may be added later.
-func (k *rawKey) warnGlobs(targets []Target) {
-	for i, glob := range k.Targets {
-		used := slices.ContainsFunc(targets, func(t Target) bool {
-			ok, _ := path.Match(glob, t.Name) // no error is possible, because the pattern is already checked
-			return ok
-		})
-		if !used {
-			k.r.warn(k.firstEntry("targets").line, "%s.targets[%d]: no target matches this", k.path, i)
-		}
-	}
+	err := CheckListen(s.Listen, count)
+	at.rule(err == nil, "listen", "%v", err)
 }

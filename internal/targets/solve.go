@@ -1,22 +1,27 @@
 package targets
 
 import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed" // solve.schema.json
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"poold/internal/captcha"
+	"poold/internal/strictjson"
 )
-
-// Solve is the section solve, which limits purchases by POST /solve for identities without a
-// target. A reload applies all its fields. Owner is never "".
-type Solve struct {
-	Owner    string   `key:"owner" as:"filled" doc:"The person or team responsible for these solves; required, here or in the defaults."`
-	Pages    []page   `key:"pages" must:"yes" set:"yes" as:"page" doc:"Patterns of the pages that callers may request, such as https://*.example.com/*. A * in the host crosses no dot, one in the path crosses slashes; queries are not compared."`
-	Sitekeys []string `key:"sitekeys" set:"yes" form:"[!-~]{1,256}" want:"a site key or a pattern such as 6Le*, 1 to 256 characters without spaces" doc:"Patterns of the site keys that callers may request, including GeeTest's gt and captcha_id. Default: all."`
-	Images   bool     `key:"images" default:"false" doc:"Whether callers may request pictures, which have neither page nor site key."`
-	Budget   Budget   `key:"budget" must:"yes" doc:"Limits the purchase of these solves; at least one limit is above 0."`
-	Rate     Rate     `key:"rate" doc:"Most requests for these identities, such as 20/s, 30/m or 500/h, over all replicas; requests that share a solve count once. Default: no limit."`
-}
 
 // These errors say why callers cannot request an identity. Their texts contain the field and the
 // remedy, and do not quote the request.
@@ -30,13 +35,12 @@ var (
 // with the reason. A nil Solve (the file lacks the section) allows no identity. The page of the
 // identity is only a claim of the caller: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
-	if s == nil {
+	switch {
+	case s == nil:
 		return errNoSolve
-	}
-	if id.Type == captcha.Image {
-		if !s.Images {
-			return errNoImages
-		}
+	case id.Type == captcha.Image && !s.Images:
+		return errNoImages
+	case id.Type == captcha.Image:
 		return nil
 	}
 	asked, rule := splitPage(id.Pageurl, false)
@@ -46,41 +50,299 @@ func (s *Solve) Allows(id captcha.Identity) error {
 	if !slices.ContainsFunc(s.Pages, func(p page) bool { return p.matches(asked) }) {
 		return errOtherPage
 	}
-	field, site := "sitekey", id.Sitekey
-	switch id.Type {
-	case captcha.GeeTest:
-		field, site = "gt", id.GT
-	case captcha.GeeTestV4:
-		field, site = "captcha_id", id.CaptchaID
-	}
-	if len(s.Sitekeys) > 0 && !slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, site) }) {
-		return errors.New(field + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern")
+	if len(s.Sitekeys) > 0 && !slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) }) {
+		return errors.New(captcha.Of(id.Type).Fields[0].Key + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern")
 	}
 	return nil
 }
 
-// check checks the section. A missing owner is inherited from the defaults.
-func (s *Solve) check(e entry, set *Set, defaults *targetEntry) {
-	if !e.hasKey("owner") {
-		if s.Owner = defaults.Owner; !defaults.hasKey("owner") {
-			e.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
-		}
-	}
-	for i, item := range e.firstEntry("pages").items {
-		if item.ok && s.Pages[i].isOpen() {
+func (s *Solve) validate(at *place) {
+	at.require("pages", "budget")
+	at.rule(s.Owner != "" || !at.has("owner"), "owner", "must not be empty")
+	at.notEmpty("pages")
+	for i, item := range at.at("pages").items {
+		if !item.bad && s.Pages[i].isOpen() {
 			item.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
 		}
 	}
-	budget := e.firstEntry("budget")
-	if e.hasKey("budget") && !e.hasInvalid("budget") && s.Budget == (Budget{}) {
-		budget.fail("needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
+	for i, item := range at.at("sitekeys").items {
+		if !item.bad && !visible.MatchString(s.Sitekeys[i]) {
+			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
+		}
 	}
-	e.budgetRules(s.Budget)
-	if most := set.Budget.PerDay; most > 0 && s.Budget.PerDay > most {
-		budget.firstEntry("per_day").warn("exceeds the overall budget (%d of %d), which ends all purchases first", s.Budget.PerDay, most)
+	at.notEmpty("sitekeys")
+	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
+}
+
+// checkAgainst checks the section against other sections. A missing owner is inherited.
+func (s *Solve) checkAgainst(set *Set, at, defaults *place, owner string) {
+	if !at.has("owner") {
+		if s.Owner = owner; !defaults.has("owner") {
+			at.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
+		}
 	}
 	mayAsk := func(k Key) bool { return slices.Contains(k.Scopes, ScopeSolve) }
 	if len(set.Server.Keys) > 0 && !slices.ContainsFunc(set.Server.Keys, mayAsk) {
-		e.warn("no key of server.keys has the scope solve, so every request is refused: give one of them the scope")
+		at.warn("no key of server.keys has the scope solve, so every request is refused: give one of them the scope")
 	}
+}
+
+// page is a parsed address of a page, or a pattern of such addresses. The scheme, host, port and
+// path of an address are each compared with the same part of a pattern. Queries are not compared.
+// The only wildcard is the star. In the host a star matches no dot. In the path a star also matches
+// slashes. As the port a star matches any port.
+//
+// Different programs parse unusual addresses in different ways. An address is accepted only if all
+// programs find the same host and the same path in it.
+type page struct {
+	scheme string // http or https
+	host   string // lower-case name, or IP address in canonical form; IPv6 in brackets
+	port   string // never ""; "*" = any port
+	path   string // unchanged path of the address, without the query
+}
+
+// decode reads a pattern of addresses of pages. No message quotes it.
+func (p *page) decode(at *place) {
+	if !at.text() {
+		return
+	}
+	parsed, rule := splitPage(at.value, true)
+	*p = parsed
+	at.obey(first(fault{at.value == "", "must not be empty"}, fault{rule != "", rule}))
+}
+
+var (
+	pageForm = regexp.MustCompile(`^(?i:(https?)://([a-z0-9_.*-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}|\*))?)(?:(/[!"$->A-[\]-~]*)(\?[!"$-?A-[\]-~]*)?)?$`)
+	hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
+	// Some programs take a host whose last label is a number for an IP address, others for a name.
+	likeIP  = regexp.MustCompile(`(^|\.)([0-9]+|0x[^.]*)$`)
+	escapes = regexp.MustCompile(`%.{0,2}`)
+	// Some servers ignore the text after a semicolon in a segment.
+	steps = regexp.MustCompile(`/\.\.?([/;]|$)`)
+)
+
+// splitPage parses an address or a pattern. It returns the first rule that the address violates,
+// which does not quote the address.
+func splitPage(address string, pattern bool) (p page, rule string) {
+	m := pageForm.FindStringSubmatch(address)
+	if m == nil {
+		return p, "must be an address such as https://HOST/PATH in ASCII, without a user, @, # and backslash: " +
+			"write other characters as %XX, and a host of another script as xn--…"
+	}
+	scheme, query := strings.ToLower(m[1]), m[5]
+	p = page{scheme, strings.ToLower(m[2]), cmp.Or(m[3], map[string]string{"http": "80", "https": "443"}[scheme]), cmp.Or(m[4], "/")}
+	name := p.host
+	if pattern {
+		name = strings.ReplaceAll(name, "*", "-")
+	}
+	goodHost := hostName.MatchString(name) && !likeIP.MatchString(p.host)
+	inner, bracket := strings.CutPrefix(strings.TrimSuffix(p.host, "]"), "[")
+	if ip, err := netip.ParseAddr(inner); err == nil && ip.Is6() == bracket {
+		goodHost = true
+		if bracket {
+			p.host = "[" + ip.String() + "]"
+		}
+	}
+	n, _ := strconv.Atoi(p.port)
+	return p, first(
+		fault{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"), "the port must be a number from 1 to 65535"},
+		fault{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, or a whole IP address without wildcards"},
+		fault{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"), "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"},
+		fault{pattern && query != "", "must not hold a ?: queries are not compared"},
+		fault{pattern && m[4] == "", "needs a path: /* is every page of the host"},
+		fault{slices.ContainsFunc(escapes.FindAllString(p.path, -1), unsafeEscape), "the path must not hold encoded dots, slashes, percent signs and control characters, and a % needs two hex digits behind it"},
+		fault{steps.MatchString(p.path), "the path must not hold the steps . and .."},
+	)
+}
+
+// unsafeEscape reports whether an escape in a path is not one of a harmless character.
+func unsafeEscape(escape string) bool {
+	code, err := strconv.ParseUint(escape[1:], 16, 8)
+	return err != nil || len(escape) < 3 || code < ' ' || code == 0x7f || strings.ContainsRune(`./\%`, rune(code))
+}
+
+// matches reports whether the address of a page matches the pattern p.
+func (p page) matches(other page) bool {
+	return p.scheme == other.scheme && (p.port == "*" || p.port == other.port) &&
+		matchStars(p.host, "[^.]*", other.host) && matchStars(p.path, ".*", other.path)
+}
+
+// matchStars reports whether a text matches a pattern. A star stands for texts that match the expression.
+func matchStars(pattern, star, text string) bool {
+	stars := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, star)
+	return regexp.MustCompile(`^` + stars + `$`).MatchString(text)
+}
+
+// isOpen reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
+// hosts that belong to different owners.
+func (p page) isOpen() bool {
+	labels := strings.Split(p.host, ".")
+	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")
+}
+
+// MostPicture is the maximum size of a picture in bytes, according to the solving services.
+const MostPicture = 1 << 20
+
+// DedupMode says which requests share one solve.
+type DedupMode string
+
+// The values of `dedup` in a request.
+const (
+	DedupRequest  DedupMode = "request"  // requests with the same Idempotency-Key
+	DedupIdentity DedupMode = "identity" // requests with the same identity
+)
+
+// SolveRequest is the parsed body of POST /solve. Solve.Allows decides whether a caller may make
+// this request. The Identity contains only fields of its type, and the hash of Image.
+type SolveRequest struct {
+	Identity captcha.Identity `yaml:",inline"`
+	// The picture as base64, at most 1 MiB of bytes.
+	Image []byte `yaml:"image"`
+	// How long the caller waits. 1s to 300s. Default: 2m.
+	Timeout time.Duration `yaml:"timeout"`
+	// request: only requests with the same Idempotency-Key share a solve; identity: all requests for the same
+	// identity do. One of request, identity. Default: request.
+	Dedup DedupMode `yaml:"dedup"`
+	// Whether the proxy counts for dedup: identity.
+	DedupProxy bool `yaml:"dedup_proxy"`
+}
+
+// ReadSolve parses the body of POST /solve, a JSON object, by the rules for the keys of a target.
+// The error has the type Problems and lists all problems in the form "field: rule and remedy". No
+// problem quotes a proxy or a picture. ReadSolve does not replace references to the environment.
+func ReadSolve(body []byte) (SolveRequest, error) {
+	return (&reader{request: true}).solve(body)
+}
+
+// SolveOf checks an identity by the rules of ReadSolve and returns a request for this identity. The
+// error has the type Problems. The caller must already have checked the image, which is nil for
+// types without a picture.
+func SolveOf(id captcha.Identity, picture []byte) (SolveRequest, error) {
+	r := &reader{request: true, hasImage: id.Type == captcha.Image}
+	fields := map[string]any{}
+	for _, k := range r.keysOf(reflect.TypeFor[captcha.Identity]()) {
+		if v := reflect.ValueOf(id).FieldByIndex(k.index); v.Kind() == reflect.String && !v.IsZero() { // the encoder would redact a secret
+			fields[k.name] = v.String()
+		} else if !v.IsZero() {
+			fields[k.name] = v.Interface()
+		}
+	}
+	request, err := r.solve(strictjson.Encode(fields))
+	if err == nil {
+		request.Image, request.Identity.Picture.SHA256 = picture, id.Picture.SHA256
+	}
+	return request, err
+}
+
+// solve parses the fields of a request. The error has the type Problems.
+func (r *reader) solve(body []byte) (request SolveRequest, err error) {
+	at := &place{r: r, node: &yaml.Node{Kind: yaml.MappingNode}}
+	if at.readObject(body); !at.bad {
+		at.decode(reflect.ValueOf(&request).Elem())
+	}
+	if at.bad {
+		return SolveRequest{}, r.problems.sorted()
+	}
+	return request, nil
+}
+
+// maxFields is the maximum number of fields of a request, including unknown fields. It limits the
+// memory for a request.
+const maxFields = 64
+
+// readObject parses a JSON object of single values into a YAML mapping without line numbers, or
+// reports why the body is invalid.
+func (at *place) readObject(body []byte) {
+	err := strictjson.Object(body, func(name string, token json.Token) error {
+		if len(at.node.Content) == 2*maxFields {
+			return fmt.Errorf("the body must not have more than %d fields", maxFields)
+		}
+		value := &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(token)}
+		switch token.(type) {
+		case string:
+			value.Style = yaml.DoubleQuotedStyle
+		case nil:
+			value.Tag = "!!null"
+		}
+		at.node.Content = append(at.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name, Column: len(at.node.Content)}, value)
+		return nil // strictjson.Object then refuses the field
+	})
+	if fault, ok := errors.AsType[*strictjson.FieldError](err); ok {
+		at.child(fault.Name).fail("%s", fault.Wrong)
+	} else if errors.Is(err, strictjson.ErrNotObject) {
+		at.fail(`%v: {"type": …}`, err)
+	} else if err != nil {
+		at.fail("%v", err)
+	}
+}
+
+func (s *SolveRequest) preset() { *s = SolveRequest{Timeout: 2 * time.Minute, Dedup: DedupRequest} }
+
+func (s *SolveRequest) validate(at *place) {
+	oneOf(at, "type", captcha.SolvableTypes()...)
+	at.require("type")
+	between(at, "timeout", s.Timeout, time.Second, 300*time.Second)
+	oneOf(at, "dedup", DedupRequest, DedupIdentity)
+	id := &s.Identity
+	checkIdentity(at, id)
+	if at.has("type") && at.ok("type") {
+		checkType(at, id.Type)
+	}
+	least, most := id.Picture.MinLength, id.Picture.MaxLength
+	at.rule(most == 0 || least <= most || !at.ok("min_length"), "max_length", "must not be below min_length (%d of %d)", most, least)
+	at.rule(!s.DedupProxy || s.Dedup == DedupIdentity || !at.ok("dedup"), "dedup_proxy", "belongs to dedup: identity: remove it, or set dedup")
+	if s.Image != nil {
+		sum := sha256.Sum256(s.Image)
+		id.Picture.SHA256 = hex.EncodeToString(sum[:])
+	}
+}
+
+// picture decodes the bytes of a picture from base64. No message quotes the picture.
+func (at *place) picture(to *[]byte) {
+	if !at.text() {
+		return
+	}
+	bytes, err := base64.StdEncoding.Strict().DecodeString(at.value)
+	at.obey(first(
+		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
+		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
+		fault{len(bytes) == 0, "must not be empty"},
+		fault{len(bytes) > MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", MostPicture, len(bytes))},
+	))
+	if !at.bad {
+		*to = bytes
+	}
+}
+
+// RequestField describes a field of a request, for code that makes requests.
+type RequestField struct {
+	Key string
+	Doc string
+	// Default is a string, bool, int, float64 or time.Duration. If the field has no default,
+	// Default is the zero value of the field's type.
+	Default any
+}
+
+//go:embed solve.schema.json
+var solveSchema []byte
+
+// RequestFields lists the fields of the body of POST /solve.
+func RequestFields() (list []RequestField) {
+	var described struct {
+		Properties map[string]struct{ Description string }
+	}
+	if err := json.Unmarshal(solveSchema, &described); err != nil {
+		panic(err) // the file is part of the program
+	}
+	var presets SolveRequest
+	presets.preset()
+	for _, k := range new(reader).keysOf(reflect.TypeFor[SolveRequest]()) {
+		preset := reflect.ValueOf(presets).FieldByIndex(k.index)
+		field := RequestField{Key: k.name, Doc: described.Properties[k.name].Description, Default: preset.Interface()}
+		if preset.Kind() == reflect.String {
+			field.Default = preset.String()
+		}
+		list = append(list, field)
+	}
+	return list
 }

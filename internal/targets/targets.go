@@ -2,206 +2,388 @@ package targets
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"net"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
+	_ "time/tzdata" // the container image has no time zone files
+
+	"github.com/robfig/cron/v3"
 
 	"poold/internal/captcha"
 )
 
-// IsName reports whether a text is a valid name of a target.
-func IsName(text string) bool {
-	return pools.field("targets").kind.(mapping).form.MatchString(text)
-}
+const (
+	// MostDepth is the maximum number of tokens that a target can keep, also in a warm window.
+	MostDepth = 10000
+	// DefaultHitRate is the default of hit_rate.
+	DefaultHitRate = 0.97
+	// DefaultMissCost is the default of miss_cost.
+	DefaultMissCost = 3.0
+	// MostMissCost is the maximum value of miss_cost.
+	MostMissCost = 1000
 
-// targetEntry is a target or the section defaults, with its positions in the file.
-type targetEntry struct {
-	*Target
-	entry
-}
-
-// These sections have the keys of a target.
-var (
-	targetSection   = sectionOf(reflect.TypeFor[Target](), viewTarget)
-	defaultsSection = sectionOf(reflect.TypeFor[Target](), viewDefaults)
+	mostWindows = 20
 )
 
-// unknownDefault explains why the section `defaults` cannot have a key.
-func unknownDefault(key string) string {
-	if targetSection.field(key) != nil {
+var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// IsName reports whether a text is a valid name of a target.
+func IsName(text string) bool { return targetName.MatchString(text) }
+
+// defaults is the section defaults. It has the keys of a target except those of one target alone.
+type defaults Target
+
+func (*defaults) refuse(key string) string {
+	if own := slices.ContainsFunc(identityKeys, func(k identityKey) bool { return k.name == key && !k.shared }); (own || key == "simulated_only") && requestOnly(key) == "" {
 		return "belongs in each target, not in the defaults"
 	}
-	return unpoolableField(key)
+	return requestOnly(key)
 }
 
-// checkMargin checks that the margin is less than the lifetime. Otherwise no token could be handed
-// out.
-func (e entry) checkMargin(l life) bool {
-	if l.Margin < l.Lifetime {
-		return true
-	}
-	return e.firstEntry("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
+func (d *defaults) validate(at *place) { (*Target)(d).checkValues(at) }
+
+// refuse explains why a target cannot have a key that belongs to an unpoolable type.
+func (*Target) refuse(key string) string { return requestOnly(key) }
+
+// checkValues checks the keys that targets and defaults share, each by itself.
+func (t *Target) checkValues(at *place) {
+	between(at, "depth", t.Depth, 0, MostDepth)
+	oneOf(at, "refill", RefillFixed, RefillAdaptive)
+	between(at, "min", t.Min, 0, MostDepth)
+	between(at, "hit_rate", t.HitRate, 0.5, 0.9999)
+	between(at, "miss_cost", t.MissCost, 0.1, MostMissCost)
+	oneOf(at, "providers_policy", policies...)
+	between(at, "idle_after", t.IdleAfter, 0, day)
+	between(at, "lifetime", t.Lifetime, time.Second, day)
+	between(at, "margin", t.Margin, 0, day)
+	oneOf(at, "on_empty", OnEmptyFail, OnEmptyWait, OnEmptySolve)
+	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows, len(t.Warm))
+	at.rule(t.Owner != "" || !at.has("owner"), "owner", "must not be empty")
+	checkIdentity(at, &t.Identity)
 }
 
-// checkTargets completes the targets with the defaults, and checks each target and the rules
-// between targets.
-func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
-	all := set.Targets
-	set.Targets = all[:0]
-	byID := make(map[captcha.ID]entry, len(all))
-	for i, item := range items {
-		t := targetEntry{&all[i], item}
-		t.Line = item.line
-		t.Withheld = t.SimulatedOnly && !set.Simulated()
-		defaultsSection.inherit(item, reflect.ValueOf(t.Target).Elem(), reflect.ValueOf(defaults.Target).Elem())
-		t.windowRules()
-		t.budgetRules(t.Budget)
-		if item.read {
-			t.rules(defaults.entry, set.lifetimes)
-		}
-		if t.ID == "" {
-			continue
-		}
-		if other, taken := byID[t.ID]; taken {
-			t.fail("has the same identity as %s in line %d, so both would share one stock: "+
-				"remove one, or change its type, sitekey, pageurl or another field of the identity", other.path, other.line)
-			continue
-		}
-		byID[t.ID] = item
-		// An invalid target stays in the Set, because the checks of other targets need it. Parse
-		// discards the Set later.
-		set.Targets = append(set.Targets, *t.Target)
+// validate checks a target. If only keys outside the identity are invalid, it sets the ID, so that
+// the target is still compared with other targets.
+func (t *Target) validate(at *place) {
+	t.checkValues(at)
+	t.Withheld = t.SimulatedOnly && !at.r.set.Simulated()
+	kind := t.Identity.Type
+	if reason := unpoolable(kind); reason != "" {
+		at.check("type", reason) // which also explains why other keys are missing
+	} else {
+		oneOf(at, "type", captcha.Types()...)
+		at.require("type", "sitekey", "pageurl")
 	}
-	// YAML mappings have no order. Sorting keeps the order on /status stable.
-	slices.SortFunc(set.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// rules checks the rules between the keys of one target. If the identity is invalid, the ID stays
-// empty. If only other keys are invalid, the ID is set, so that the target is still compared with
-// other targets.
-func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
-	if !t.hasKey("owner") && !inherited.hasKey("owner") {
-		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
+	at.rule(at.given("owner"), "owner", "is missing: name the person or team responsible for this target, here or under defaults")
+	if at.has("type") && at.ok("type") {
+		checkType(at, kind)
+		t.settleLife(at)
 	}
-	if t.hasKey("type") && !t.hasInvalid("type") {
-		t.typeRules(&t.Identity, targetSection.fields)
-		t.settleLife(byType[t.Identity.Type], inherited)
+	t.checkRefill(at)
+	at.warnIf(oddSitekey(kind, t.Identity.Sitekey) != "" && at.ok("type"), "sitekey", "%s", oddSitekey(kind, t.Identity.Sitekey))
+	if kind == captcha.RecaptchaV3 && !at.has("action") {
+		at.child("action").warn("is missing: without the action of the page, the site may refuse the tokens of recaptcha_v3")
 	}
-	t.proxyRules(inherited, &t.Identity)
-	t.refillRules(inherited)
-	t.warmRules(inherited)
-	if t.hasValidIdentity(inherited) {
+	bad := func(k identityKey) bool { return !at.ok(k.name) }
+	if at.has("type") && at.has("sitekey") && at.has("pageurl") && !slices.ContainsFunc(identityKeys, bad) {
 		t.ID = t.Identity.ID()
 	}
 }
 
-// hasValidIdentity reports whether all fields of the identity are valid.
-func (t *targetEntry) hasValidIdentity(inherited entry) bool {
-	for _, f := range identityFields {
-		if f.must && f.belongs(t.Identity.Type) && !t.hasKey(f.key) || t.hasInvalid(f.key) || inherited.hasInvalid(f.key) {
-			return false
-		}
-	}
-	return true
+// oddSitekey returns why a site key is probably wrong, or "". The keys of tests and examples are short.
+func oddSitekey(t captcha.Type, key string) string {
+	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
+	return first(
+		fault{strings.ContainsAny(key, `"'=<>`), "holds more than the key: give only the value of data-sitekey"},
+		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3, fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
+		fault{cloudflare && t != captcha.Turnstile, fmt.Sprintf("looks like a key of turnstile, not of %s", t)},
+		fault{google && len(key) != 40, fmt.Sprintf("has %d characters, but a key of reCAPTCHA has 40: copy all of them", len(key))},
+	)
 }
 
-// identityFields describes the keys of an identity.
-var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
+var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
 
-// typeRules refuses keys that do not belong to the type of the identity. A service would ignore
-// such keys, but they would change the identity, and the target would get a separate stock. In a
-// request, typeRules also reports keys that the type needs and the request lacks.
-func (e entry) typeRules(id *captcha.Identity, fields []field) {
-	for _, f := range fields {
-		switch has, belongs := e.hasKey(f.key), f.belongs(id.Type); {
-		case !has && belongs && f.must && e.r.request:
-			e.child(f.key).fail("is missing: %s needs it", id.Type)
-		case !has || belongs:
-		case f.key == "data" && !e.r.request:
-			e.firstEntry(f.key).fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", id.Type)
+// settleLife sets the lifetime and the margin of a target's tokens. The target's own values have
+// precedence over the defaults, and the defaults over the type.
+func (t *Target) settleLife(at *place) {
+	if !at.ok("lifetime", "margin") {
+		return
+	}
+	lifetime, margin := at.r.set.Life(t.Identity.Type)
+	t.Lifetime = cmp.Or(t.Lifetime, lifetime)
+	if !at.given("margin") { // a margin of 0s is valid
+		t.Margin = margin
+	}
+	checkMargin(at, t.Lifetime, t.Margin)
+}
+
+func checkMargin(at *place, lifetime, margin time.Duration) {
+	if margin >= lifetime {
+		at.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
+	}
+}
+
+// life has the lifetime and the margin of the tokens of a type.
+type life struct {
+	// A token expires this long after it was solved. 1s to 24h.
+	Lifetime time.Duration `yaml:"lifetime"`
+	// A token is not handed out in this last part of its lifetime; below the lifetime. 0s to 24h.
+	Margin time.Duration `yaml:"margin"`
+}
+
+func (l *life) validate(at *place) {
+	between(at, "lifetime", l.Lifetime, time.Second, day)
+	between(at, "margin", l.Margin, 0, day)
+	if at.ok("lifetime", "margin") {
+		checkMargin(at, l.Lifetime, l.Margin)
+	}
+}
+
+// lifetimes is the section types of pools.yaml.
+type lifetimes map[captcha.Type]life
+
+// decode reads the lives of types. A type whose life is invalid keeps the built-in one, so that its targets do not
+// report the same problem again.
+func (l *lifetimes) decode(at *place) {
+	*l = lifetimes{}
+	at.types(captcha.Types(), func(t captcha.Type, item *place) {
+		one := builtInLife(t)
+		if item.decode(reflect.ValueOf(&one).Elem()); !item.bad {
+			(*l)[t] = one
+		}
+	})
+}
+
+func builtInLife(t captcha.Type) life {
+	k := captcha.Of(t)
+	return life{k.Lifetime, k.Margin}
+}
+
+// types decodes a mapping of some types of CAPTCHA to values.
+func (at *place) types(types []captcha.Type, decode func(t captcha.Type, item *place)) {
+	var known []yamlKey
+	for _, t := range types {
+		known = append(known, yamlKey{name: string(t)})
+	}
+	refuse := func(key string) string {
+		if slices.Contains(types, captcha.Type(key)) {
+			return ""
+		}
+		return unpoolable(captcha.Type(key))
+	}
+	at.keys = map[string]*place{}
+	at.mapping(string(types[0])+": …", func(key string, item *place) {
+		switch why := refuse(key); {
+		case why != "":
+			item.fail("%s", why)
+		case !slices.Contains(types, captcha.Type(key)):
+			item.fail("%s", unknownKey(key, known, refuse))
 		default:
-			e.firstEntry(f.key).fail("belongs to %s, not to %s: remove it", orList(f.of), id.Type)
+			at.keys[key] = item
+			decode(captcha.Type(key), item)
 		}
-	}
+	})
 }
 
-// noHourlyTotal explains why the overall budget cannot have the key per_hour.
-func noHourlyTotal(key string) string {
-	if key == "per_hour" {
-		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
+// Life returns the lifetime and the margin of the tokens of a type, from the section `types` or
+// else from the built-in values. A target may override both. Types that cannot be pooled always
+// have a lifetime of 120 s and a margin of 40 s.
+func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
+	l, set := s.lifetimes[t]
+	if !set {
+		l = builtInLife(t)
+	}
+	return l.Lifetime, l.Margin
+}
+
+// unpoolable explains why a type, or a key of such a type, has no place in a target. It returns "" for
+// others.
+func unpoolable(t captcha.Type) string {
+	if slices.Contains(captcha.SolvableTypes(), t) && !slices.Contains(captcha.Types(), t) {
+		return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
 	}
 	return ""
 }
 
-// budgetRules warns if the hourly limit is higher than the daily limit. A section that inherits the
-// budget gets no warning, because the defaults already get one.
-func (e entry) budgetRules(b Budget) {
-	if e = e.firstEntry("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
-		e.r.warn(e.firstEntry("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
-	}
-}
-
-// settleLife sets the lifetime and the margin of a target's tokens. The target's own values have
-// precedence over the defaults, and the defaults over the type.
-func (t *targetEntry) settleLife(l life, inherited entry) {
-	if t.hasInvalid("lifetime", "margin") || inherited.hasInvalid("lifetime", "margin") {
-		return
-	}
-	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
-	if !t.hasKey("margin") && !inherited.hasKey("margin") { // the value 0 does not mean that the key is missing, because a margin of 0s is valid
-		t.Margin = l.Margin
-	}
-	t.checkMargin(life{t.Lifetime, t.Margin})
-}
-
-// proxyRules checks that proxy and proxy_type are both set or both missing. An empty proxy, for
-// instance from an unset variable, removes the proxy of the defaults.
-func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
-	both := []string{"proxy", "proxy_type"}
-	has := func(name string) bool { return e.hasKey(name) || inherited.hasKey(name) }
+// requestOnly returns why a key of the identity cannot stand in the file, or "".
+func requestOnly(key string) string {
+	key = strings.ReplaceAll(key, "-", "_") // pages write data-s
+	i := slices.IndexFunc(identityKeys, func(k identityKey) bool { return k.name == key })
 	switch {
-	case e.hasInvalid(both...) || inherited.hasInvalid(both...):
-		return
-	case id.Proxy != "" && !has("proxy_type"):
-		e.firstEntry("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
-	case e.hasKey("proxy_type") && !has("proxy"):
-		e.firstEntry("proxy_type").fail("needs proxy: remove it, or give host:port")
+	case key == "data_s" || key == "rqdata":
+		return "cannot be pooled: it is made for one visit of the page; send it with POST /solve"
+	case i < 0 || slices.ContainsFunc(identityKeys[i].of, func(t captcha.Type) bool { return slices.Contains(captcha.Types(), t) }):
+		return ""
 	}
+	return unpoolable(identityKeys[i].of[0])
+}
+
+// identityKey is a key of an identity.
+type identityKey struct {
+	name   string
+	must   bool           // the types need the key
+	shared bool           // the section defaults may have the key
+	of     []captcha.Type // the types to which the key belongs
+}
+
+// identityKeys lists the keys of an identity.
+var identityKeys = func() []identityKey {
+	all := []identityKey{
+		{name: "image", must: true, of: []captcha.Type{captcha.Image}}, {name: "type", of: captcha.SolvableTypes()},
+	}
+	for _, key := range captcha.Keys() {
+		k := identityKey{name: key, of: captcha.TypesWith(key), shared: slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)}
+		k.must = slices.Contains(captcha.Of(k.of[0]).Must(), key)
+		all = append(all, k)
+	}
+	return all
+}()
+
+// checkType refuses keys that do not belong to the type of the identity. A service would ignore such
+// keys, but they would change the identity, and the target would get a separate stock. In a request,
+// checkType also reports keys that the type needs and the request lacks.
+func checkType(at *place, t captcha.Type) {
+	for _, k := range identityKeys {
+		switch has, belongs := at.has(k.name), slices.Contains(k.of, t); {
+		case !has && belongs && k.must && at.r.request && (k.name != "image" || !at.r.hasImage):
+			at.child(k.name).fail("is missing: %s needs it", t)
+		case !has || belongs:
+		default:
+			at.at(k.name).fail("belongs to %s, not to %s: remove it", orList(k.of), t)
+		}
+	}
+}
+
+var (
+	visible    = regexp.MustCompile(`^[!-~]{1,256}$`)
+	serverName = regexp.MustCompile(`^[A-Za-z0-9.-]{1,253}$`)
+	language   = regexp.MustCompile(`^[a-z]{2}$`)
+)
+
+// checkIdentity checks the values of an identity, each by itself, and that a proxy has a type. An
+// empty proxy, for instance from an unset variable, removes the proxy of the defaults.
+func checkIdentity(at *place, id *captcha.Identity) {
+	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
+		at.form(key, visible, "1 to 256 characters without spaces")
+	}
+	if rule := addressFault(id.Pageurl, "", ""); id.Pageurl == "" || rule != "" {
+		at.check("pageurl", "must be the page's whole address, with http:// or https:// and a host")
+	}
+	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
+	between(at, "min_score", id.MinScore, 0.1, 0.9)
+	at.form("api_server", serverName, "a host's name such as api-na.geetest.com")
+	at.form("language", language, "a code of ISO 639-1 such as en")
+	oneOf(at, "charset", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters)
+	between(at, "min_length", id.Picture.MinLength, 1, 100)
+	between(at, "max_length", id.Picture.MaxLength, 1, 100)
+	oneOf(at, "proxy_type", "http", "https", "socks4", "socks5")
+	at.check("proxy", proxyFault(id.Proxy.Reveal()))
+	at.rule(id.Proxy == "" || at.given("proxy_type"), "proxy", "needs proxy_type: http, https, socks4 or socks5")
+	at.rule(!at.has("proxy_type") || at.given("proxy"), "proxy_type", "needs proxy: remove it, or give host:port")
 	if id.Proxy == "" {
 		id.ProxyType = ""
 	}
 }
 
-// proxy parses the address of a proxy. The address may be empty. No message quotes the address,
+var proxyUser = regexp.MustCompile(`^[^:]+:.*@`)
+
+// proxyFault returns the rule that the address of a proxy violates. It does not quote the address,
 // because it may contain a password.
-func proxy(e scalar) (any, string) {
+func proxyFault(address string) string {
 	const form = "must be host:port or user:password@host:port"
-	text := e.text
-	if strings.Contains(text, "://") {
-		return nil, form + ": the scheme before :// belongs under proxy_type"
+	if strings.Contains(address, "://") {
+		return form + ": the scheme before :// belongs under proxy_type"
 	}
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		if user, _, ok := strings.Cut(text[:at], ":"); !ok || user == "" {
-			return nil, form
-		}
-		text = text[at+1:]
+	host, port, err := net.SplitHostPort(proxyUser.ReplaceAllString(address, ""))
+	if address != "" && (err != nil || host == "" || strings.Contains(host, "@") || !isPort(port) || strings.Trim(port, "0") == "") {
+		return form
 	}
-	host, port, err := net.SplitHostPort(text)
-	if e.text != "" && (err != nil || host == "" || CheckListen(net.JoinHostPort(host, port), 1) != nil || strings.Trim(port, "0") == "") {
-		return nil, form
-	}
-	return e.text, ""
+	return ""
 }
 
-// pageURL parses the address of the page that shows the CAPTCHA.
-func pageURL(e scalar) (any, string) {
-	u, rule := baseURL(e.text)
-	switch {
-	case rule != "":
-		return nil, "must be the page's whole address, with http:// or https:// and a host"
-	case u.User != nil:
-		return nil, "must not hold a user and password"
+// checkRefill checks the rules between the keys that control the refill of a target.
+func (t *Target) checkRefill(at *place) {
+	if !at.ok("refill") {
+		return
 	}
-	return e.text, ""
+	if t.Refill == RefillFixed {
+		// Only the target's own keys, because the defaults may have such a key for other targets.
+		for _, name := range []string{"min", "hit_rate", "miss_cost"} {
+			at.check(name, "belongs to refill: adaptive: remove it, or set refill")
+		}
+		t.Min = 0
+	} else if !at.has("depth") {
+		at.child("depth").warn("is inherited (%d): with refill: adaptive it limits the tokens kept and on order, so set it in the target", t.Depth)
+	}
+	if !at.ok("min", "depth", "warm") {
+		return
+	}
+	if at.has("min") {
+		at.rule(t.Min <= t.Depth, "min", "must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
+	} else {
+		at.rule(t.Min <= t.Depth, "depth", "must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
+	}
+	kept := t.Min
+	for _, w := range t.Warm {
+		kept = max(kept, w.Tokens)
+	}
+	// The depth limits tokens and orders together, and the lead time is typically about a quarter of the lifetime.
+	if enough := kept + (kept+3)/4; t.Refill == RefillAdaptive && at.has("depth") && t.Depth < enough && t.Min <= t.Depth {
+		at.warn("min or warm keep %d tokens, but depth (%d) counts orders too: fewer are ready while some are renewed, so set depth to %d or more",
+			kept, t.Depth, enough)
+	}
+}
+
+func (w *Warm) validate(at *place) {
+	at.require("cron", "tokens", "for")
+	between(at, "tokens", w.Tokens, 1, MostDepth)
+	between(at, "for", w.For, time.Second, day)
+	_, err := schedule(w.Cron)
+	if err != nil && at.has("cron") && at.ok("cron") {
+		item := at.at("cron")
+		rule := `must be five fields (minute hour day month weekday) such as "55 8 * * 1-5", or @daily and its like` + item.not()
+		if len(item.names) == 0 && len(w.Cron) <= maxQuoted && isPrintable(w.Cron, ' ') {
+			rule += ": " + err.Error() // quotes the text
+		}
+		item.fail("%s", rule)
+	}
+}
+
+// Next returns the start and the end, in UTC, of the first window that ends after t. The window may
+// start before t. If windows overlap, Next returns the earliest window. Without a window within
+// five years, Next returns times before t.
+func (w Warm) Next(t time.Time) (from, until time.Time) {
+	if times, err := schedule(w.Cron); err == nil {
+		from = times.Next(t.UTC().Add(-w.For))
+	}
+	return from, from.Add(w.For)
+}
+
+// schedule parses a cron expression. Its times are in UTC unless it begins with CRON_TZ=ZONE. The
+// zone of the machine is never used.
+func schedule(text string) (*cron.SpecSchedule, error) {
+	zone, fields := "UTC", text
+	if rest, ok := strings.CutPrefix(text, "CRON_TZ="); ok {
+		zone, fields, _ = strings.Cut(rest, " ")
+	}
+	if _, err := time.LoadLocation(zone); err != nil || zone == "" || zone == "Local" {
+		return nil, errors.New("CRON_TZ= must name a time zone such as Europe/Berlin")
+	}
+	parsed, err := cron.ParseStandard("CRON_TZ=" + zone + " " + strings.ToLower(fields))
+	if err != nil {
+		return nil, err
+	}
+	times, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, errors.New("@every has no fixed begin")
+	}
+	if times.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("this day never occurs")
+	}
+	return times, nil
 }

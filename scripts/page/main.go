@@ -78,8 +78,9 @@ func run(ctx context.Context, folder, axe string) error {
 		shots []shot
 	}{
 		{well, []shot{
-			{name: "status-light"}, {name: "status-dark", dark: true, before: openRow}, {name: "status-phone", width: 390, height: 844},
-			{name: "status-events", height: 700, before: "location.hash = '#events'"}, {name: "status-money", height: 700, before: "location.hash = '#money'"},
+			{name: "status-light"}, {name: "status-dark", dark: true, query: "?open=checkout-pay#o-checkout-pay"},
+			{name: "status-phone", width: 375, height: 812}, {name: "status-events", height: 700, query: "?tab=events"},
+			{name: "status-money", height: 700, query: "?tab=money"}, {name: "status-action", height: 700, query: "?act=flush&of=checkout-pay"},
 			{name: "status-noscript", scriptless: true},
 		}},
 		{trouble, []shot{{name: "status-trouble"}}},
@@ -94,13 +95,11 @@ func run(ctx context.Context, folder, axe string) error {
 	return nil
 }
 
-const openRow = `document.querySelector('#t-checkout-pay button').click()`
-
 type shot struct {
 	name          string
 	width, height int64  // 0 = 1280, 900
 	dark          bool   // the color scheme
-	before        string // script to run before the screenshot; "" = none
+	query         string // of the page's address
 	scriptless    bool   // the page runs no scripts of its own
 }
 
@@ -186,18 +185,8 @@ func (s *scene) take(url string, picture shot) error {
 			return err
 		}
 	}
-	if err := page.Visit(url+"/status", ""); err != nil {
+	if err := page.Visit(url+"/status"+picture.query, ""); err != nil {
 		return err
-	}
-	if !picture.scriptless {
-		if err := page.WaitUntil(10*time.Second, `document.querySelectorAll('.target').length > 5 && document.getElementById('mode').textContent !== 'Connecting'`); err != nil {
-			return err
-		}
-	}
-	if picture.before != "" {
-		if _, err := browsertest.Eval[bool](page, picture.before+", true"); err != nil {
-			return err
-		}
 	}
 	time.Sleep(time.Second)
 	png, err := page.Picture()
@@ -259,7 +248,7 @@ func many(n int) []target {
 func file(provider, store string, list []target) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis: {url: %q}\n", "redis://"+store)
-	fmt.Fprintf(&b, "providers:\n  - {name: 2captcha, api: legacy, profile: 2captcha, url: %q, key: picture-key, concurrency: 40, first_poll: 3s, poll_interval: 1s, price_per_1000: 1.20}\n", provider)
+	fmt.Fprintf(&b, "providers:\n  - {name: 2captcha, protocol: in_php, profile: 2captcha, url: %q, key: picture-key, concurrency: 40, first_poll: 3s, poll_interval: 1s, price_per_1000: 1.20}\n", provider)
 	b.WriteString("budget: {per_day: 20000}\ncurrency: $\nhistory: {backend: redis}\ntargets:\n")
 	for _, t := range list {
 		kind := "type: recaptcha_v2, "
@@ -300,9 +289,14 @@ func seed(ctx context.Context, store string, list []target) error {
 			pipe.HSet(ctx, key("minutes")+fmt.Sprint(":", (minute-i)/60), "hits"+at, n-missed, "missed"+at, missed, "bought"+at, n, "solved"+at, n)
 		}
 		hour := minute / 60
+		note := func(list string, at int64, n, miss int) {
+			pipe.RPush(ctx, key(list), fmt.Sprintf("%d|%d|0|%d|0|%d|%d|0|0|%d|%d", at, n-miss, miss, n+n/20, n, n/20, n*1_200_000))
+		}
 		for back, of := range []int{34, 24, 14, 6} {
-			n, miss := of*requests, of*misses
-			pipe.RPush(ctx, key("days"), fmt.Sprintf("%d|%d|0|%d|0|%d|%d|0|0|%d|%d", 24*(hour/24-int64(back)), n-miss, miss, n+n/20, n, n/20, n*1_200_000))
+			note("days", 24*(hour/24-int64(back)), of*requests, of*misses)
+		}
+		for back := range 24 {
+			note("hours", hour-int64(back), (40-back)*requests+int(float64(requests)/2*random.Float64()), (40-back)*misses)
 		}
 		n, miss, leads := 41*requests, 41*misses, make([]string, 20)
 		for i := range leads {

@@ -3,92 +3,419 @@
 package dynamostore
 
 import (
-	"sync/atomic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
 	"poold/internal/history/historytest"
 )
 
-// Three replicas over one table pass the suites.
+func openStore(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func newTable(t testing.TB, endpoint string) string {
+	t.Helper()
+	table := "test-" + rand.Text()
+	if err := openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// openThrough starts an emulator and opens a store on a new table. A proxy forwards the requests of the store. The function
+// judge decides the fate of each one.
+func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
+	t.Helper()
+	dynamotest.Credentials(t)
+	server := dynamotest.Start(t)
+	proxy := dynamotest.Through(t, server, judge)
+	return openStore(t, Options{Table: newTable(t, server.URL), Endpoint: proxy.URL, Active: true}), proxy
+}
+
+// yesterday returns yesterday's noon, so that no test crosses midnight.
+func yesterday() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour) }
+
+// order returns order n. Its outcome, target and type depend on n.
+func order(n int, ended time.Time) *history.Order {
+	outcomes := []history.Outcome{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}
+	o := &history.Order{
+		ID: fmt.Sprintf("%026d", ended.UnixMilli()), Target: fmt.Sprint("target-", n%50), Owner: "qa@example.com", Type: captcha.Types()[n%4],
+		Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://staging.example.com/login", Provider: "captchaai",
+		Task: fmt.Sprint("task-", ended.UnixMilli()), Status: history.StatusError, Outcome: outcomes[n%6], Code: "A_CODE",
+		PlacedAt: history.Time{Time: ended.Add(-21 * time.Second)}, SubmittedAt: history.Time{Time: ended.Add(-20123 * time.Millisecond)},
+		EndedAt: history.Time{Time: ended}, ElapsedMS: 20123, Polls: 3, EndedBy: "poll", Price: 2_990_000, Choice: "cheapest",
+	}
+	if o.Outcome == history.Solved {
+		o.Status, o.Code, o.SolvedAt = history.StatusSolved, "", history.Time{Time: ended.Add(-5 * time.Second)}
+	}
+	return o
+}
+
+// orders returns the rows of n orders, a millisecond apart.
+func orders(ended time.Time, n int) (rows []history.Row) {
+	for i := range n {
+		rows = append(rows, order(i, ended.Add(time.Duration(i)*time.Millisecond)).Row())
+	}
+	return rows
+}
+
+// purchase returns the row of an order in flight.
+func purchase(n int, submitted time.Time) history.Row {
+	o := order(n, submitted.Add(20123*time.Millisecond))
+	o.Status, o.Outcome, o.EndedAt, o.SolvedAt, o.ElapsedMS = history.StatusPolling, "", history.Time{}, history.Time{}, 0
+	return o.Row()
+}
+
+func mustAppend(t testing.TB, s *Store, rows ...history.Row) {
+	t.Helper()
+	for batch := range slices.Chunk(rows, history.MostBatch) {
+		if err := s.Append(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkAll checks that each order of yesterday is there once, with its copies, and counts once.
+func checkAll(t testing.TB, s *Store, rows []history.Row) {
+	t.Helper()
+	want, got := map[key]history.Figures{}, map[key]history.Figures{}
+	for _, r := range rows {
+		for _, sum := range r.Sums {
+			if want[sumKey(&sum)] == nil {
+				want[sumKey(&sum)] = history.Figures{}
+			}
+			want[sumKey(&sum)].Add(sum.Figures)
+		}
+		if p, err := s.Find(t.Context(), history.Query{By: history.ByTask, Value: r.Task, Limit: 1}); err != nil || len(p.Rows) != 1 {
+			t.Errorf("of a task: %d rows, %v", len(p.Rows), err)
+		}
+	}
+	sums, err := s.Days(t.Context(), yesterday())
+	for _, sum := range sums {
+		maps.DeleteFunc(sum.Figures, func(_ string, n int64) bool { return n == 0 })
+		got[sumKey(&sum)] = sum.Figures
+	}
+	if err != nil || !maps.EqualFunc(got, want, maps.Equal[history.Figures]) {
+		t.Errorf("the day: %v, %v, want %v", err, got, want)
+	}
+	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: rows[0].Sitekey, Limit: history.MostLimit})
+	if err != nil || len(page.Rows) != len(rows) {
+		t.Errorf("of the site: %d rows, %v, want %d", len(page.Rows), err, len(rows))
+	}
+}
+
+// query queries the table or an index, newest first, as a program does that knows only the table.
+func query(t testing.TB, s *Store, index *string, condition string, values map[string]string) (items []item) {
+	t.Helper()
+	out, err := s.client.Query(t.Context(), &dynamodb.QueryInput{
+		TableName: aws.String(s.table), IndexName: index, KeyConditionExpression: aws.String(condition),
+		ExpressionAttributeValues: marshal(values), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(50),
+	})
+	if err == nil {
+		err = attributevalue.UnmarshalListOfMaps(out.Items, &items)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
+// A program that knows only the table needs one query for each of four lists: the newest 50 solves of a site, the figures
+// of a day, the active tasks, and the tasks with a status.
+func TestOtherProgramsReadTheTable(t *testing.T) {
+	s, _ := openThrough(t, nil)
+	rows := orders(yesterday(), 60)
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	mustAppend(t, s, append(rows, purchase(0, now))...)
+	newest := query(t, s, nil, "PK = :pk AND begins_with(SK, :prefix)", map[string]string{":pk": "SITE#" + rows[0].Sitekey, ":prefix": "SOLVE#"})
+	if len(newest) != 50 {
+		t.Fatalf("%d are the newest of the site", len(newest))
+	}
+	for n, i := range newest {
+		if want := "SOLVE#" + stamp(rows[59-n].At) + "#" + rows[59-n].ID; i.text("SK") != want {
+			t.Errorf("%d of the site is %s, want %s", n, i.text("SK"), want)
+		}
+	}
+	day := query(t, s, nil, "PK = :pk AND SK = :sk", map[string]string{":pk": "STATS#" + yesterday().Format(time.DateOnly), ":sk": "TYPE#" + string(captcha.Types()[0])})
+	want := item{ // orders 0, 4, 8, ... are solved, refused, failed, and so on
+		"PK": "STATS#" + yesterday().Format(time.DateOnly), "SK": "TYPE#" + string(captcha.Types()[0]), "captcha_type": string(captcha.Types()[0]),
+		"total_solves": 15.0, "successful": 5.0, "failed": 5.0, "refused": 5.0, "total_elapsed": 5 * 20123.0, "spent": 5 * 2_990_000.0,
+	}
+	if len(day) != 1 || !maps.Equal(day[0], want) {
+		t.Errorf("a day's figures are %v, want %v", day, want)
+	}
+	active := query(t, s, aws.String("GSI1"), "GSI1PK = :pk", map[string]string{":pk": "STATUS#polling"})
+	if len(active) != 1 || active[0].text("PK") != "ACTIVE#"+purchase(0, now).ID || active[0].text("SK") != "TASK" || active[0].text("status") != "polling" {
+		t.Errorf("active tasks: %v", active)
+	}
+	values := map[string]string{":pk": "STATUS#error", ":from": stamp(rows[30].At)}
+	if found := query(t, s, aws.String("GSI1"), "GSI1PK = :pk AND GSI1SK > :from", values); len(found) != 20 || found[0].text("SK") != "META" {
+		t.Errorf("%d ended otherwise since then, want 20", len(found))
+	}
+}
+
+// Items have the attributes that other programs expect, and no empty texts.
+func TestAttributes(t *testing.T) {
+	s, _ := openThrough(t, nil)
+	o := order(0, yesterday())
+	at, id, ttl := stamp(yesterday()), o.ID, float64(yesterday().Add(90*24*time.Hour).Unix())
+	h := history.Handout{ID: "17-1", At: o.EndedAt, Key: "ci", Action: history.Missed, Target: "target-0", Price: history.MoneyUnknown}
+	mustAppend(t, s, o.Row(), h.Row())
+	solve := item{
+		"PK": "SOLVE#" + id, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": at + "#" + id, "order": id, "captcha_type": string(o.Type),
+		"sitekey": o.Sitekey, "pageurl": o.Pageurl, "status": "solved", "outcome": "solved", "placed_at": o.PlacedAt.String(),
+		"submitted_at": o.SubmittedAt.String(), "solved_at": o.SolvedAt.String(), "ended_at": at, "elapsed_ms": 20123.0, "polls": 3.0,
+		"project": o.Owner, "target": o.Target, "provider": o.Provider, "task": o.Task, "ended_by": "poll", "price": 0.00299, "choice": "cheapest",
+		"ttl": ttl,
+	}
+	for _, want := range []item{
+		solve, solve.copyTo(key{"SOLVE#" + o.Task, "META"}), solve.copyTo(key{"SITE#" + o.Sitekey, "SOLVE#" + at + "#" + id}),
+		{"PK": "KEY#ci", "SK": at + "#17-1", "id": "17-1", "at": at, "key": "ci", "action": "missed", "target": "target-0", "price": nil, "ttl": ttl},
+		{"PK": "STATS#" + at[:10], "SK": "KEY#ci", "key": "ci", "missed": 1.0, "unpriced": 1.0, "ttl": ttl + 12*3600},
+		{"PK": "STATS#" + at[:10], "SK": "TARGET#target-0#qa@example.com", "target": "target-0", "project": "qa@example.com", "total_solves": 1.0,
+			"successful": 1.0, "failed": 0.0, "total_elapsed": 20123.0, "spent": 2_990_000.0},
+	} {
+		got := query(t, s, nil, "PK = :pk AND SK = :sk", map[string]string{":pk": want.text("PK"), ":sk": want.text("SK")})
+		if len(got) != 1 || !maps.Equal(got[0], want) {
+			t.Errorf("got %v\nwant %v", got, want)
+		}
+	}
+}
+
+// An order in flight has an item for ten minutes, until it ends, whatever the order of both rows in a batch.
+func TestActiveOrders(t *testing.T) {
+	s, _ := openThrough(t, nil)
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	var all, ended []history.Row
+	for n := range 4 {
+		at := now.Add(-time.Minute + time.Duration(n)*time.Second)
+		all, ended = append(all, purchase(n, at)), append(ended, order(n, at.Add(20123*time.Millisecond)).Row())
+	}
+	active := func(want ...history.Row) {
+		t.Helper()
+		var got, wanted []string
+		for _, i := range query(t, s, aws.String("GSI1"), "GSI1PK = :pk", map[string]string{":pk": "STATUS#polling"}) {
+			got = append(got, fmt.Sprint(i.key(), i["ttl"]))
+		}
+		for _, r := range slices.Backward(want) {
+			wanted = append(wanted, fmt.Sprint(key{"ACTIVE#" + r.ID, "TASK"}, float64(r.At.Add(10*time.Minute).Unix())))
+		}
+		if !slices.Equal(got, wanted) {
+			t.Errorf("active are %v, want %v", got, wanted)
+		}
+	}
+	mustAppend(t, s, append(all[:2:2], purchase(9, now.Add(-11*time.Minute)))...)
+	active(all[:2]...)
+	mustAppend(t, s, ended[0], all[0], ended[2], all[2], all[3])
+	active(all[1], all[3])
+	mustAppend(t, s, ended...)
+	active()
+	mustAppend(t, openStore(t, Options{Table: s.table, Endpoint: *s.client.Options().BaseEndpoint}), all...)
+	active()
+}
+
+// No page and no day contains an item after its ttl, even if DynamoDB has not deleted it yet, or an item of another program.
+func TestItemsThatNeverShow(t *testing.T) {
+	s, _ := openThrough(t, nil)
+	h := history.Handout{ID: "17-1", At: history.Time{Time: yesterday()}, Key: "ci", Action: history.Missed, Target: "a"}
+	mustAppend(t, s, append(orders(yesterday(), 30), h.Row())...)
+	site := orders(yesterday(), 1)[0].Sitekey
+	change := []item{{"PK": "SITE#" + site, "SK": "SOLVE#" + stamp(time.Now()), "status": "solved", "elapsed_ms": "?"}}
+	for _, pk := range []string{"SITE#" + site, "KEY#ci", "STATS#" + stamp(yesterday())[:10]} {
+		for _, i := range query(t, s, nil, "PK = :pk", map[string]string{":pk": pk}) {
+			if i["ttl"] != nil {
+				i["ttl"] = time.Now().Unix()
+				change = append(change, i)
+			}
+		}
+	}
+	for _, i := range change {
+		if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.table, Item: marshal(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for by, value := range map[history.By]string{history.BySite: site, history.ByKey: "ci"} {
+		if page, err := s.Find(t.Context(), history.Query{By: by, Value: value, Limit: 1}); err != nil || len(page.Rows) > 0 || page.More {
+			t.Errorf("by %s: %s, more: %v, %v", by, page.Rows, page.More, err)
+		}
+	}
+	sums, err := s.Days(t.Context(), yesterday())
+	if err != nil || len(sums) != 34 || slices.ContainsFunc(sums, func(s history.Sum) bool { return s.Scope == history.ScopeKey }) {
+		t.Errorf("the day: %d sums, %v, %v", len(sums), sums, err)
+	}
+}
+
+// Three replicas over one table pass the suite, with items of orders in flight and without.
 func TestStore(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
-	historytest.Test(t, func(t testing.TB) []history.Store {
-		s := replicas(t, server)
-		return []history.Store{s[0], s[1], s[2]}
-	})
-	historytest.TestAudit(t, func(t testing.TB) []history.Audit {
-		s := replicas(t, server)
-		return []history.Audit{s[0], s[1], s[2]}
+	active := false
+	historytest.Test(t, func(t testing.TB, orders, handouts time.Duration) (replicas []history.Sink) {
+		active = !active
+		o := Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: orders, KeepAudit: handouts, Active: active}
+		for range 3 {
+			replicas = append(replicas, openStore(t, o))
+		}
+		return replicas
 	})
 }
 
-// Two replicas over one table pass random stories. During an outage the connection of each
-// request breaks, before or after the request reaches the server.
-func TestStories(t *testing.T) {
-	server := dynamotest.Start(t)
+// Init creates the table, its index and its time to live. It may be repeated, even concurrently, and keeps what is there.
+func TestInit(t *testing.T) {
 	dynamotest.Credentials(t)
-	var down atomic.Bool
-	requests := 0
-	proxy := dynamotest.Through(t, server, func(string, []byte) dynamotest.Fate {
-		requests++
-		return dynamotest.Fate{Before: down.Load() && requests%2 == 0, After: down.Load() && requests%2 == 1}
-	})
-	historytest.Stories(t, 1, func(t *testing.T, seed uint64) {
-		o := Options{Table: newTable(t, server.URL), Endpoint: proxy.URL, Keep: historytest.StoryKeep, KeepAudit: historytest.StoryKeep}
-		place := historytest.Place{Down: down.Store}
-		for range 2 {
-			s := openStore(t, o)
-			place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
-			place.Delete = func() { deleteExpired(t, s) }
+	server := dynamotest.Start(t)
+	s := openStore(t, Options{Endpoint: server.URL})
+	if err := s.Check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "CaptchaSolves does not exist: poold history init makes it") {
+		t.Errorf("before: %v", err)
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if err := s.Init(t.Context(), false); err != nil {
+				t.Errorf("init: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	rows := orders(yesterday(), 1)
+	mustAppend(t, s, rows...)
+	for _, stream := range []bool{false, true, true, false} { // the last call keeps the stream
+		if err := errors.Join(s.Init(t.Context(), stream), s.Check(t.Context())); err != nil {
+			t.Errorf("again: %v", err)
 		}
-		historytest.Play(t, seed, place)
-	})
+	}
+	table, expiry, err := s.describe(t.Context())
+	if err != nil || expiry != "ttl" || table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest ||
+		table.StreamSpecification == nil || table.StreamSpecification.StreamViewType != types.StreamViewTypeNewImage {
+		t.Errorf("the table: %+v, expires by %q, %v", table, expiry, err)
+	}
+	checkAll(t, s, rows)
 }
 
-// deleteExpired deletes all items whose ttl has passed, as DynamoDB does after some time.
-func deleteExpired(t testing.TB, s *Store) {
-	t.Helper()
-	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: aws.String(s.table)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range page.Items {
-			if ttl := item(i).number("ttl"); ttl == 0 || ttl > time.Now().Unix() {
-				continue
+// Check and Init name all differences of a table and change nothing.
+func TestOtherShapesAreNamed(t *testing.T) {
+	dynamotest.Credentials(t)
+	server := dynamotest.Start(t)
+	for name, c := range map[string]struct {
+		change      func(*dynamodb.CreateTableInput)
+		expires     string
+		init, check string // differences in the errors of Init and Check; "" = no error
+	}{
+		"other keys": {func(in *dynamodb.CreateTableInput) {
+			in.KeySchema, in.AttributeDefinitions = in.KeySchema[:1], slices.Delete(in.AttributeDefinitions, 1, 2)
+			in.KeySchema[0].AttributeName, in.AttributeDefinitions[0] = aws.String("id"), types.AttributeDefinition{
+				AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeN}
+		}, "ttl", "its keys are id (N), not PK (S), SK (S)", "its keys are id (N), not PK (S), SK (S)"},
+		"no index, does not expire": {func(in *dynamodb.CreateTableInput) {
+			in.GlobalSecondaryIndexes, in.AttributeDefinitions = nil, in.AttributeDefinitions[:2]
+		}, "", "it has no index GSI1", "it has no index GSI1; its time to live is off"},
+		"an index with other keys, of keys only": {func(in *dynamodb.CreateTableInput) {
+			slices.Reverse(in.AttributeDefinitions)
+			keys := in.GlobalSecondaryIndexes[0].KeySchema
+			keys[0].AttributeName, keys[1].AttributeName = keys[1].AttributeName, keys[0].AttributeName
+			in.GlobalSecondaryIndexes[0].Projection.ProjectionType = types.ProjectionTypeKeysOnly
+		}, "ttl", wrongIndex, wrongIndex},
+		"expires by another attribute": {func(*dynamodb.CreateTableInput) {}, "expires_at",
+			"its time to live is by expires_at, not by ttl", "its time to live is by expires_at, not by ttl"},
+		"does not expire": {func(*dynamodb.CreateTableInput) {}, "", "", "its time to live is off"},
+		"provisioned": {func(in *dynamodb.CreateTableInput) {
+			in.BillingMode = types.BillingModeProvisioned
+			in.ProvisionedThroughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(5), WriteCapacityUnits: aws.Int64(5)}
+			in.GlobalSecondaryIndexes[0].ProvisionedThroughput = in.ProvisionedThroughput
+		}, "ttl", "its billing is provisioned, not on demand", ""},
+		"another stream": {func(in *dynamodb.CreateTableInput) {
+			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeKeysOnly}
+		}, "ttl", "its stream shows KEYS_ONLY, not NEW_IMAGE", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
+			in := &dynamodb.CreateTableInput{TableName: &s.table}
+			err := json.Unmarshal([]byte(tableShape), in)
+			if c.change(in); err == nil {
+				_, err = s.client.CreateTable(t.Context(), in)
 			}
-			key := map[string]types.AttributeValue{"PK": i["PK"], "SK": i["SK"]}
-			if _, err := s.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(s.table), Key: key}); err != nil {
+			if c.expires != "" && err == nil {
+				_, err = s.client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: &s.table,
+					TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &c.expires, Enabled: aws.Bool(true)}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkShape(t, s, s.Check(t.Context()), c.check)
+			checkShape(t, s, s.Init(t.Context(), true), c.init)
+			_, expiry, err := s.describe(t.Context())
+			if want := c.expires; err != nil || c.init != "" && expiry != want || c.init == "" && expiry != "ttl" {
+				t.Errorf("now it expires by %q, %v", expiry, err)
+			}
+		})
+	}
+}
+
+const wrongIndex = "the keys of its index GSI1 are GSI1SK (S), GSI1PK (S), not GSI1PK (S), GSI1SK (S); " +
+	"its index GSI1 shows KEYS_ONLY of the attributes, not ALL"
+
+// checkShape checks that an error names the differences of the table.
+func checkShape(t *testing.T, s *Store, err error, differences string) {
+	t.Helper()
+	if want := "dynamodb: the table " + s.table + " is of another shape: " + differences; differences == "" && err != nil ||
+		differences != "" && (err == nil || errors.Is(err, history.ErrDown) || err.Error() != want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Init stops at the first call that DynamoDB does not permit. Its error names this step. After the permission
+// is granted, a repeated Init completes the table.
+func TestRefusedCallsEndCheckAndInit(t *testing.T) {
+	dynamotest.Credentials(t)
+	server := dynamotest.Start(t)
+	steps := [][2]string{
+		{"CreateTable", "making the table"}, {"DescribeTable", "waiting for the table"}, {"DescribeTimeToLive", "looking at the table"},
+		{"UpdateTimeToLive", "setting the table's time to live"}, {"UpdateTable", "adding a stream to the table"},
+	}
+	for n, step := range steps {
+		proxy := dynamotest.Through(t, server, func(operation string, _ []byte) dynamotest.Fate {
+			return dynamotest.Fate{Answer: map[bool]string{true: "AccessDeniedException"}[operation == step[0]]}
+		})
+		direct := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
+		if step[0] == "UpdateTable" { // Init calls it if the table has no stream
+			if err := direct.Init(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 		}
+		err := openStore(t, Options{Table: direct.table, Endpoint: proxy.URL}).Init(t.Context(), true)
+		want := step[1] + ": " + history.ErrDown.Error() + ": the credentials do not allow it (AccessDeniedException)"
+		if !errors.Is(err, history.ErrDown) || err.Error() != want {
+			t.Errorf("%s is refused: %v, want %s", step[0], err, want)
+		}
+		for _, later := range steps[n+1:] {
+			if called := proxy.Requests(later[0]); called != 0 {
+				t.Errorf("%s is refused, and %s is called %d times", step[0], later[0], called)
+			}
+		}
+		if err := errors.Join(direct.Init(t.Context(), true), direct.Check(t.Context())); err != nil {
+			t.Errorf("%s is allowed again: %v", step[0], err)
+		}
 	}
-}
-
-// replicas returns three replicas of a new table.
-func replicas(t testing.TB, server *dynamotest.Server) (stores [3]*Store) {
-	table := newTable(t, server.URL)
-	for n := range stores {
-		stores[n] = openStore(t, Options{Table: table, Endpoint: server.URL})
-	}
-	return stores
-}
-
-// Records and audit entries have separate retention times.
-func TestKeepingTimes(t *testing.T) {
-	server := dynamotest.Start(t)
-	dynamotest.Credentials(t)
-	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		s := openStore(t, Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: keep, KeepAudit: keepAudit})
-		return s, s
-	})
 }

@@ -4,81 +4,97 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 
+	"poold/internal/backoff"
 	"poold/internal/history"
 )
 
 const (
-	dialLimit = 2 * time.Second
-	// callLimit limits one attempt of a call. It is long, because a slow response is better than a
-	// failed call.
+	// callLimit limits one attempt of a call. It is long, because a slow response is better than a failed call.
 	callLimit = 5 * time.Second
-
-	// emulatedRegion is the region if the options have an endpoint and no region. The SDK needs a
-	// region.
-	emulatedRegion = "us-east-1"
+	// mostAttempts limits the attempts of a call. The pauses between them take about three seconds in total; a Sender
+	// then waits longer.
+	mostAttempts = 10
+	// activeFor is the time from an order's submit until its item expires.
+	activeFor = 10 * time.Minute
+	quarter   = 90 * 24 * time.Hour
 )
+
+// pauses are the pauses between two attempts of a call. The SDK's own begin with a second, or with none.
+var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
+
+var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
 
 // Options are the options of Open.
 type Options struct {
 	Table     string        // name of the table; "" = CaptchaSolves
 	Endpoint  string        // URL of an emulator or of a private link, such as http://host:port; "" = the region's endpoint
 	Region    string        // "" = the region in the environment or in AWS's shared files
-	Keep      time.Duration // how long a record is kept after its end; 0 = 90 days
-	KeepAudit time.Duration // how long entries of the audit and the figures by key are kept; 0 = 90 days
+	Keep      time.Duration // how long an order is kept after its end; 0 = 90 days
+	KeepAudit time.Duration // how long hand-outs and the figures by key are kept; 0 = 90 days
+	Active    bool          // keep an item for each order in flight
 }
 
-var (
-	_ history.Store = (*Store)(nil)
-	_ history.Audit = (*Store)(nil)
-)
-
-// Store implements history.Store and history.Audit in one table. The figures of a day by type and by
-// target never expire. The figures by key expire.
+// Store implements history.Sink in one table. The figures of a day by type and by target never expire.
 type Store struct {
-	client          *dynamodb.Client
-	transport       *http.Transport
-	table           string
-	keep, keepAudit time.Duration
+	client    *dynamodb.Client
+	transport *http.Transport
+	table     string
+	keep      map[history.Kind]time.Duration // a kind that is absent is not kept
 }
 
-// Open reads AWS's configuration from the environment and the shared files. It does not connect. The
-// caller must close the store.
+// Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must
+// close the store.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	var load []func(*config.LoadOptions) error
-	if o.Region != "" {
-		load = append(load, config.WithRegion(o.Region))
-	}
-	c, err := config.LoadDefaultConfig(ctx, load...)
+	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region))
 	if err != nil {
 		if missing := (config.SharedConfigProfileNotExistError{}); errors.As(err, &missing) {
 			return nil, errors.New("dynamodb: the AWS profile " + missing.Profile + " does not exist")
 		}
 		return nil, errors.New("dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read")
 	}
-	if c.Region == "" {
-		if o.Endpoint == "" {
-			return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
-		}
-		c.Region = emulatedRegion
+	if c.Region == "" && o.Endpoint == "" {
+		return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
 	}
-	c.Credentials = credentials{c.Credentials}
-	const quarter = 90 * 24 * time.Hour
-	s := &Store{
-		transport: transport(), table: cmp.Or(o.Table, "CaptchaSolves"),
-		keep: cmp.Or(o.Keep, quarter), keepAudit: cmp.Or(o.KeepAudit, quarter),
+	c.Region = cmp.Or(c.Region, "us-east-1") // of an emulator; the SDK needs one
+	found := c.Credentials
+	c.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		c, err := found.Retrieve(ctx)
+		if err != nil && ctx.Err() == nil {
+			err = errNoCredentials // the SDK's text contains the files and addresses that it searched
+		}
+		return c, err
+	})
+	s := &Store{transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}, table: cmp.Or(o.Table, "CaptchaSolves")}
+	orders, handouts := cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
+	s.keep = map[history.Kind]time.Duration{history.KindOrder: orders, history.KindHandout: handouts}
+	s.transport.MaxIdleConnsPerHost = mostConcurrent
+	if o.Active {
+		s.keep[history.KindActive] = activeFor
 	}
 	s.client = dynamodb.NewFromConfig(c, func(d *dynamodb.Options) {
 		d.HTTPClient = &http.Client{Transport: s.transport, Timeout: callLimit, CheckRedirect: refuseRedirect}
-		d.Retryer = retryer{}
+		d.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts, r.RateLimiter = mostAttempts, ratelimit.None
+			r.Backoff = retry.BackoffDelayerFunc(func(n int, _ error) (time.Duration, error) { return pauses.Pause(n), nil })
+			r.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(retryable)}, r.Retryables...)
+		})
 		d.Logger = logging.Nop{}
 		if o.Endpoint != "" {
 			d.BaseEndpoint = aws.String(o.Endpoint)
@@ -90,34 +106,75 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // Close closes the connections. No call of another method may be running.
 func (s *Store) Close() { s.transport.CloseIdleConnections() }
 
-// transport returns a transport whose requests fail within some seconds if the endpoint does not
-// respond.
-func transport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialLimit}).DialContext,
-		TLSHandshakeTimeout: dialLimit,
-		MaxIdleConnsPerHost: 10,
-		IdleConnTimeout:     30 * time.Second,
-	}
-}
-
-// refuseRedirect is the CheckRedirect function of the HTTP client. The client follows no redirect,
-// because a signed request is valid for one host only.
+// refuseRedirect follows no redirect, because a signed request is valid for one host only.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// credentials is a provider of AWS credentials that returns errNoCredentials if none were found. The
-// SDK's own error would contain the files and addresses that the SDK searched.
-type credentials struct{ aws.CredentialsProvider }
-
-func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	found, err := c.CredentialsProvider.Retrieve(ctx)
-	switch {
-	case err == nil:
-		return found, nil
-	case ctx.Err() != nil:
-		return aws.Credentials{}, ctx.Err()
-	default:
-		return aws.Credentials{}, errNoCredentials
+// retryable adds two rules to those of the SDK: a cancelled transaction is repeated if DynamoDB was busy, and a call
+// that timed out is not repeated, because another attempt could take as long. All attempts of a transaction have the
+// same token from the SDK, so that DynamoDB does not apply it again if the response to an attempt was lost.
+func retryable(err error) aws.Ternary {
+	if timedOut(err) || busy(err) {
+		return aws.BoolTernary(!timedOut(err))
 	}
+	return aws.UnknownTernary
+}
+
+func timedOut(err error) bool {
+	return retry.IsErrorTimeouts(retry.DefaultTimeouts).IsErrorTimeout(err).Bool()
+}
+
+// busy reports whether an error means that DynamoDB throttles the call, or that it conflicts with another one.
+func busy(err error) bool {
+	reasons := reasonsOf(err)
+	return retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool() || !slices.ContainsFunc(reasons, exists) &&
+		slices.ContainsFunc(reasons, func(r types.CancellationReason) bool {
+			return slices.Contains([]string{"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"}, aws.ToString(r.Code))
+		})
+}
+
+// reasonsOf returns why a transaction was cancelled, one reason for each item; nil = err is another error.
+func reasonsOf(err error) []types.CancellationReason {
+	cancelled := &types.TransactionCanceledException{}
+	errors.As(err, &cancelled)
+	return cancelled.CancellationReasons
+}
+
+// exists reports whether the reason is that the item of a put exists.
+func exists(r types.CancellationReason) bool { return aws.ToString(r.Code) == "ConditionalCheckFailed" }
+
+// downError adds the operation to an error and makes it a history.ErrDown, or the error of ctx if ctx has ended. It omits
+// the SDK's text, which contains addresses and account names.
+func (s *Store) downError(ctx context.Context, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %s", doing, cmp.Or(ctx.Err(), history.ErrDown), s.reason(err))
+}
+
+func (s *Store) reason(err error) string {
+	answer, unknown := smithy.APIError(&smithy.GenericAPIError{}), (*net.DNSError)(nil)
+	errors.As(err, &answer)
+	switch code := answer.ErrorCode(); {
+	case errors.Is(err, errNoCredentials):
+		return errNoCredentials.Error()
+	case busy(err):
+		return "DynamoDB is too busy"
+	case code == "ResourceNotFoundException":
+		return "the table " + s.table + " does not exist: poold history init makes it"
+	case strings.Contains(code, "Token"), strings.Contains(code, "Signature"), code == "UnrecognizedClientException":
+		return "DynamoDB refuses the credentials (" + code + ")"
+	case code == "AccessDeniedException":
+		return "the credentials do not allow it (" + code + ")"
+	case code == "ValidationException":
+		return "DynamoDB refuses the call (" + code + "): poold history init names the differences of the table"
+	case code != "":
+		return "DynamoDB answers " + code
+	case errors.As(err, &unknown):
+		return "the host of DynamoDB is not known"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case timedOut(err), errors.Is(err, context.Canceled):
+		return "no answer in time"
+	}
+	return "the connection broke or could not be made"
 }

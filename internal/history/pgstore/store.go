@@ -15,100 +15,227 @@ import (
 
 // Options are the options of New.
 type Options struct {
-	Keep      time.Duration // how long records and their figures are kept; 0 = 90 days
-	KeepAudit time.Duration // how long entries of the audit and their figures are kept; 0 = 90 days
+	Keep      time.Duration // how long orders and their figures are kept; 0 = 90 days
+	KeepAudit time.Duration // how long hand-outs and their figures are kept; 0 = 90 days
 	Clean     time.Duration // interval between two deletions of expired rows; 0 = 1 minute
 }
 
-var (
-	_ history.Store = (*Store)(nil)
-	_ history.Audit = (*Store)(nil)
-)
-
-// Store implements history.Store and history.Audit in one database.
+// Store implements history.Sink.
 type Store struct {
 	db *postgres.DB
 	o  Options
 }
 
+var _ history.Sink = (*Store)(nil)
+
 // New returns the store of a database. Store.Run calls postgres.DB.Run, so the caller must not call
 // postgres.DB.Run.
 func New(db *postgres.DB, o Options) *Store {
-	o.Keep, o.KeepAudit = cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
-	o.Clean = cmp.Or(o.Clean, time.Minute)
-	return &Store{db, o}
+	const quarter = 90 * 24 * time.Hour
+	return &Store{db, Options{cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter), cmp.Or(o.Clean, time.Minute)}}
 }
-
-const quarter = 90 * 24 * time.Hour
-
-// mostDeleted is the maximum number of rows that one transaction deletes.
-const mostDeleted = 1000
 
 // Run keeps a connection, brings the schema up to date, and deletes expired rows until ctx ends. If the server is down,
 // Run tries to connect until the server starts.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() {
-		s.db.Sweep(ctx, s.o.Clean, func(ctx context.Context) error { return errors.Join(s.forget(ctx), s.forgetAudit(ctx)) })
-	})
+	group.Go(func() { s.db.Sweep(ctx, s.o.Clean, s.forget) })
 	return s.db.Run(ctx, "", nil)
 }
 
-// The SQL statements of the method forget. They skip rows that another transaction has locked, and a
-// later call deletes these rows. The order by time makes the server use an index. Without this order,
-// the server may read the whole table.
-const (
-	forgetSolves = `delete from captcha_solves where id in (select id from captcha_solves
-		where status = $3 and ended < now() - $1::interval order by ended limit $2 for update skip locked)`
-	forgetFigures = `delete from captcha_figures where (day, target, owner, type) in (select day, target, owner, type
-		from captcha_figures where day < ((now() - $1::interval) at time zone 'UTC')::date
-		order by day, target, owner, type limit $2 for update skip locked)`
-)
-
-// forget deletes rows older than Options.Keep.
-func (s *Store) forget(ctx context.Context) error {
-	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
-		if err := s.deleteBatches(ctx, forgetSolves, s.o.Keep, status); err != nil {
-			return wrapError("deleting old records", err)
-		}
-	}
-	return wrapError("deleting old figures", s.deleteBatches(ctx, forgetFigures, s.o.Keep))
+// rowJSON is a row of captcha_history.
+type rowJSON struct {
+	Kind    history.Kind    `json:"kind"`
+	ID      string          `json:"id"`
+	At      time.Time       `json:"at"`
+	Target  string          `json:"target"`
+	Owner   string          `json:"owner"`
+	Sitekey string          `json:"sitekey"`
+	Task    string          `json:"task"`
+	Status  history.Status  `json:"status"`
+	Key     string          `json:"key"`
+	Content json.RawMessage `json:"content"`
 }
 
-// deleteBatches repeats an SQL statement that deletes at most mostDeleted rows until the statement
-// finds no more rows.
-func (s *Store) deleteBatches(ctx context.Context, statement string, keep time.Duration, more ...any) error {
-	args := append([]any{keep, mostDeleted}, more...)
-	for deleted := int64(mostDeleted); deleted == mostDeleted; {
-		if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
-			deleted, err = tx.Exec(ctx, statement, args...)
+const (
+	columns = `kind, id, at, target, owner, sitekey, task, status, key, content`
+
+	insert = `insert into captcha_history (` + columns + `)
+			select ` + columns + ` from json_populate_recordset(null::captcha_history, $1::json)
+			where at >= now() - case kind when 'order' then $2::interval else $3::interval end order by kind, id
+		on conflict (kind, id) do nothing returning kind, id`
+
+	add = `insert into captcha_days as d (day, scope, name, owner, figure, n)
+			select day, scope, name, owner, figure, n from json_populate_recordset(null::captcha_days, $1::json)
+			order by day, scope, name, owner, figure
+		on conflict (day, scope, name, owner, figure) do update set n = d.n + excluded.n`
+)
+
+// Append implements history.Sink.
+func (s *Store) Append(ctx context.Context, rows []history.Row) error {
+	var list []rowJSON
+	sums := map[string][]history.Sum{} // by kind and ID
+	for _, r := range rows {
+		if r.Kind != history.KindActive {
+			list = append(list, rowJSON{r.Kind, r.ID, r.At, r.Target, r.Owner, r.Sitekey, r.Task, r.Status, r.Key, r.Text})
+			sums[string(r.Kind)+r.ID] = r.Sums
+		}
+	}
+	text, err := json.Marshal(list)
+	if err != nil || len(list) == 0 {
+		return cmp.Or(ctx.Err(), err)
+	}
+	return wrap("writing", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		days := map[figure]int64{}
+		var kind, id string
+		if err := tx.Each(ctx, []any{&kind, &id}, func() {
+			for _, sum := range sums[kind+id] {
+				for name, n := range sum.Figures {
+					days[figure{sum.Day, sum.Scope, sum.Name, sum.Owner, name}] += n
+				}
+			}
+		}, insert, string(text), s.o.Keep, s.o.KeepAudit); err != nil || len(days) == 0 {
 			return err
-		}); err != nil {
+		}
+		var list []any
+		for f, n := range days {
+			list = append(list, struct {
+				figure
+				N int64 `json:"n"`
+			}{f, n})
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
 			return err
+		}
+		_, err = tx.Exec(ctx, add, string(text))
+		return err
+	}))
+}
+
+// figure is a key of captcha_days.
+type figure struct {
+	Day    string        `json:"day"`
+	Scope  history.Scope `json:"scope"`
+	Name   string        `json:"name"`
+	Owner  string        `json:"owner"`
+	Figure string        `json:"figure"`
+}
+
+// fewTargets is the greatest number of targets of which a query reads a page each. With more targets it reads the rows
+// of all targets until its page is full.
+const fewTargets = 20
+
+// query returns the statement that reads a page and one more row, newest first.
+func (s *Store) query(q history.Query) (sql string, args []any) {
+	kind, keep := history.KindOrder, s.o.Keep
+	if q.By == history.ByKey {
+		kind, keep = history.KindHandout, s.o.KeepAudit
+	}
+	// A row's time is before q.To if and only if the row's position is before (q.To, "").
+	end := history.Position{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	if !q.To.IsZero() {
+		end.At = q.To
+	}
+	if !q.Before.At.IsZero() && q.Before.At.Before(end.At) {
+		end = q.Before
+	}
+	args = []any{q.Value, q.From, keep, end.At, end.ID, q.Limit + 1, q.Owner}
+	sql = `select at, id, content from captcha_history where kind = '` + string(kind) + `' and ` + string(q.By) + ` = $1
+		and at >= greatest($2::timestamptz, now() - $3::interval) and (at, id) < ($4::timestamptz, $5::text) and $7::text in ('', owner)`
+	newest := ` order by at desc, id desc limit $6`
+	if q.By == history.ByTask {
+		sql += ` and task <> ''` // the condition of its index
+	}
+	switch {
+	case q.Targets == nil:
+		return sql + newest, args
+	case len(q.Targets) > fewTargets:
+		sql += ` and target = any($8::text[])` + newest
+	default:
+		sql = `select page.* from (select distinct unnest($8::text[]) as name) seen
+			cross join lateral (` + sql + ` and target = seen.name` + newest + `) page` + newest
+	}
+	return sql, append(args, q.Targets)
+}
+
+// unsorted makes the server read the first rows in the order of an index. Without it, a server that expects few rows
+// may read all rows of a target and sort them.
+const unsorted = "set local enable_bitmapscan = off"
+
+// Find implements history.Sink.
+func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
+	sql, args := s.query(q)
+	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		if _, err := tx.Exec(ctx, unsorted); err != nil {
+			return err
+		}
+		var at time.Time
+		var id, text string
+		p.Rows = nil
+		return tx.Each(ctx, []any{&at, &id, &text}, func() { p.Rows = append(p.Rows, []byte(text)) }, sql, args...)
+	})
+	if p.More = len(p.Rows) > q.Limit; p.More {
+		p.Rows = p.Rows[:q.Limit]
+	}
+	return p, wrap("reading", err)
+}
+
+// Days implements history.Sink.
+func (s *Store) Days(ctx context.Context, day time.Time) (list []history.Sum, err error) {
+	date := day.UTC().Format(time.DateOnly)
+	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		var f figure
+		var n int64
+		list = nil
+		return tx.Each(ctx, []any{&f.Scope, &f.Name, &f.Owner, &f.Figure, &n}, func() {
+			i := len(list) - 1
+			if i < 0 || list[i].Scope != f.Scope || list[i].Name != f.Name || list[i].Owner != f.Owner {
+				list = append(list, history.Sum{Day: date, Scope: f.Scope, Name: f.Name, Owner: f.Owner, Figures: history.Figures{}})
+				i++
+			}
+			list[i].Figures[f.Figure] = n
+		}, `select scope, name, owner, figure, n from captcha_days where day = $1::date order by scope, name, owner`, date)
+	})
+	return list, wrap("reading", err)
+}
+
+// The statements of forget, with a kind's rows and figures. They skip rows that another transaction has locked.
+const (
+	mostDeleted = 1000 // by one transaction
+
+	forgetRows = `delete from captcha_history where (kind, id) in (select kind, id from captcha_history
+		where kind = $1 and at < now() - $2::interval order by at limit $3 for update skip locked)`
+	forgetDays = `delete from captcha_days where (day, scope, name, owner, figure) in (select day, scope, name, owner, figure from captcha_days
+		where (scope = 'key') = ($1 = 'handout') and day < ((now() - $2::interval) at time zone 'UTC')::date
+		order by day limit $3 for update skip locked)`
+)
+
+// forget deletes expired rows.
+func (s *Store) forget(ctx context.Context) error {
+	for kind, keep := range map[history.Kind]time.Duration{history.KindOrder: s.o.Keep, history.KindHandout: s.o.KeepAudit} {
+		for _, statement := range []string{forgetRows, forgetDays} {
+			for deleted := int64(mostDeleted); deleted == mostDeleted; {
+				if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
+					deleted, err = tx.Exec(ctx, statement, string(kind), keep, mostDeleted)
+					return err
+				}); err != nil {
+					return wrap("deleting old rows", err)
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// downError is an error for which errors.Is also reports history.ErrDown.
-type downError struct{ error }
-
-func (e downError) Is(target error) bool { return target == history.ErrDown }
-
-func (e downError) Unwrap() error { return e.error }
-
-// wrapError adds the name of the operation to an error. It makes the error a history.ErrDown, unless
-// the caller's context has ended or the content cannot be written. The error text quotes nothing from
-// the server, because the errors of package postgres do not.
-func wrapError(doing string, err error) error {
-	if err == nil {
-		return nil
+// wrap makes an outage a history.ErrDown.
+func wrap(doing string, err error) error {
+	if errors.Is(err, postgres.ErrDown) {
+		return fmt.Errorf("%w: %s: %w", history.ErrDown, doing, err)
 	}
-	err = fmt.Errorf("%s: %w", doing, err)
-	var content *json.MarshalerError // error of a time that JSON cannot express
-	if errors.As(err, &content) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if err != nil {
+		return fmt.Errorf("%s the history: %w", doing, err)
 	}
-	return downError{err}
+	return nil
 }

@@ -5,7 +5,11 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,145 +22,185 @@ import (
 
 // openStore returns the store of one daemon until the test ends. If the server responds, openStore
 // creates the schema. It does not run the deletion of expired rows.
-func openStore(t testing.TB, address string, limit, keep time.Duration) (*Store, *testkit.Log) {
+func openStore(t testing.TB, address string, limit time.Duration, o Options) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
-	log := l.Logger()
-	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit})
+	db, err := postgres.Open(address, postgres.Options{Log: l.Logger(), Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
-	return New(db, Options{Keep: keep, KeepAudit: keep, Clean: 300 * time.Millisecond}), l
+	return New(db, o), l
 }
 
-// Two replicas pass the suites while both replicas delete expired rows. No deadlock occurs.
-func testRecords(t *testing.T, server *postgrestest.Server) {
-	address := server.Database(t)
-	stores := make([]*Store, 2)
-	for i := range stores {
-		s, _ := openStore(t, address, postgrestest.Patience, 7*24*time.Hour)
-		postgrestest.Run(t, s.Run)
-		stores[i] = s
-	}
-	historytest.Test(t, func(t testing.TB) []history.Store {
-		deleteRows(t, stores[0])
-		return []history.Store{stores[0], stores[1]}
-	})
-	historytest.TestAudit(t, func(t testing.TB) []history.Audit {
-		deleteRows(t, stores[0])
-		return []history.Audit{stores[0], stores[1]}
+// Two replicas pass the suite while both delete expired rows. No deadlock occurs.
+func testSuite(t *testing.T, server *postgrestest.Server) {
+	address, stop := server.Database(t), func() {}
+	one, _ := openStore(t, address, postgrestest.Patience, Options{})
+	two, _ := openStore(t, address, postgrestest.Patience, Options{})
+	historytest.Test(t, func(t testing.TB, orders, handouts time.Duration) (replicas []history.Sink) {
+		stop()
+		server.SQL(t, address, "truncate captcha_history, captcha_days")
+		var stops []func()
+		for _, db := range []*postgres.DB{one.db, two.db} {
+			s := New(db, Options{Keep: orders, KeepAudit: handouts})
+			stops = append(stops, postgrestest.Run(t, func(ctx context.Context) error {
+				db.Sweep(ctx, 20*time.Millisecond, s.forget)
+				return nil
+			}))
+			replicas = append(replicas, s)
+		}
+		stop = func() { stops[0](); stops[1]() }
+		return replicas
 	})
 	if n := server.SQL(t, address, "select deadlocks from pg_stat_database where datname = current_database()"); n != "0" {
 		t.Errorf("%s deadlocks", n)
 	}
 }
 
-// Records are sorted by the bytes of their IDs, even if the database sorts texts by the rules of a
-// language.
+// Rows are sorted by the bytes of their IDs, even if the database sorts texts by the rules of a language.
 func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
 		t.Fatalf("a < B: %s", got)
 	}
-	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, 0)
-	historytest.Suite["OneMillisecond"](t, func(testing.TB) []history.Store { return []history.Store{s} })
-	historytest.AuditSuite["EntriesOfOneMillisecond"](t, func(testing.TB) []history.Audit { return []history.Audit{s} })
-}
-
-// An option that is not set has its default, even if another option is set.
-func TestDefaultOptions(t *testing.T) {
-	for _, c := range []struct{ of, want Options }{
-		{Options{}, Options{quarter, quarter, time.Minute}},
-		{Options{Keep: time.Hour}, Options{time.Hour, quarter, time.Minute}},
-		{Options{KeepAudit: time.Hour}, Options{quarter, time.Hour, time.Minute}},
-		{Options{Clean: time.Hour}, Options{quarter, quarter, time.Hour}},
-	} {
-		if got := New(nil, c.of).o; got != c.want {
-			t.Errorf("%+v becomes %+v, want %+v", c.of, got, c.want)
-		}
-	}
-}
-
-// Records and audit entries have separate retention times.
-func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
-	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		s, _ := openStore(t, server.Database(t), postgrestest.Patience, keep)
-		s.o.KeepAudit = keepAudit
-		return s, s
-	})
-}
-
-// If JSON cannot express the time of a record, the write fails because of the content, not with an
-// ErrDown. The sender would retry after an ErrDown, and the record would block all later records.
-// No record of the batch is written.
-func testInvalidTimes(t *testing.T, server *postgrestest.Server) {
-	s, _ := openStore(t, server.Database(t), postgrestest.Patience, 0)
-	good, bad := record("good", time.Now()), record("bad", time.Now().AddDate(9000, 0, 0))
-	entry := history.Entry{ID: "e", Key: "key", At: bad.Ended, Action: history.Taken}
-	for what, err := range map[string]error{
-		"writing records: ":   s.Write(t.Context(), []history.Record{good, bad}),
-		"writing the audit: ": s.WriteEntries(t.Context(), []history.Entry{entry}),
-	} {
-		if err == nil || errors.Is(err, history.ErrDown) || !strings.HasPrefix(err.Error(), what) {
-			t.Errorf("%s%v", what, err)
-		}
-	}
-	if _, found, err := s.Solve(t.Context(), good.ID); found || err != nil {
-		t.Errorf("the other record is there: %v, %v", found, err)
-	}
-	if err := s.Write(t.Context(), []history.Record{good}); err != nil {
-		t.Errorf("writing the other record: %v", err)
-	}
-}
-
-// Two replicas play random stories. An outage breaks their connections.
-func testStories(t *testing.T, server *postgrestest.Server) {
-	thief, through := postgrestest.Through(t, server.Database(t))
-	var place historytest.Place
-	var s *Store
-	for range 2 {
-		s, _ = openStore(t, through, postgrestest.Patience, historytest.StoryKeep)
-		place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
-	}
-	place.Down = thief.Close
-	historytest.Stories(t, 1, func(t *testing.T, seed uint64) {
-		deleteRows(t, s)
-		place.Delete = func() {
-			if err := errors.Join(s.forget(t.Context()), s.forgetAudit(t.Context())); err != nil {
-				t.Fatal(err)
-			}
-		}
-		historytest.Play(t, seed, place)
-	})
-}
-
-// deleteRows deletes all rows. It uses the SQL statement delete, which for a few rows is faster
-// than truncate.
-func deleteRows(t testing.TB, s *Store) {
-	t.Helper()
-	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
-		_, err := tx.Exec(ctx, "delete from captcha_solves; delete from captcha_figures; delete from captcha_audit; delete from captcha_audit_figures")
-		return err
-	}); err != nil {
+	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, Options{})
+	at := time.Now()
+	if err := s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}); err != nil {
 		t.Fatal(err)
 	}
+	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := history.Decode[history.Order](page)
+	ids := ""
+	for _, o := range rows {
+		ids += o.ID
+	}
+	if err != nil || ids != "baBA" {
+		t.Errorf("sorted as %s, %v", ids, err)
+	}
 }
 
-// TestOnAServer runs the tests that need a server.
+// Sweeps delete expired rows and figures of their kind in small batches, and nothing else. The figures of a day expire
+// with the whole day.
+func testExpiredRows(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	now, day := time.Now(), 24*time.Hour
+	limit := now.UTC().Truncate(day).Add(-day - day/2) // noon of the day before yesterday
+	old, _ := openStore(t, address, postgrestest.Patience, Options{})
+	rows := []history.Row{historytest.Order("now", now), historytest.Handout("now", now), historytest.Order("same day", limit.Add(-time.Hour))}
+	for n := range 12 {
+		at := limit.Add(time.Hour - time.Duration(n)*day)
+		rows = append(rows, historytest.Order(fmt.Sprint(n), at), historytest.Handout(fmt.Sprint(n), at))
+	}
+	if err := old.Append(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	server.SQL(t, address, `insert into captcha_history select kind, id || '-' || n, at - interval '1 hour', target, owner, sitekey, task, status, key,
+			content from captcha_history, generate_series(1, 2500) n where id = '11';
+		create table deletions (n bigint);
+		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
+		create trigger note after delete on captcha_history referencing old table as gone for each statement execute function note()`)
+	s, _ := openStore(t, address, postgrestest.Patience, Options{Keep: now.Sub(limit), KeepAudit: now.Sub(limit) + 5*day, Clean: 10 * time.Millisecond})
+	postgrestest.Run(t, s.Run)
+	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
+		return server.SQL(t, address, `select kind, count(*) from captcha_history group by kind
+			union all select scope, count(distinct day) from captcha_days group by scope order by 1`) == "handout|7\nkey|7\norder|2\ntarget|2\ntype|2"
+	})
+	if n := server.SQL(t, address, "select max(n) from deletions"); n != fmt.Sprint(mostDeleted) {
+		t.Errorf("%s rows in a batch", n)
+	}
+}
+
+// Two replicas append the same rows while connections break in the middle of batches and the replies to commits are
+// lost. Each row counts once.
+func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	thief, through := postgrestest.Through(t, address)
+	var rows []history.Row
+	for n := range 500 {
+		rows = append(rows, historytest.Order(fmt.Sprint(n), time.Now().Add(-time.Duration(n)*time.Second)), historytest.Handout(fmt.Sprint(n), time.Now()))
+	}
+	var senders sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		s, _ := openStore(t, through, postgrestest.Patience, Options{})
+		mine := slices.Clone(rows)
+		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
+		senders.Go(func() {
+			for over := false; !over; { // once more after the last fault
+				select {
+				case <-stop:
+					over = true
+				default:
+				}
+				for batch := range slices.Chunk(mine, history.MostBatch) {
+					testkit.Within(t, postgrestest.Patience, "appended", func() bool { return s.Append(t.Context(), batch) == nil })
+				}
+			}
+		})
+	}
+	for i := 0; thief.Stolen() < 5; i++ {
+		thief.Steal([]string{"commit\x00", "insert into captcha_history", "insert into captcha_days"}[i%3])
+		server.SQL(t, address, `select pg_terminate_backend(pid) from pg_stat_activity
+			where datname = current_database() and pid <> pg_backend_pid() and state in ('active', 'idle in transaction')`)
+	}
+	close(stop)
+	senders.Wait()
+	const sums = `select (select count(*) from captcha_history), scope, sum(n) from captcha_days group by scope order by 2`
+	if got := server.SQL(t, address, sums); got != "1000|key|500\n1000|target|500\n1000|type|500" {
+		t.Errorf("sums %s", got)
+	}
+}
+
+// During an outage each call fails soon with a history.ErrDown that gives the reason, without a part of the address.
+// Afterwards all calls succeed.
+func testOutages(t *testing.T, server *postgrestest.Server) {
+	s, logs := openStore(t, server.Database(t), 0, Options{})
+	postgrestest.Run(t, s.Run)
+	calls := func() []error {
+		_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
+		_, days := s.Days(t.Context(), time.Now())
+		return []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days}
+	}
+	for name, outage := range server.Outages(t) {
+		t.Run(name, func(t *testing.T) {
+			testkit.Within(t, postgrestest.Patience, "served", func() bool { return errors.Join(calls()...) == nil })
+			outage.Begin()
+			for i, err := range calls() {
+				if !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), ": postgres does not serve: ") {
+					t.Errorf("call %d: %v", i, err)
+					continue
+				}
+				postgrestest.Hidden(t, "the error", err.Error())
+			}
+			outage.End()
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(calls()...) == nil })
+		})
+	}
+	postgrestest.Hidden(t, "the log", logs.String())
+}
+
+// A full or read-only server is an outage. A content that it refuses is not: the Sender drops such a row.
+func testRefusals(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	s, _ := openStore(t, address, postgrestest.Patience, Options{})
+	server.SQL(t, address, `create function refuse() returns trigger language plpgsql as $$ begin
+			raise exception using errcode = (regexp_split_to_array(new.id, ' '))[2]; end $$;
+		create trigger refuse before insert on captcha_history for each row execute function refuse()`)
+	for code, down := range map[string]bool{"53100": true, "25006": true, "23514": false, "54000": false} {
+		if err := s.Append(t.Context(), []history.Row{historytest.Order("error "+code, time.Now())}); errors.Is(err, history.ErrDown) != down || !strings.Contains(err.Error(), code) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
-		"Records":         testRecords,
-		"AnotherLanguage": testAnotherLanguage,
-		"Indexes":         testIndexes,
-		"ExpiredRecords":  testExpiredRecords,
-		"ExpiredEntries":  testExpiredEntries,
-		"Connections":     testBrokenConnections,
-		"Outages":         testOutages,
-		"InvalidTexts":    testInvalidTexts,
-		"InvalidTimes":    testInvalidTimes,
-		"KeepingTimes":    testKeepingTimes,
-		"Stories":         testStories,
+		"Suite": testSuite, "Indexes": testIndexes, "AnotherLanguage": testAnotherLanguage, "ExpiredRows": testExpiredRows,
+		"BrokenConnections": testBrokenConnections, "Outages": testOutages, "Refusals": testRefusals,
 	})
 }

@@ -1,20 +1,20 @@
-// Package redisstore keeps the history in the daemon's own Redis, for some days. It keeps the newest 50
-// records of each site, the newest 1,000 records of each status, and the figures of each day. A mark
-// for each order prevents that the order is counted twice. All these keys are in one slot.
+// Package redisstore keeps the history in the daemon's own Redis, for some days: the newest 50 orders of each site key,
+// the newest 1,000 of each status, the newest 10,000 hand-outs of each key, and the figures of each day. An order is
+// found by its ID or task while it is among the newest 1,000 of its status. The size in Redis does not grow with the
+// number of orders.
 //
-// The audit keeps the newest 10,000 entries of each caller's key, and the figures of each day by key.
-// Entries have no mark. If an entry is written again after 10,000 newer entries of its key, it is
-// counted again.
+// A row is new if its list does not contain it. A row that is sent again after so many newer ones that its list has
+// dropped it counts twice; a Sender repeats only its last batch.
 //
 // # Keys
 //
-// The prefix of these keys is "captcha":
+// All are in one slot, and expire after the retention of their rows. A member of a list is the text of a row, which
+// begins with its ID, so that rows of the same millisecond are in the order of their IDs. A field of a day is scope,
+// name, owner and figure, joined by zero bytes. The prefix of these keys is "captcha":
 //
-//	captcha:solve:{history}:ORDER.id         string  "site|Unix ms" of a record
-//	captcha:alias:{history}:HASH             string  ORDER.id of the newest record of a provider's task
-//	captcha:records:{history}:site:HASH      zset    a record -> Unix ms of its end; the newest 50 of a site
-//	captcha:records:{history}:STATUS         zset    a record -> Unix ms of its end; the newest 1,000 of a status
-//	captcha:day:{history}:2006-01-02         hash    figures of that UTC day
-//	captcha:audit:{history}:HASH             zset    "ID text" of an entry of a key -> Unix ms; the newest 10,000
-//	captcha:usage:{history}:2006-01-02       hash    figures of that UTC day, by key
+//	captcha:orders:{history}:site:SITEKEY   zset  rows -> Unix ms
+//	captcha:orders:{history}:STATUS         zset  rows -> Unix ms
+//	captcha:handouts:{history}:KEY          zset  rows -> Unix ms
+//	captcha:day:{history}:2006-01-02        hash  figures of types and targets
+//	captcha:usage:{history}:2006-01-02      hash  figures of keys
 package redisstore

@@ -5,172 +5,194 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/history/historytest"
 	"poold/internal/history/redisstore"
 	"poold/internal/redisdb/redistest"
 )
 
-// storedHistory is a history in a bubble, with one record and one entry of the key "alice".
-type storedHistory struct {
-	*redisstore.Store
-
-	redis  *redistest.Bubble
-	record history.Record
-}
-
-func store(t *testing.T) storedHistory {
-	t.Helper()
-	redis := redistest.InBubble(t)
-	db := openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults")
-	s := storedHistory{redisstore.New(db, redisstore.Options{}), redis, solvedRecord("site", 1)}
-	for name, write := range writes {
-		if err := write(t.Context(), s); err != nil {
-			t.Fatal(name, err)
+// Each key expires after the retention of its rows, counted from the last change.
+func TestEachKeyExpires(t *testing.T) {
+	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
+	s := redisstore.New(db, redisstore.Options{Keep: 100 * time.Hour, KeepAudit: 70 * time.Hour})
+	for _, id := range []string{"1", "2"} {
+		if err := s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}); err != nil {
+			t.Fatal(err)
+		}
+		date := time.Now().UTC().Format(time.DateOnly)
+		want := map[string]time.Duration{
+			"p:orders:{history}:solved": 100 * time.Hour, "p:orders:{history}:site:site": 100 * time.Hour, "p:day:{history}:" + date: 100 * time.Hour,
+			"p:handouts:{history}:key": 70 * time.Hour, "p:usage:{history}:" + date: 70 * time.Hour,
+		}
+		keys := db.Slow.Keys(t.Context(), "p:*").Val()
+		for _, key := range keys {
+			if left := db.Slow.PTTL(t.Context(), key).Val(); left > want[key] || left < want[key]-time.Minute {
+				t.Errorf("%s expires in %v, want %v", key, left, want[key])
+			}
+			if err := db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil { // as if it were old
+				t.Fatal(err)
+			}
+		}
+		if len(keys) != len(want) {
+			t.Errorf("the keys are %q", keys)
 		}
 	}
-	return s
 }
 
-type call = func(ctx context.Context, s storedHistory) error
-
-// These variables contain the calls that write and the calls that read.
-var (
-	writes = map[string]call{
-		"Write": func(ctx context.Context, s storedHistory) error { return s.Write(ctx, []history.Record{s.record}) },
-		"WriteEntries": func(ctx context.Context, s storedHistory) error {
-			return s.WriteEntries(ctx, []history.Entry{{ID: "entry", At: time.Now(), Key: "alice", Action: history.Taken, Target: "login"}})
-		},
+// A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all. Rows that are
+// older than the retention leave the list of a site that still gets orders.
+func TestListsKeepTheNewest(t *testing.T) {
+	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p"), redisstore.Options{})
+	began := time.Now().Add(-time.Minute)
+	for batch := range 102 {
+		var rows []history.Row
+		for i := range history.MostBatch / 2 {
+			n := 50*batch + i
+			at := began.Add(time.Duration(n) * time.Millisecond)
+			rows = append(rows, historytest.Order(fmt.Sprintf("%05d", n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n+1), at))
+		}
+		if err := s.Append(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
 	}
-	reads = map[string]call{
-		"Site": func(ctx context.Context, s storedHistory) error {
-			_, err := s.Site(ctx, "site", history.Query{Limit: 9})
-			return err
-		},
-		"Tasks": func(ctx context.Context, s storedHistory) error {
-			_, err := s.Tasks(ctx, history.StatusSolved, history.Query{Limit: 9})
-			return err
-		},
-		"Day": func(ctx context.Context, s storedHistory) error {
-			_, err := s.Day(ctx, time.Now())
-			return err
-		},
-		"Solve": func(ctx context.Context, s storedHistory) error {
-			_, _, err := s.Solve(ctx, s.record.ID)
-			return err
-		},
-		"Task": func(ctx context.Context, s storedHistory) error {
-			_, _, err := s.Task(ctx, s.record.Task)
-			return err
-		},
-		"Entries": func(ctx context.Context, s storedHistory) error {
-			_, err := s.Entries(ctx, "alice", history.Query{Limit: 9})
-			return err
-		},
-		"KeyDay": func(ctx context.Context, s storedHistory) error {
-			_, err := s.KeyDay(ctx, time.Now())
-			return err
-		},
+	for _, c := range []struct {
+		by    history.By
+		value string
+		n     int
+	}{{history.BySite, "site", 50}, {history.ByStatus, "solved", 1000}, {history.ByKey, "key", 10_000}, {history.ByID, "00000", 0}, {history.ByID, "05000", 1}} {
+		page, err := s.Find(t.Context(), history.Query{By: c.by, Value: c.value, Limit: 20_000})
+		if err != nil || len(page.Rows) != c.n || page.More || c.n > 1 && !strings.Contains(string(page.Rows[0]), map[bool]string{false: "05099", true: "10199"}[c.by == history.ByKey]) {
+			t.Errorf("%s: %d rows, %v; want the newest %d", c.by, len(page.Rows), err, c.n)
+		}
 	}
-)
+	sums, err := s.Days(t.Context(), began)
+	more, failed := s.Days(t.Context(), began.Add(time.Minute)) // perhaps of the next day
+	if began.UTC().Day() != began.Add(time.Minute).UTC().Day() {
+		sums = append(sums, more...)
+	}
+	var orders, taken int64
+	for _, sum := range sums {
+		taken += sum.Figures["taken"]
+		if sum.Scope == history.ScopeTarget {
+			orders += sum.Orders()
+		}
+	}
+	if err != nil || failed != nil || orders != 5100 || taken != 10_200 {
+		t.Errorf("%d orders, %d taken, %v, %v", orders, taken, err, failed)
+	}
+}
 
-// If Redis refuses any command of a call, the call fails with history.ErrDown. A refused write changes nothing.
+type call = func(context.Context, *redisstore.Store) error
+
+var calls = map[string]call{
+	"Append": func(ctx context.Context, s *redisstore.Store) error {
+		return s.Append(ctx, []history.Row{historytest.Order("new", time.Now()), historytest.Handout("new", time.Now())})
+	},
+	"Find": func(ctx context.Context, s *redisstore.Store) error {
+		_, err := s.Find(ctx, history.Query{By: history.ByTask, Value: "task", Limit: 1})
+		return err
+	},
+	"Days": func(ctx context.Context, s *redisstore.Store) error {
+		_, err := s.Days(ctx, time.Now())
+		return err
+	},
+}
+
+// If Redis refuses any command of a call, the call fails with history.ErrDown. A refused Append changes nothing.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
-	calls := maps.Clone(reads)
-	maps.Copy(calls, writes)
 	for name, call := range calls {
 		for n, more := 0, true; more; n++ {
 			synctest.Test(t, func(t *testing.T) {
-				s := store(t)
-				was, end := s.redis.Dump(), s.redis.RefuseFrom(n)
+				redis := redistest.InBubble(t)
+				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"), redisstore.Options{})
+				if err := s.Append(t.Context(), []history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}); err != nil {
+					t.Fatal(err)
+				}
+				was, seen := redis.Dump(), 0
+				var refused []string
+				redis.SetAnswer(func(command string, _ []string) string {
+					if seen++; seen <= n {
+						return ""
+					}
+					refused = append(refused, command)
+					return "-NOPERM this user has no permissions\r\n"
+				})
 				err := call(t.Context(), s)
-				refused := end()
+				redis.SetAnswer(nil)
 				if more = len(refused) > 0; more != errors.Is(err, history.ErrDown) || !more && err != nil {
 					t.Errorf("%s, refused from command %d on (%v): %v", name, n, refused, err)
 				}
-				if n == 0 && s.redis.Dump() != was {
-					t.Errorf("%s changed Redis without an answer:\n%s\nwas:\n%s", name, s.redis.Dump(), was)
+				if more && redis.Dump() != was {
+					t.Errorf("%s changed Redis without an answer:\n%s\nwas:\n%s", name, redis.Dump(), was)
 				}
 			})
 		}
 	}
 }
 
-// If a stored value cannot be read, each call that needs this value returns an error. This error
-// does not count as an outage.
-func TestUnreadableValuesAreErrors(t *testing.T) {
-	for name, c := range map[string]struct {
-		kind  string // a part of the names of the spoiled keys
-		value string // replaces the text behind the ID, or the figure and its name
-		fails []string
-		says  string
-	}{
-		"a record with too few fields": {":records:", "a|b", []string{"Site", "Solve", "Task", "Tasks"}, "cannot be read: it has 2 fields"},
-		"a record without escapes":     {":records:", "%zz", []string{"Site", "Solve", "Task", "Tasks"}, "cannot be read: history: a text in Redis is not escaped"},
-		"an entry without escapes":     {":audit:", "%zz", []string{"Entries"}, "cannot be read: history: a text in Redis is not escaped"},
-		"a figure of a day":            {":day:", "many", []string{"Day"}, "of a day: "},
-		"the name of a figure":         {":day:", "%zz", []string{"Day"}, "not escaped"},
-		"a figure of a key":            {":usage:", "many", []string{"KeyDay"}, "of a day: "},
-		"the name of a key's figure":   {":usage:", "%zz", []string{"KeyDay"}, "not escaped"},
-		"the mark of a record":         {":solve:", "site|never", []string{"Solve", "Task"}, "the mark of a record in Redis has no time"},
+// While Redis is full or read-only, an Append fails with history.ErrDown and changes nothing. A later one counts
+// its rows once.
+func TestOutages(t *testing.T) {
+	address := redistest.Server(t)
+	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + address}, "p"), redisstore.Options{})
+	for name, c := range map[string]struct{ begin, end []any }{
+		"full":      {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
+		"read-only": {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := store(t)
-			for _, key := range s.redis.Keys() {
-				if strings.Contains(key, c.kind) {
-					spoil(t, s.redis, key, c.value)
-				}
+		t.Run(name, func(t *testing.T) {
+			redistest.Do(t, address, "FLUSHALL")
+			redistest.Do(t, address, c.begin...)
+			err := calls["Append"](t.Context(), s)
+			redistest.Do(t, address, c.end...)
+			if !errors.Is(err, history.ErrDown) || strings.Contains(err.Error(), "{history}") {
+				t.Errorf("appending: %v", err)
 			}
-			for call, read := range reads {
-				err := read(t.Context(), s)
-				if !slices.Contains(c.fails, call) {
-					if err != nil {
-						t.Errorf("%s: %s: %v", name, call, err)
-					}
-				} else if err == nil || errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("%s: %s: %v", name, call, err)
-				}
+			if n := redistest.Do(t, address, "DBSIZE"); n != "0" {
+				t.Errorf("%s keys", n)
+			}
+			if err := calls["Append"](t.Context(), s); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 }
 
-func spoil(t *testing.T, redis *redistest.Bubble, key, value string) {
-	t.Helper()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+// A value that cannot be read is an error, and no outage.
+func TestMalformedValues(t *testing.T) {
+	address := redistest.Server(t)
+	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + address}, "p"), redisstore.Options{})
+	redistest.Do(t, address, "ZADD", "p:orders:{history}:error", time.Now().UnixMilli(), "{")
+	redistest.Do(t, address, "HSET", "p:day:{history}:"+time.Now().UTC().Format(time.DateOnly), "a", "1")
+	for _, name := range []string{"Find", "Days"} {
+		if err := calls[name](t.Context(), s); err == nil || errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), "malformed") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	switch redis.Type(key) {
-	case "zset":
-		members, err := redis.ZMembers(key)
-		check(err)
-		for _, member := range members {
-			score, err := redis.ZScore(key, member)
-			check(err)
-			id := member[:strings.IndexAny(member, "| ")+1]
-			_, err = redis.ZRem(key, member)
-			check(err)
-			_, err = redis.ZAdd(key, score, id+value)
-			check(err)
+}
+
+// A row that is older than the retention is not found, even if its list still has a younger one.
+func TestExpiredRowsAreNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "p"),
+			redisstore.Options{Keep: 50 * time.Hour, KeepAudit: 60 * time.Hour})
+		for _, id := range []string{"old", "young"} {
+			if err := s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(29 * time.Hour)
 		}
-	case "hash":
-		fields, err := redis.HKeys(key)
-		check(err)
-		if strings.HasPrefix(value, "%") {
-			redis.HSet(key, value, "1")
-		} else {
-			redis.HSet(key, fields[0], value)
+		for q, want := range map[[2]string]int{{"sitekey", "site"}: 1, {"status", "solved"}: 1, {"id", "old"}: 0, {"id", "young"}: 1, {"key", "key"}: 2} {
+			page, err := s.Find(t.Context(), history.Query{By: history.By(q[0]), Value: q[1], Limit: 9})
+			if err != nil || len(page.Rows) != want {
+				t.Errorf("%s: %d rows, %v; want %d", q, len(page.Rows), err, want)
+			}
 		}
-	case "string":
-		check(redis.Set(key, value))
-	}
+	})
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,245 +13,261 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/redisdb"
 )
 
+// appendRows appends rows to lists, and adds their figures to days, unless a list contains one of its rows already.
+// Without free memory, it fails before any change.
+//
+//	KEYS   lists and days
+//	ARGV   for each key: its life in ms; the most rows of a list, 0 = a day; the number of its items; and the items:
+//	       of a list Unix ms, row, … and of a day number, figure, …
+//	Reply  the known rows; nothing has changed unless there are none
+var appendRows = redisdb.NewScript(`
+local t = redis.call('TIME')
+local known, now = {}, t[1] * 1000 + math.floor(t[2] / 1000)
+
+local function each_key(act)
+  local at = 0
+  for _, key in ipairs(KEYS) do
+    local keep, most, first = ARGV[at + 1], tonumber(ARGV[at + 2]), at + 4
+    at = at + 3 + 2 * ARGV[at + 3]
+    act(key, keep, most, first, at)
+  end
+end
+
+each_key(function(key, _, most, first, last)
+  if most == 0 then return end
+  local rows = {}
+  for i = first + 1, last, 2 do rows[#rows + 1] = ARGV[i] end
+  for i, score in ipairs(redis.call('ZMSCORE', key, unpack(rows))) do
+    if score then known[#known + 1] = rows[i] end
+  end
+end)
+if #known > 0 then return known end
+each_key(function(key, keep, most, first, last)
+  if most > 0 then
+    redis.call('ZADD', key, unpack(ARGV, first, last))
+    redis.call('ZREMRANGEBYRANK', key, 0, -most - 1)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now - keep))
+  else
+    for i = first, last, 2 do redis.call('HINCRBY', key, ARGV[i + 1], ARGV[i]) end
+  end
+  redis.call('PEXPIRE', key, keep)
+end)
+return known`)
+
+// The limits of lists. Older rows are removed.
 const (
-	// mostOfSite and mostOfStatus limit the records of a site and of a status. Older records are
-	// removed.
 	mostOfSite   = 50
 	mostOfStatus = 1000
-	week         = 7 * 24 * time.Hour
+	mostOfKey    = 10_000
 )
 
-// Options sets how long the store keeps data.
+// Options sets how long the store keeps rows and figures; 0 = 7 days.
 type Options struct {
-	Keep      time.Duration // how long records and the figures of days are kept; 0 = 7 days
-	KeepAudit time.Duration // how long audit entries and their figures are kept; 0 = 7 days
+	Keep      time.Duration // orders
+	KeepAudit time.Duration // hand-outs
 }
 
-var (
-	_ history.Store = (*Store)(nil)
-	_ history.Audit = (*Store)(nil)
-)
-
-// Store implements history.Store and history.Audit.
+// Store implements history.Sink.
 type Store struct {
 	db *redisdb.DB
 	o  Options
 }
 
+var _ history.Sink = (*Store)(nil)
+
 // New returns a Store that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB, o Options) *Store {
-	o.Keep, o.KeepAudit = cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)
-	return &Store{db, o}
+	const week = 7 * 24 * time.Hour
+	return &Store{db, Options{cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)}}
 }
 
-// Write implements history.Store.
-func (s *Store) Write(ctx context.Context, batch []history.Record) error {
-	if len(batch) == 0 {
-		return nil
+func (s *Store) key(kind, of string) string { return s.db.Prefix + ":" + kind + ":{history}:" + of }
+
+// day returns the key of a day and how long rows of a kind are kept.
+func (s *Store) day(kind history.Kind, date string) (string, time.Duration) {
+	if kind == history.KindHandout {
+		return s.key("usage", date), s.o.KeepAudit
 	}
-	k := keysOf(s.db)
-	var keys []string
-	args := []any{s.o.Keep.Milliseconds(), mostOfSite, mostOfStatus}
-	for _, r := range batch {
-		site, ended, task, alias := hashed(r.Sitekey), strconv.FormatInt(r.Ended.UnixMilli(), 10), "", ""
-		if r.Task != "" && !history.IsOrder(r.Task) {
-			task, alias = r.Task, r.ID
+	return s.key("day", date), s.o.Keep
+}
+
+// Append implements history.Sink.
+func (s *Store) Append(ctx context.Context, rows []history.Row) error {
+	fresh := map[string]*history.Row{}
+	for i := range rows {
+		_, keep := s.day(rows[i].Kind, "")
+		if rows[i].Kind != history.KindActive && time.Since(rows[i].At) < keep {
+			fresh[string(rows[i].Text)] = &rows[i]
 		}
-		keys = append(keys, k.mark+r.ID, k.site+site, k.status+string(r.Status()), k.day+dateOf(r.Ended), k.alias+hashed(task))
-		f := r.Figures()
-		figures := figuresOf(f.Counts(), []string{"type", string(r.Type)}, []string{"target", r.Target, r.Owner})
-		args = append(append(args, ended, r.ID+"|"+encodeRecord(r), site+"|"+ended, alias, len(figures)/2), figures...)
 	}
-	_, err := s.db.Eval(ctx, scripts.Get("archive_add"), keys, args...)
-	return storeError(ctx, err)
-}
-
-// Site implements history.Store. It returns only records that are among the newest 50 of the site.
-func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
-	return s.page(ctx, keysOf(s.db).site+hashed(sitekey), q)
-}
-
-// Tasks implements history.Store. It returns only records that are among the newest 1,000 of the
-// status.
-func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
-	if status != history.StatusSolved && status != history.StatusError {
-		return history.Page{}, fmt.Errorf("history: no record has the status %q", status)
+	for len(fresh) > 0 {
+		reply, err := s.append(ctx, fresh)
+		if err != nil || len(reply) == 0 {
+			return wrap(ctx, err)
+		}
+		for _, text := range reply { // the script has done nothing: once more, without the known rows
+			delete(fresh, text)
+		}
 	}
-	return s.page(ctx, keysOf(s.db).status+string(status), q)
+	return ctx.Err()
 }
 
-func (s *Store) page(ctx context.Context, key string, q history.Query) (history.Page, error) {
-	lines, err := s.lines(ctx, key, laterStart(q.From, s.o.Keep), q.To, 0, "|")
-	if err != nil {
-		return history.Page{}, storeError(ctx, err)
+// append appends rows if none of them is known, and otherwise returns the known ones.
+func (s *Store) append(ctx context.Context, rows map[string]*history.Row) (known []string, err error) {
+	heads, items, sums := map[string][]any{}, map[string][]any{}, map[string]map[string]int64{}
+	begin := func(key string, keep time.Duration, most int) {
+		if heads[key] == nil {
+			heads[key], sums[key] = []any{keep.Milliseconds(), most}, map[string]int64{}
+		}
 	}
-	records, more, err := selectItems(lines, q, decodeRecord, func(r history.Record) string { return r.Target })
-	return history.Page{Records: records, More: more}, err
-}
-
-// laterStart returns the later of two times. The first is the argument `from`. The second is the
-// present time of this process' clock minus the argument `keep`.
-func laterStart(from time.Time, keep time.Duration) time.Time {
-	if oldest := time.Now().Add(-keep); from.Before(oldest) {
-		return oldest
+	for text, r := range rows {
+		lists := map[string]int{s.key("handouts", r.Key): mostOfKey}
+		if r.Kind == history.KindOrder {
+			lists = map[string]int{s.key("orders", string(r.Status)): mostOfStatus, s.key("orders", "site:"+r.Sitekey): mostOfSite}
+		}
+		_, keep := s.day(r.Kind, "")
+		for list, most := range lists {
+			begin(list, keep, most)
+			items[list] = append(items[list], r.At.UnixMilli(), text)
+		}
+		for _, sum := range r.Sums {
+			day, _ := s.day(r.Kind, sum.Day)
+			begin(day, keep, 0)
+			for name, n := range sum.Figures {
+				sums[day][strings.Join([]string{string(sum.Scope), sum.Name, sum.Owner, name}, "\x00")] += n
+			}
+		}
 	}
-	return from
+	var keys []string
+	var args []any
+	for key, head := range heads {
+		keys = append(keys, key)
+		for name, n := range sums[key] { // none of a list
+			items[key] = append(items[key], n, name)
+		}
+		args = append(append(append(args, head...), len(items[key])/2), items[key]...)
+	}
+	return appendRows.Run(ctx, s.db.Slow, keys, args...).StringSlice()
 }
 
-// line is a member of a stored list: a record or an entry, with its time.
+// Find implements history.Sink.
+func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
+	lists, most, keep := []string{s.key("orders", q.Value)}, q.Limit+2, s.o.Keep
+	switch q.By {
+	case history.BySite:
+		lists = []string{s.key("orders", "site:"+q.Value)}
+	case history.ByKey:
+		lists, keep = []string{s.key("handouts", q.Value)}, s.o.KeepAudit
+	case history.ByID, history.ByTask:
+		lists, most = []string{s.key("orders", string(history.StatusSolved)), s.key("orders", string(history.StatusError))}, mostOfStatus
+	case history.ByStatus:
+	}
+	if oldest := time.Now().Add(-keep); q.From.Before(oldest) {
+		q.From = oldest
+	}
+	// One read is usually enough. If the filters leave too few rows, the next one is longer and begins again, so that a
+	// page is of one state of the list.
+	for ; ; most *= 4 {
+		var found []line
+		all := true
+		for _, list := range lists {
+			lines, err := s.read(ctx, list, &q, most)
+			if err != nil {
+				return p, err
+			}
+			all = all && len(lines) < most
+			for _, l := range lines {
+				if l.matches(&q) {
+					found = append(found, l)
+				}
+			}
+		}
+		if !all && len(found) <= q.Limit {
+			continue
+		}
+		slices.SortFunc(found, func(a, b line) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.ID, a.ID)) })
+		p.More = len(found) > q.Limit
+		for _, l := range found[:min(len(found), q.Limit)] {
+			p.Rows = append(p.Rows, l.text)
+		}
+		return p, nil
+	}
+}
+
+// line is a row of a list.
 type line struct {
-	id   string
-	at   time.Time
-	text string
+	at                      time.Time
+	text                    []byte
+	ID, Target, Owner, Task string
 }
 
-// lines returns the lines of a list whose times are in [from, to), newest first. A zero time means no
-// limit. The argument maximum limits the number of lines; 0 = no limit. Lines of the same millisecond
-// are in descending order of their IDs. The argument separator is the text between the ID and the
-// rest of a line.
-func (s *Store) lines(ctx context.Context, key string, from, to time.Time, maximum int, separator string) ([]line, error) {
-	first, last := "-inf", "+inf"
-	if !from.IsZero() {
-		first = strconv.FormatInt(ceilMilli(from), 10)
-	}
-	if !to.IsZero() {
-		last = "(" + strconv.FormatInt(ceilMilli(to), 10)
+func (l *line) matches(q *history.Query) bool {
+	before := history.Position{}
+	return (q.By != history.ByID || l.ID == q.Value) && (q.By != history.ByTask || l.Task == q.Value) &&
+		(q.Targets == nil || slices.Contains(q.Targets, l.Target)) && (q.Owner == "" || l.Owner == q.Owner) &&
+		(q.Before == before || cmp.Or(l.at.Compare(q.Before.At), cmp.Compare(l.ID, q.Before.ID)) < 0)
+}
+
+// read returns the newest rows of a list that a query may select.
+func (s *Store) read(ctx context.Context, list string, q *history.Query, most int) ([]line, error) {
+	// Scores are whole milliseconds, so that a limit between two of them is rounded up.
+	ms := func(at time.Time) string { return strconv.FormatInt(at.Add(time.Millisecond-1).UnixMilli(), 10) }
+	to := "+inf"
+	switch next := q.Before.At.Add(time.Millisecond); {
+	case !q.Before.At.IsZero() && (q.To.IsZero() || next.Before(q.To)):
+		to = "(" + ms(next)
+	case !q.To.IsZero():
+		to = "(" + ms(q.To)
 	}
 	members, err := s.db.Slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-		Key: key, Start: last, Stop: first, ByScore: true, Rev: true, Count: int64(maximum),
+		Key: list, Start: to, Stop: ms(q.From), ByScore: true, Rev: true, Count: int64(most),
 	}).Result()
-	if err != nil {
-		return nil, err
-	}
-	found := make([]line, len(members))
+	lines := make([]line, len(members))
 	for i, m := range members {
 		text, _ := m.Member.(string)
-		found[i].at = time.UnixMilli(int64(m.Score)).UTC()
-		found[i].id, found[i].text, _ = strings.Cut(text, separator)
+		lines[i].at, lines[i].text = time.UnixMilli(int64(m.Score)), []byte(text)
+		if err := json.Unmarshal(lines[i].text, &lines[i]); err != nil {
+			return nil, fmt.Errorf("history: a row in Redis is malformed: %w", err)
+		}
 	}
-	return found, nil
+	return lines, wrap(ctx, err)
 }
 
-func ceilMilli(at time.Time) int64 { return at.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
-
-// selectItems returns the first q.Limit items that a query selects, and whether more items follow.
-func selectItems[T any](lines []line, q history.Query, decode func(line) (T, error), target func(T) string) (found []T, more bool, _ error) {
-	for _, l := range lines {
-		if !q.Before.Ended.IsZero() && !follows(l, q.Before) {
-			continue
-		}
-		item, err := decode(l)
+// Days implements history.Sink.
+func (s *Store) Days(ctx context.Context, at time.Time) ([]history.Sum, error) {
+	day, sums := at.UTC().Format(time.DateOnly), map[[3]string]history.Figures{}
+	for _, kind := range []history.Kind{history.KindOrder, history.KindHandout} {
+		key, _ := s.day(kind, day)
+		fields, err := s.db.Slow.HGetAll(ctx, key).Result()
 		if err != nil {
-			return nil, false, err
+			return nil, wrap(ctx, err)
 		}
-		if q.Targets != nil && !slices.Contains(q.Targets, target(item)) {
-			continue
-		}
-		if len(found) == q.Limit {
-			return found, true, nil
-		}
-		found = append(found, item)
-	}
-	return found, false, nil
-}
-
-// follows reports whether a line comes after a position in a list that begins with the newest line.
-func follows(l line, p history.Position) bool {
-	return l.at.Before(p.Ended) || l.at.Equal(p.Ended) && l.id < p.ID
-}
-
-// Day implements history.Store.
-func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
-	found, err := s.figures(ctx, keysOf(s.db).day+dateOf(day))
-	if err != nil {
-		return history.Day{}, storeError(ctx, err)
-	}
-	d := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
-	for name, n := range found {
-		fields, err := unescape(name)
-		switch {
-		case err != nil:
-			return history.Day{}, err
-		case len(fields) == 3 && fields[0] == "type":
-			of := captcha.Type(fields[1])
-			f := d.Types[of]
-			add(f.Counts(), fields[2], n)
-			d.Types[of] = f
-		case len(fields) == 4 && fields[0] == "target":
-			of := history.Owned{Target: fields[1], Owner: fields[2]}
-			f := d.Targets[of]
-			add(f.Counts(), fields[3], n)
-			d.Targets[of] = f
+		for field, text := range fields {
+			f := strings.Split(field, "\x00")
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || len(f) != 4 {
+				return nil, fmt.Errorf("history: the figure %q of %s is malformed", field, key)
+			}
+			of := [3]string(f[:3])
+			if sums[of] == nil {
+				sums[of] = history.Figures{}
+			}
+			sums[of][f[3]] = n
 		}
 	}
-	return d, nil
+	var list []history.Sum
+	for of, figures := range sums {
+		list = append(list, history.Sum{Day: day, Scope: history.Scope(of[0]), Name: of[1], Owner: of[2], Figures: figures})
+	}
+	return list, nil
 }
 
-// figures reads the figures of a day. The result maps names to values.
-func (s *Store) figures(ctx context.Context, key string) (map[string]int64, error) {
-	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
-	if err != nil {
-		return nil, err
-	}
-	figures := make(map[string]int64, len(fields))
-	for name, text := range fields {
-		if figures[name], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("history: the figure %q of a day: %w", name, err)
-		}
-	}
-	return figures, nil
-}
-
-// Solve implements history.Store. It finds only records that are still in the list of their site.
-func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	k := keysOf(s.db)
-	mark, err := s.get(ctx, k.mark+id)
-	if err != nil || mark == "" {
-		return history.Record{}, false, storeError(ctx, err)
-	}
-	site, text, _ := strings.Cut(mark, "|")
-	ended, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return history.Record{}, false, errors.New("history: the mark of a record in Redis has no time")
-	}
-	if time.UnixMilli(ended).Before(laterStart(time.Time{}, s.o.Keep)) { // an expired record is still in the list of its site
-		return history.Record{}, false, nil
-	}
-	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")
-	for _, l := range lines {
-		if l.id == id {
-			r, err := decodeRecord(l)
-			return r, err == nil, err
-		}
-	}
-	return history.Record{}, false, storeError(ctx, err)
-}
-
-// Task implements history.Store. It finds only records that are still in the list of their site.
-func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
-	id, err := s.get(ctx, keysOf(s.db).alias+hashed(task))
-	if err != nil || id == "" {
-		return history.Record{}, false, storeError(ctx, err)
-	}
-	return s.Solve(ctx, id)
-}
-
-// get reads the text of a key. It returns "" if the key does not exist.
-func (s *Store) get(ctx context.Context, key string) (string, error) {
-	text, err := s.db.Slow.Get(ctx, key).Result()
-	if errors.Is(err, redis.Nil) {
-		return "", nil
-	}
-	return text, err
-}
-
-// storeError converts an error to one of the errors that history.Store defines.
-func storeError(ctx context.Context, err error) error {
+// wrap converts an error to one that history.Sink allows.
+func wrap(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

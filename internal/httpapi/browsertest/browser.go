@@ -10,7 +10,6 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/performance"
@@ -68,7 +67,9 @@ func (p *Page) listen(event any) {
 		p.troubles = append(p.troubles, "exception: "+e.ExceptionDetails.Text)
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == "error" || e.Type == "warning" {
-			p.troubles = append(p.troubles, fmt.Sprintf("console: %v", e.Args))
+			for _, arg := range e.Args {
+				p.troubles = append(p.troubles, fmt.Sprintf("console: %s %s", arg.Value, arg.Description))
+			}
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
@@ -131,7 +132,19 @@ func (p *Page) Picture() ([]byte, error) { return chromedp.Run(p.ctx, chromedp.C
 // Eval evaluates a JavaScript expression in the page. If the result is a promise, Eval waits for
 // its value.
 func Eval[T any](p *Page, expression string) (T, error) {
-	return chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	return evalWithin[T](p, time.Minute, expression)
+}
+
+// Is reports whether an expression is true now. A page that changes to another address may never answer; this is false.
+func (p *Page) Is(expression string) bool {
+	is, err := evalWithin[bool](p, 5*time.Second, expression)
+	return err == nil && is
+}
+
+func evalWithin[T any](p *Page, limit time.Duration, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
 // WaitUntil waits until a JavaScript expression is true in the page, and fails after the limit. The
@@ -146,36 +159,17 @@ func (p *Page) WaitUntil(limit time.Duration, expression string) error {
 	return err
 }
 
-// Effort is the processor time and the memory of a page.
-type Effort struct {
-	// CPU is the processor time of the page's tasks since Watch, for scripts, style and layout
-	// together. Other load on the machine does not increase it.
-	CPU time.Duration
-	// Heap is the size of the page's JavaScript heap in bytes, after a garbage collection.
-	Heap int64
-	// Long contains a duration for each task since Watch that took longer than 50 ms. The durations
-	// come from the browser's long-task timing. The durations are wall-clock times, so other load on
-	// the machine increases them.
-	Long []time.Duration
-}
-
-// Watch starts the measurement of a page's effort.
+// Watch starts the measurement of a page's processor time.
 func (p *Page) Watch() error {
-	err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	return chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 		return err
 	}))
-	if err != nil {
-		return err
-	}
-	_, err = Eval[bool](p, `(window.longTasks = [], new PerformanceObserver((list) => {
-		for (const entry of list.getEntries()) longTasks.push(entry.duration);
-	}).observe({ type: 'longtask' }), true)`)
-	return err
 }
 
-// Effort returns the effort of the page since Watch.
-func (p *Page) Effort() (e Effort, err error) {
+// ProcessorTime returns the processor time of the page's tasks since Watch, for scripts, style and layout together. Other
+// load on the machine does not increase it much.
+func (p *Page) ProcessorTime() (used time.Duration, err error) {
 	err = chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		metrics, err := cdp.Call(ctx, t, performance.GetMetrics, cdp.Empty{})
 		if err != nil {
@@ -183,22 +177,10 @@ func (p *Page) Effort() (e Effort, err error) {
 		}
 		for _, m := range metrics.Metrics {
 			if m.Name == "TaskDuration" {
-				e.CPU = time.Duration(m.Value * float64(time.Second))
+				used = time.Duration(m.Value * float64(time.Second))
 			}
 		}
-		if _, err := cdp.Call(ctx, t, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
-			return err
-		}
-		heap, err := cdp.Call(ctx, t, runtime.GetHeapUsage, cdp.Empty{})
-		e.Heap = int64(heap.UsedSize)
-		return err
+		return nil
 	}))
-	if err != nil {
-		return e, err
-	}
-	long, err := Eval[[]float64](p, `longTasks.map((ms) => ms)`)
-	for _, ms := range long {
-		e.Long = append(e.Long, time.Duration(ms*float64(time.Millisecond)))
-	}
-	return e, err
+	return used, err
 }

@@ -3,15 +3,12 @@ package compatapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 
 	"poold/internal/compat"
-	"poold/internal/httpapi/delivery"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/pool"
-	"poold/internal/pool/tokenid"
 	"poold/internal/provider/wire"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -31,19 +28,23 @@ type ClientTasks interface {
 	Report(ctx context.Context, number, caller string) (task compat.Task, order string, err error)
 }
 
-// Routes contains the handlers of both protocols.
+// Routes contains the handlers of both protocols. Use New.
 type Routes struct {
-	delivery.Sender
+	*base.Delivery
 
 	Tasks     ClientTasks
-	Supply    delivery.Supply
-	Reports   *delivery.Reports
-	WrongKeys *kernel.WrongKeys
+	WrongKeys *base.WrongKeys
 	Status    *status.Collector
-	Stopping  *atomic.Bool           // the flag of the Server
-	said      kernel.Repeats[string] // by Caller.StableName
-	Pictures  *kernel.Pictures
-	Log       *slog.Logger
+	Stopping  *atomic.Bool // the flag of the Server
+	Pictures  *base.Pictures
+
+	refusals, ignored base.Tries // they limit the log lines per caller
+}
+
+// New completes Routes and returns them.
+func New(p *Routes) *Routes {
+	p.refusals, p.ignored = base.NewTries(1, refusalEvery), base.NewTries(1, ignoredEvery)
+	return p
 }
 
 type call struct {
@@ -54,9 +55,10 @@ type call struct {
 }
 
 // serve reads a call, authenticates the caller, executes the call and writes the reply.
-func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, decode func(wire.Request) call) error {
+func (p *Routes) serve(c *base.Context, decode func(wire.Request) call) error {
 	var asked call
-	release, err := p.Pictures.Read(r, c, maxCompatibleBody, func(body []byte) {
+	r := c.Request()
+	release, err := p.Pictures.Read(c, maxCompatibleBody, func(body []byte) {
 		asked = decode(wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body})
 	})
 	defer func() { release() }()
@@ -68,7 +70,7 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	if err != nil {
 		return err
 	}
-	err = p.authenticate(r, c, asked.key, asked.bad)
+	err = p.authenticate(c, asked.key, asked.bad)
 	if err == nil && asked.bad != "" && asked.action != wire.Submit {
 		err = unreadable(asked.bad)
 	}
@@ -77,14 +79,14 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 		reply, err = asked.do(keepPicture)
 	}
 	switch {
-	case err != nil && (errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil):
-		return kernel.ErrHungUp
+	case err != nil && (c.Response().Committed || errors.Is(err, base.ErrHungUp) || c.Ctx().Err() != nil):
+		return base.ErrHungUp
 	case err != nil:
-		says := p.codesOf(r.Context(), c, err)
-		p.logRefusal(r.Context(), c, err, says)
-		writeReply(w, asked.fail(says))
+		says := p.codesOf(c, err)
+		p.logRefusal(c, err, says)
+		return write(c, asked.fail(says))
 	case reply.Type != "":
-		writeReply(w, reply)
+		return write(c, reply)
 	}
 	return nil
 }
@@ -93,7 +95,7 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 // no keys, the caller is on this machine, and any text with the length of a key is accepted. The
 // argument bad is the error code of a call that could not be read, else "". Such a call may lack
 // its key.
-func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
+func (p *Routes) authenticate(c *base.Context, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)
 	}
@@ -102,7 +104,7 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 		switch {
 		case key == "":
 			return compat.OddKey
-		case owner == nil && p.WrongKeys.Refuse(r, c, key) > 0:
+		case owner == nil && !p.WrongKeys.Allow(c):
 			return compat.TooManyKeys
 		case owner == nil:
 			return compat.WrongKey
@@ -116,38 +118,33 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 	return nil
 }
 
-// submit creates a task for an order and writes the reply with the number of the task. If the call
-// has a picture, the picture is in use until the task ends.
-func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, keepPicture func() (release func()), reply func(number string) wire.Reply) error {
-	if limiter := c.Caller.Limiter; limiter != nil && kernel.OverRate(limiter, c.Began) > 0 {
-		return compat.TooFast
-	}
+// submit creates a task for an order and returns the number of the task. If the call has a picture,
+// the picture is in use until the task ends.
+func (p *Routes) submit(c *base.Context, o wire.Order, keepPicture func() (release func())) (number string, err error) {
 	switch {
+	case c.Caller.OverRate(c.Began) > 0:
+		return "", compat.TooFast
 	case p.Stopping.Load():
-		return compat.Stopping
+		return "", compat.Stopping
 	case o.Bad != "":
-		return invalid(o)
+		return "", invalid(o)
 	case o.Pingback != "":
-		return unsupported("a pingback: poll instead", "pingback")
+		return "", unsupported("a pingback: poll instead", "pingback")
 	case len(o.Undone) > 0:
-		return unsupported("the parameter "+displayName(o.Undone[0]), o.Undone...)
+		return "", unsupported("the parameter "+displayName(o.Undone[0]), o.Undone...)
 	}
 	terms, err := p.submitTerms(c, o)
 	if err != nil {
-		return err
+		return "", err
 	}
-	p.noteIgnored(r.Context(), c, o.Ignored)
+	p.noteIgnored(c, o.Ignored)
 	terms.Hold = keepPicture
 	task := compat.Task{Caller: c.Caller.StableName, Type: o.Identity.Type}
 	task.Identity, task.Guest = pool.Hash(terms.Call.ID)
-	number, err := p.Tasks.Submit(r.Context(), task, terms)
-	if err == nil {
-		writeReply(w, reply(number))
-	}
-	return err
+	return p.Tasks.Submit(c.Ctx(), task, terms)
 }
 
-func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result, error) {
+func (p *Routes) poll(c *base.Context, id string) (compat.Result, error) {
 	n, ok := wire.TaskNumber(id)
 	if !ok {
 		return compat.Result{}, compat.BadID
@@ -155,26 +152,27 @@ func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result
 	if n < 1e10 || n >= 1e11 || id[0] == '0' {
 		return compat.Result{}, compat.UnknownTask
 	}
-	return p.Tasks.Poll(r.Context(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
+	return p.Tasks.Poll(c.Ctx(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
 }
 
-func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire.Verdict) error {
+func (p *Routes) report(c *base.Context, id string, verdict wire.Verdict) error {
 	if _, ok := wire.TaskNumber(id); !ok {
 		return compat.BadID
 	}
-	task, order, err := p.Tasks.Report(r.Context(), id, c.Caller.StableName)
+	task, order, err := p.Tasks.Report(c.Ctx(), id, c.Caller.StableName)
 	switch {
 	case err != nil:
 		return err
 	case verdict.Fits != nil && !verdict.Fits(task.Type):
 		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
-	of := delivery.SolveID{Token: order, Identity: task.Identity, Type: task.Type}
-	err = p.Reports.AboutTask(r, c, of, verdict.Good)
+	if err = c.Admit(task.Identity); err == nil {
+		err = p.Report(c, base.Sold{Order: order, Identity: task.Identity, Type: task.Type}, verdict.Good)
+	}
 	switch {
-	case errors.Is(err, delivery.ErrReported):
+	case errors.Is(err, base.ErrReported):
 		return compat.Duplicate
-	case errors.Is(err, delivery.ErrUnknownToken):
+	case errors.Is(err, base.ErrUnknownToken):
 		return compat.NotReported
 	}
 	return err
@@ -183,8 +181,8 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 // balance returns the unused part of the overall budget, in solves. Without a budget the result is
 // the balance of the first provider that reports a balance. If no provider reports a balance, the
 // result is the number of tasks that may be in flight at the same time.
-func (p *Routes) balance(ctx context.Context, c *kernel.Call) (float64, error) {
-	now := p.Status.Snapshot(ctx).Document
+func (p *Routes) balance(c *base.Context) (float64, error) {
+	now := p.Status.Build(c.Ctx())
 	switch budget := now.Budget; {
 	case budget != nil:
 		return float64(max(0, budget.Limit-budget.Used)), nil
@@ -209,22 +207,19 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 	return a
 }
 
-func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
-	signer, err := p.IDs.Signer(r.Context())
-	if err != nil {
-		return err
-	}
-	return p.Send(w, r, c, handout(signer, c, got), []string{reply.Type}, reply.Body)
-}
-
 // ofTask is the call of each task: the token stays with the task, because the client may poll again.
 var ofTask = &pool.Call{Task: true}
 
 // handout returns the Handout for the token of a solved task.
-func handout(signer *tokenid.Signer, c *kernel.Call, got *compat.Result) *delivery.Handout {
+func handout(c *base.Context, got *compat.Result) *base.Handout {
 	c.Target = c.Access.ByID[got.Identity]
-	id := delivery.SolveID{Token: got.Token.Order, Identity: got.Identity, Type: got.Type}
-	return &delivery.Handout{Token: &got.Token, Call: ofTask, ID: delivery.IDOf(signer, c, id), Kind: got.Type}
+	return &base.Handout{Token: &got.Token, Call: ofTask, Kind: got.Type}
 }
 
-func writeReply(w http.ResponseWriter, reply wire.Reply) { kernel.Respond(w, reply.Type, reply.Body) }
+func (p *Routes) answerSolved(c *base.Context, got *compat.Result, reply wire.Reply) error {
+	return p.Send(c, handout(c, got), reply.Type, reply.Body)
+}
+
+func write(c *base.Context, reply wire.Reply) error {
+	return c.Blob(http.StatusOK, reply.Type, reply.Body)
+}

@@ -8,7 +8,7 @@
 //	refusals.go    error responses: codes, explanations, and their log lines
 //
 // Package wire encodes and decodes both protocols, package compat keeps the tasks, and package
-// delivery sends the tokens.
+// base sends the tokens.
 //
 // # Invariants
 //

@@ -1,13 +1,12 @@
 package compatapi
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/provider/wire"
 )
 
@@ -15,18 +14,18 @@ import (
 const mostIDs = 50
 
 // ServeLegacy handles /in.php and /res.php.
-func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	return p.serve(w, r, c, func(sent wire.Request) call {
+func (p *Routes) ServeLegacy(c *base.Context) error {
+	return p.serve(c, func(sent wire.Request) call {
 		asked := wire.ReadLegacy(sent)
 		if asked.Form.CORS && len(c.Access.Callers) > 0 {
 			// Any web page may read the reply, because browsers add no credentials to this call: the page
 			// must already know a key.
-			w.Header().Set("Access-Control-Allow-Origin", "*")
+			c.Response().Header().Set("Access-Control-Allow-Origin", "*")
 		}
 		return call{
 			asked.Key, asked.Bad, asked.Action,
 			func(keepPicture func() (release func())) (wire.Reply, error) {
-				return p.legacyDo(w, r, c, &asked, keepPicture)
+				return p.legacyDo(c, &asked, keepPicture)
 			},
 			func(says codes) wire.Reply { return asked.Form.Fail(says.legacy, says.why) },
 		}
@@ -35,29 +34,28 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 
 // legacyDo executes a call. If legacyDo has already written the response, the returned reply is
 // empty.
-func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, keepPicture func() (release func())) (wire.Reply, error) {
+func (p *Routes) legacyDo(c *base.Context, asked *wire.LegacyCall, keepPicture func() (release func())) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {
 	case wire.Submit:
-		return wire.Reply{}, p.submit(w, r, c, asked.Order, keepPicture, func(number string) wire.Reply {
-			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
-		})
+		number, err := p.submit(c, asked.Order, keepPicture)
+		return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number}), err
 	case wire.Poll:
 		if asked.Many {
-			return wire.Reply{}, p.legacyMany(w, r, c, asked)
+			return wire.Reply{}, p.legacyMany(c, asked)
 		}
-		got, err := p.poll(r, c, asked.IDs[0])
+		got, err := p.poll(c, asked.IDs[0])
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return wire.Reply{}, p.answerSolved(w, r, c, &got, legacySolved(form, &got, asked.Priced))
+		return wire.Reply{}, p.answerSolved(c, &got, legacySolved(form, &got, asked.Priced))
 	case wire.Report:
-		return form.Bare("OK_REPORT_RECORDED"), p.report(r, c, asked.IDs[0], asked.Verdict)
+		return form.Bare("OK_REPORT_RECORDED"), p.report(c, asked.IDs[0], asked.Verdict)
 	case wire.Balance:
-		left, err := p.balance(r.Context(), c)
+		left, err := p.balance(c)
 		return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)), err
 	case wire.Threads:
-		return wire.JSON(threads(p.Status.Snapshot(r.Context()).Document)), nil
+		return wire.JSON(threads(p.Status.Build(c.Ctx()))), nil
 	case wire.Other:
 		if asked.Word == "" {
 			return wire.Reply{}, compat.NoAction
@@ -92,7 +90,7 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 
 // legacyMany polls several tasks for one call. The reply has one value or code per id, in the order
 // of the ids.
-func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall) error {
+func (p *Routes) legacyMany(c *base.Context, asked *wire.LegacyCall) error {
 	if len(asked.IDs) > mostIDs {
 		return unsupported("more than "+strconv.Itoa(mostIDs)+" ids in one call", "ids")
 	}
@@ -104,9 +102,9 @@ func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	values := make([]string, len(asked.IDs))
 	var found []compat.Result
 	for i, id := range asked.IDs {
-		got, err := p.poll(r, c, id)
+		got, err := p.poll(c, id)
 		if err != nil {
-			values[i] = p.codesOf(r.Context(), c, err).legacy
+			values[i] = p.codesOf(c, err).legacy
 			continue
 		}
 		values[i] = got.Token.Value
@@ -114,16 +112,11 @@ func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	}
 	reply := asked.Form.Bare(strings.Join(values, "|"))
 	if len(found) == 0 {
-		writeReply(w, reply)
-		return nil
-	}
-	signer, err := p.IDs.Signer(r.Context())
-	if err != nil {
-		return err
+		return write(c, reply)
 	}
 	last := len(found) - 1
 	for i := range found[:last] {
-		p.Arrived(c, handout(signer, c, &found[i]))
+		p.Arrived(c, handout(c, &found[i]))
 	}
-	return p.answerSolved(w, r, c, &found[last], reply)
+	return p.answerSolved(c, &found[last], reply)
 }

@@ -1,17 +1,18 @@
 package compatapi
 
 import (
-	"context"
 	"errors"
+	"hash/crc32"
 	"log/slog"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/provider/wire"
 )
 
@@ -70,14 +71,14 @@ func displayName(name string) string {
 type codes struct{ legacy, tasks, why string }
 
 // codesOf returns the codes of an error. It logs an unexpected error.
-func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
+func (p *Routes) codesOf(c *base.Context, err error) codes {
 	var bad *fault
 	if errors.As(err, &bad) {
 		return codes{bad.code, wire.TasksCode(bad.code), clip(bad.why)}
 	}
 	cause := compat.CauseOf(err)
 	if cause == compat.Broken {
-		p.Log.ErrorContext(ctx, "client's call failed", slog.String("route", c.Route.Path), slog.Any("err", err))
+		p.Log.ErrorContext(c.Ctx(), "client's call failed", slog.String("route", c.Path()), slog.Any("err", err))
 	}
 	return codes{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
@@ -92,7 +93,7 @@ func clip(text string) string {
 
 // logRefusal logs a refused call, the reason that the client got, and the fields that caused the
 // refusal. It logs neither temporary conditions nor calls without a valid key.
-func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says codes) {
+func (p *Routes) logRefusal(c *base.Context, err error, says codes) {
 	var bad *fault
 	if !errors.As(err, &bad) {
 		if !compat.CauseOf(err).IsRefusal() {
@@ -100,11 +101,11 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 		}
 		bad = &fault{}
 	}
-	if c.Caller == nil {
+	if c.Caller == nil || !p.refusals.Allow(logKey(c, says.legacy+says.why)) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("key", c.Caller.Name), slog.String("route", c.Route.Path), slog.String("code", says.legacy), slog.String("err", says.why),
+		slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", says.legacy), slog.String("err", says.why),
 	}
 	if len(bad.fields) > 0 {
 		names := make([]string, len(bad.fields))
@@ -113,28 +114,27 @@ func (p *Routes) logRefusal(ctx context.Context, c *kernel.Call, err error, says
 		}
 		attrs = append(attrs, slog.Any("fields", names))
 	}
-	repeats, due := p.said.Due(c.Caller.StableName, says.legacy+says.why, refusalEvery, c.Began)
-	if !due {
-		return
-	}
-	if repeats > 0 {
-		attrs = append(attrs, slog.Int("repeats", repeats))
-	}
-	p.Log.LogAttrs(ctx, slog.LevelWarn, "client's call refused; correct the call, the key or the target", attrs...)
+	p.Log.LogAttrs(c.Ctx(), slog.LevelWarn, "client's call refused; correct the call, the key or the target", attrs...)
+}
+
+// logKey identifies a log line of a caller. A hash bounds how many lines of one caller are remembered;
+// a line that shares its hash with another one may be left out.
+func logKey(c *base.Context, text string) string {
+	return c.Caller.StableName + strconv.Itoa(int(crc32.ChecksumIEEE([]byte(text))%1024))
 }
 
 // noteIgnored logs the parameters of an accepted submission that have no effect.
-func (p *Routes) noteIgnored(ctx context.Context, c *kernel.Call, ignored []string) {
+func (p *Routes) noteIgnored(c *base.Context, ignored []string) {
 	for _, name := range ignored {
-		if _, due := p.said.Due(c.Caller.StableName, "ignored "+name, ignoredEvery, c.Began); due {
-			p.Log.InfoContext(ctx, "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
+		if p.ignored.Allow(logKey(c, name)) {
+			p.Log.InfoContext(c.Ctx(), "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
 		}
 	}
 }
 
 // noTarget returns the error for a submission that has no target and may not be bought. It names the
 // first field in which the identity differs from all targets of the caller.
-func noTarget(c *kernel.Call, id captcha.Identity, why string) error {
+func noTarget(c *base.Context, id captcha.Identity, why string) error {
 	var left []reflect.Value // the targets that have the same fields so far
 	for i := range c.Access.Set.Targets {
 		if t := &c.Access.Set.Targets[i]; c.Caller.MayUse(t.Name) {
@@ -145,7 +145,7 @@ func noTarget(c *kernel.Call, id captcha.Identity, why string) error {
 	for i, v := 0, reflect.ValueOf(id); field == "" && i < v.NumField(); i++ {
 		left = slices.DeleteFunc(left, func(t reflect.Value) bool { return !t.Field(i).Equal(v.Field(i)) })
 		if len(left) == 0 {
-			field = v.Type().Field(i).Tag.Get("key")
+			field = strings.TrimPrefix(v.Type().Field(i).Tag.Get("yaml"), ",inline")
 		}
 	}
 	return &fault{code: wire.CodeDomain, why: "no target of this key matches (first difference: " + field + "); " + why, fields: []string{field}}

@@ -1,24 +1,23 @@
 package compatapi
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
-	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/base"
 	"poold/internal/provider/wire"
 )
 
 // ServeTasks handles /createTask and the other paths of the tasks protocol.
-func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	return p.serve(w, r, c, func(sent wire.Request) call {
+func (p *Routes) ServeTasks(c *base.Context) error {
+	return p.serve(c, func(sent wire.Request) call {
 		asked := wire.ReadTasks(sent)
 		return call{
 			asked.Key, asked.Bad, asked.Action,
 			func(keepPicture func() (release func())) (wire.Reply, error) {
-				return p.taskDo(w, r, c, &asked, keepPicture)
+				return p.taskDo(c, &asked, keepPicture)
 			},
 			func(says codes) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
 		}
@@ -26,22 +25,21 @@ func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 }
 
 // taskDo executes a call. If taskDo has already written the response, the returned reply is empty.
-func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, keepPicture func() (release func())) (reply wire.Reply, err error) {
+func (p *Routes) taskDo(c *base.Context, asked *wire.TasksCall, keepPicture func() (release func())) (reply wire.Reply, err error) {
 	switch asked.Action {
 	case wire.Submit:
-		err = p.submit(w, r, c, asked.Order, keepPicture, func(number string) wire.Reply {
-			n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
-			return wire.JSON(wire.TasksAnswer{TaskID: n})
-		})
+		number, err := p.submit(c, asked.Order, keepPicture)
+		n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
+		return wire.JSON(wire.TasksAnswer{TaskID: n}), err
 	case wire.Poll:
 		var got compat.Result
-		if got, err = p.poll(r, c, asked.ID); err == nil {
-			err = p.answerSolved(w, r, c, &got, taskSolved(&got))
+		if got, err = p.poll(c, asked.ID); err == nil {
+			err = p.answerSolved(c, &got, taskSolved(&got))
 		}
 	case wire.Report:
-		return wire.JSON(wire.TasksAnswer{Status: "success"}), p.report(r, c, asked.ID, asked.Verdict)
+		return wire.JSON(wire.TasksAnswer{Status: "success"}), p.report(c, asked.ID, asked.Verdict)
 	case wire.Balance:
-		left, err := p.balance(r.Context(), c)
+		left, err := p.balance(c)
 		return wire.JSON(wire.TasksAnswer{Balance: &left}), err
 	case wire.Threads, wire.Other: // the protocol has no such calls
 	}

@@ -1,7 +1,9 @@
-// Package page serves the status: as an HTML page for people and as JSON for programs. The folder
-// web contains the page, its script, its style and the chart library. All files are embedded in the
-// binary.
+// Package page renders the status page: one HTML page from a status.Document. The folder web has its template, its
+// style and htmx, unchanged. All files are embedded in the binary.
 //
-// Every response comes from one snapshot of package status. A key that is limited to some targets
-// sees only these targets. The script, the style and the icon contain no data, so they need no key.
+// What the page shows is in its address (Query): the tab, the opened target, search, sort. So every view works without
+// JavaScript, and links and forms need none. htmx adds two things: it renews the parts of the page that change, and it
+// sends the search while the user types. A page whose renewal stops says so by an animation of its style.
+//
+// The package knows neither requests nor rights; package httpapi passes what the caller may see.
 package page

@@ -1,77 +1,132 @@
 package page
 
 import (
-	"errors"
-	"html/template"
-	"io/fs"
-	"net/http/httptest"
+	"html"
+	"net/url"
+	"regexp"
+	"strings"
 	"testing"
-	texttemplate "text/template"
+	"time"
 
-	"poold/internal/httpapi/kernel"
-	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/status"
 	"poold/internal/targets"
 )
 
-// TestTargetCellsAreEmptyWithoutNews: a target's cells for the wanted tokens and the forecast are
-// empty if the wanted number is the depth and no limit applies.
-func TestTargetCellsAreEmptyWithoutNews(t *testing.T) {
+// part renders a part of the page as text.
+func part(t *testing.T, name string, of any) string {
+	t.Helper()
+	var text strings.Builder
+	if err := templates.ExecuteTemplate(&text, name, of); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text.String(), "")))
+}
+
+// TestRowsDescribeTheirTargets: a row says only what is not as usual.
+func TestRowsDescribeTheirTargets(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {
-		target             status.Target
-		wants, expectation string
+		target              status.Target
+		stock, expects, why string
+		share               int
 	}{
-		{status.Target{Depth: 5, Want: 5}, "", ""},
-		{status.Target{Depth: 5, Want: 3, Limit: policy.LimitIdle}, "wants 3", "held by idle"},
-		{status.Target{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
-		{status.Target{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
-		{status.Target{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
-		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Limit: policy.LimitPaused}, "wants 0, warm 5", ""},
-		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Limit: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
+		{status.Target{Depth: 5, Want: 3, Fresh: 2, LimitedBy: policy.LimitIdle, State: "ok"}, "2 of 3", "Held back byidle", "", 40},
+		{status.Target{Depth: 1, Want: 5, Warm: 5, InFlight: 1, State: "ok"}, "0 of 5 (warm), 1 on order", "", "", 0},
+		{status.Target{Depth: 5, Fresh: 9, InFlight: 1, Want: 5, State: "ok"}, "9, 5 wanted, 1 on order", "", "", 90},
+		{status.Target{Fresh: 2, Depth: 1, Warm: 8, Want: 8, Waiting: 3, State: "starved", Reason: "why"}, "2 of 8 (warm), 3 waiting", "", "why", 25},
+		{status.Target{Depth: 9, Refill: adaptive, State: "idle"}, "0, none wanted", "Expectsno requests: no token is kept", "", 0},
+		{
+			status.Target{Want: 7, Refill: adaptive, Forecast: 12.346, Risk: .012, State: "ok", Reason: "one", Marks: []string{"failing", "mostly_rejected", "new"}},
+			"0 of 7", "Expectsabout 12.35 requests until a new order lands, so 7 tokens wanted; 1.2 % of requests would find none",
+			"one; solves fail one after the other; most tokens are rejected; new", 0,
+		},
 	} {
-		if got := wantText(c.target); got != c.wants {
-			t.Errorf("%+v: %q", c.target, got)
-		}
-		if got := expectation(c.target); got != c.expectation {
-			t.Errorf("%+v: %q", c.target, got)
-		}
-	}
-	for _, c := range []struct{ fresh, orders, depth, want int }{{3, 1, 5, 60}, {9, 1, 5, 90}, {0, 0, 0, 0}, {5, 0, 5, 100}} {
-		if got := share(c.fresh, status.Target{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-	if got := share(2, status.Target{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
-		t.Errorf("2 of the 8 that a window wants fill %d %% of the bar", got)
-	}
-}
-
-// TestPageFailsAsAWhole: if a page cannot be rendered, no part of the page is sent.
-func TestPageFailsAsAWhole(t *testing.T) {
-	p := &Routes{page: template.Must(template.New("").Parse("half of it {{.Missing}}"))}
-	w := httptest.NewRecorder()
-	var cause texttemplate.ExecError
-	if err := p.writePage(w, &status.Document{}, kernel.Anyone); !errors.As(err, &cause) || w.Body.Len() > 0 || len(w.Header()) > 0 {
-		t.Errorf("%v, %v, %q", err, w.Header(), w.Body)
-	}
-}
-
-func TestUnknownMomentIsNever(t *testing.T) {
-	for stamp, want := range map[string]string{"": "never", "2026-01-02T03:04:05.678Z": "2026-01-02 03:04:05 UTC"} {
-		if got := moment(stamp); got != want {
-			t.Errorf("%q: %q", stamp, got)
+		r := Row{&c.target}
+		stock, expects, why := part(t, "stock", r), part(t, "expects", r), part(t, "why", r)
+		if stock != c.stock || expects != c.expects || why != c.why || r.Share(r.Fresh) != c.share {
+			t.Errorf("%+v:\n%q, %q, %q, %d", c.target, stock, expects, why, r.Share(r.Fresh))
 		}
 	}
 }
 
-// TestUnknownAssetPanics: a route for a file that the binary lacks is a programming error.
-func TestUnknownAssetPanics(t *testing.T) {
-	defer func() {
-		if err, _ := recover().(error); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%v", err)
+func TestWords(t *testing.T) {
+	money := func(currency targets.Currency, amount any) string {
+		return (&View{Document: &status.Document{Currency: currency}}).Money(amount)
+	}
+	balance, nothing := 12.5, (*float64)(nil)
+	for _, c := range []struct{ got, want string }{
+		{count(12), "12"}, {count(int64(1234567)), "1,234,567"}, {count("2026-01-02"), "2026-01-02"}, {count(1e6), "1,000,000"},
+		{plural(1, "target"), "1 target"}, {plural(1000, "target"), "1,000 targets"}, {percent(.97), "97.0 %"},
+		{seconds(9.46), "9.5 s"}, {seconds(61), "61 s"}, {seconds(600), "10 min"}, {seconds(9000), "2.5 h"},
+		{moment(""), "never"}, {moment("2026-01-02T03:04:05.678Z"), "2026-01-02 03:04:05"},
+		{money("$", 0.0036), "$0.0036"}, {money("EUR", status.Money(1234.5)), "1,234.50 EUR"}, {money("", 0.0), "0"}, {money("$", &balance), "$12.50"},
+		{money("$", status.UnknownMoney()), "unknown"}, {money("$", nothing), "unknown"}, {money("$", nil), "unknown"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
 		}
-	}()
-	Asset("missing.js", "text/javascript")
+	}
+}
+
+// TestQueryKeepsWhatIsKnown: the address says what the page shows, and how often it is renewed.
+func TestQueryKeepsWhatIsKnown(t *testing.T) {
+	for _, c := range []struct {
+		query, with, tab string
+		every            int
+	}{
+		{"", "/status?open=a%26b", "targets", 2},
+		{"tab=events&evil=1&before=7", "/status?before=7&open=a%26b&tab=events", "events", 10},
+		{"tab=money&by=nobody", "/status?by=nobody&open=a%26b&tab=money", "money", 0},
+		{"tab=x&hold=1&q=", "/status?hold=1&open=a%26b&tab=x", "targets", 0},
+		{"act=flush&of=a&open=c", "/status?of=a&open=a%26b", "targets", 0},
+	} {
+		values, _ := url.ParseQuery(c.query)
+		q := ReadQuery(values)
+		if got := q.With("open", "a&b", "act", "").String(); got != c.with || q.Get("tab") != c.tab || q.Every() != c.every || q.Get("by") != "owner" {
+			t.Errorf("%q: %s, %s, %d", c.query, got, q.Get("tab"), q.Every())
+		}
+	}
+}
+
+func TestChartsHaveTheLastPeriods(t *testing.T) {
+	counts := func(at string, hits, misses int64) status.TargetPeriod {
+		return status.TargetPeriod{At: at, Counts: status.Counts{Hits: hits, Misses: misses}}
+	}
+	c := draw("2026-01-02T03:04:05.678Z", 4, time.Minute, []status.TargetPeriod{
+		counts("2026-01-02T03:00:00Z", 100, 0), counts("2026-01-02T03:01:00Z", 5, 0), counts("2026-01-02T03:03:00Z", 8, 2), counts("2026-01-02T03:04:00Z", 8, 2),
+	})
+	if want := (Chart{Width: 4, Height: 20, All: "M0 20H0V10H1V20H2V0H4V20z", Hits: "M0 20H0V10H1V20H2V4H4V20z", Most: 10}); c != want {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
+// TestListIsSortedAndCut: problems come first unless the query asks for another order; a page has a part of the rows.
+func TestListIsSortedAndCut(t *testing.T) {
+	targets := []status.Target{{Name: "a", Owner: "y", State: "ok"}, {Name: "b", Owner: "x", State: "refused"}, {Name: "c", Owner: "y", State: "ok", Marks: []string{"failing"}}}
+	targets[0].Hour.Requests, targets[0].LeadTime.P50, targets[0].Hour.HitRate = 7, 1, 1
+	targets[2].Days = []status.TargetDay{{Date: "2026-01-02", Spent: 3}}
+	for query, want := range map[string]string{
+		"": "bca", "sort=name": "abc", "sort=requests": "abc", "sort=lead": "abc", "sort=hits": "bca", "sort=spent": "cba", "only=problems": "bc", "group=owner": "x:by:ca",
+		"q=X": "b", "q=refused": "b", "page=9": "bca", "page=-1": "bca",
+	} {
+		values, _ := url.ParseQuery(query)
+		v := View{Document: &status.Document{Targets: targets, AsOf: "2026-01-02T03:04:05.678Z"}, Query: ReadQuery(values)}
+		got := ""
+		for _, g := range v.List().Groups {
+			if g.Owner != "" {
+				got += g.Owner + ":"
+			}
+			for _, r := range g.Rows {
+				got += r.Name
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", query, got, want)
+		}
+	}
+	v := View{Document: &status.Document{Targets: make([]status.Target, 2*rowsOnPage+1)}, Query: Query{"page": {"2"}}}
+	if l := v.List(); l.From != rowsOnPage+1 || l.To != 2*rowsOnPage || l.Previous != 1 || l.Following != 3 {
+		t.Errorf("the second page: %d to %d, %d %d", l.From, l.To, l.Previous, l.Following)
+	}
 }

@@ -141,18 +141,6 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Connections returns the number of connections to the database. It does not count connections of the
-// method SQL.
-func (s *Server) Connections(t testing.TB, database string) int {
-	t.Helper()
-	n, err := strconv.Atoi(s.SQL(t, database, `select count(*) from pg_stat_activity
-		where backend_type = 'client backend' and datname = current_database() and application_name <> 'psql'`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // Up starts the server if the server is down, and waits until the server accepts connections.
 func (s *Server) Up(t testing.TB) {
 	t.Helper()

@@ -13,8 +13,6 @@ import (
 type Thief struct {
 	word   atomic.Pointer[string]
 	stolen atomic.Int32
-	silent atomic.Bool
-	closed atomic.Bool
 }
 
 // Through starts a Thief in front of the server at the given address. It returns the Thief and the
@@ -31,8 +29,7 @@ func Through(t testing.TB, address string) (*Thief, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	f := &Thief{}
-	server := to.Host
+	f, server := &Thief{}, to.Host
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -52,86 +49,40 @@ func (f *Thief) Steal(word string) { f.word.Store(&word) }
 // Stolen returns the number of responses that Steal dropped.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence makes the Thief drop all data on old and new connections. Silence(false) ends this for new
-// connections. A connection that was silent once stays silent.
-func (f *Thief) Silence(on bool) { f.silent.Store(on) }
-
-// Close makes the Thief close each new connection immediately, and each old connection at its
-// next request. Close(false) ends this for new connections.
-func (f *Thief) Close(on bool) { f.closed.Store(on) }
-
 func (f *Thief) carry(client net.Conn, address string) {
 	defer func() { _ = client.Close() }()
-	if f.closed.Load() {
-		return
-	}
 	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
-	var strikes, mute atomic.Bool
-	silent := func() bool {
-		if f.silent.Load() {
-			mute.Store(true)
-		}
-		return mute.Load()
-	}
-	silent()
+	var strikes atomic.Bool
 	go func() {
 		defer func() { _ = server.Close() }()
-		copyDirection(server, client, func(request []byte) action {
-			if f.closed.Load() {
-				return cut
-			}
-			if silent() {
-				return swallow
-			}
+		forward(server, client, func(request []byte) bool {
 			if word := f.word.Load(); word != nil && bytes.Contains(request, []byte(*word)) && f.word.CompareAndSwap(word, nil) {
 				strikes.Store(true)
 			}
-			return forward
+			return true
 		})
 	}()
-	copyDirection(client, server, func([]byte) action {
-		switch {
-		case silent():
-			return swallow
-		case strikes.Load():
+	forward(client, server, func([]byte) bool {
+		if strikes.Load() {
 			f.stolen.Add(1)
-			return cut
-		default:
-			return forward
 		}
+		return !strikes.Load()
 	})
 }
 
-// action is the decision of copyDirection about a piece of data.
-type action int
-
-const (
-	forward action = iota
-	swallow
-	cut
-)
-
-// copyDirection copies the data that flows in one direction of a connection. The function judge decides
-// what happens to each piece of data. copyDirection returns when the sender ends the data or judge
-// returns cut.
-func copyDirection(to, from net.Conn, judge func([]byte) action) {
+// forward copies data until the sender ends it or passes returns false.
+func forward(to, from net.Conn, passes func([]byte) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if err != nil {
+		if err != nil || !passes(buffer[:n]) {
 			return
 		}
-		switch judge(buffer[:n]) {
-		case forward:
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		case cut:
+		if _, err := to.Write(buffer[:n]); err != nil {
 			return
-		case swallow:
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (s *Service) Token(t Task) string {
 	switch t.Identity.Type {
 	case captcha.Image:
 		// This text depends only on the picture.
-		return strings.Join([]string{tokenMark, string(t.Identity.Type), "0", string(t.ID), "zwei wörter"}, ".")
+		return strings.Join([]string{tokenMark, string(t.Identity.Type), "0", t.ID.Hash(), "zwei wörter"}, ".")
 	case captcha.GeeTest, captcha.GeeTestV4:
 		return t.valuesText(s.opts)
 	}
@@ -32,7 +32,7 @@ func (t *Task) markedText() string {
 	var b strings.Builder
 	b.Grow(tokenBytes)
 	for _, part := range []string{
-		tokenMark, string(t.Identity.Type), strconv.FormatInt(t.Number, 10), string(t.ID),
+		tokenMark, string(t.Identity.Type), strconv.FormatInt(t.Number, 10), t.ID.Hash(),
 	} {
 		b.WriteString(part)
 		b.WriteByte('.')
@@ -81,7 +81,7 @@ func (t *Task) valuesText(opts *Options) string {
 		return string(text)
 	}
 	list := make([]string, 0, len(values))
-	for _, name := range captcha.ValueNames(t.Identity.Type) {
+	for _, name := range captcha.Of(t.Identity.Type).Values {
 		list = append(list, name+":"+values[name])
 	}
 	return strings.Join(list, ",")

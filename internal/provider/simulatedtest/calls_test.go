@@ -239,14 +239,14 @@ func TestGeeTestValues(t *testing.T) {
 		if !strings.HasPrefix(answered, row.json) {
 			t.Errorf("%s: %s", flavour, answered)
 		}
-		if owner, ok := IdentityOf(answered); !ok || owner != s.Sold()[0].ID {
+		if owner, ok := IdentityOf(answered); !ok || owner != s.Sold()[0].ID.Hash() {
 			t.Errorf("%s is of %s, %v", answered, owner, ok)
 		}
 	}
 	s := New(quick)
 	for fields, names := range map[string][]string{
-		`"type":"GeeTestTaskProxyless","gt":"` + testHex + `","challenge":"c"`: captcha.ValueNames(captcha.GeeTest),
-		`"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`:     captcha.ValueNames(captcha.GeeTestV4),
+		`"type":"GeeTestTaskProxyless","gt":"` + testHex + `","challenge":"c"`: captcha.Of(captcha.GeeTest).Values,
+		`"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`:     captcha.Of(captcha.GeeTestV4).Values,
 	} {
 		id := orderTask(t, s, createBody(fields))
 		solved, _ := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)["solution"].(map[string]any)

@@ -24,7 +24,6 @@ import (
 	"sync"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/provider/simulated"
 	"poold/internal/provider/wire"
 )
@@ -190,9 +189,9 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 	return q
 }
 
-// IdentityOf returns the identity for which a token was solved. It returns false if no Service made
+// IdentityOf returns the hash of the identity for which a token was solved. It returns false if no Service made
 // the token.
-func IdentityOf(token string) (captcha.ID, bool) {
+func IdentityOf(token string) (hash string, is bool) {
 	_, marked, _ := strings.Cut(token, "SIMULATED.")
 	parts := strings.SplitN(marked, ".", 4)
 	if len(parts) != 4 {
@@ -201,5 +200,5 @@ func IdentityOf(token string) (captcha.ID, bool) {
 	if raw, err := hex.DecodeString(parts[2]); err != nil || len(raw) != 16 {
 		return "", false
 	}
-	return captcha.ID(parts[2]), true
+	return parts[2], true
 }

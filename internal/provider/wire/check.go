@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,29 +20,22 @@ import (
 // this field in pools.yaml. For a valid identity it returns "".
 func checkIdentity(id captcha.Identity) (code, field string) {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	switch id.Type {
-	case captcha.Image:
-	case captcha.GeeTest:
-		if !isHex32(id.GT) {
-			return CodeBadParams, "gt"
-		}
-		if id.Challenge == "" {
-			return CodeBadParams, "challenge"
-		}
-	case captcha.GeeTestV4:
-		if !isHex32(id.CaptchaID) {
-			return CodeCaptchaID, "captcha_id"
-		}
-	default:
-		if id.Sitekey == "" || strings.ContainsFunc(id.Sitekey, odd) {
-			if IsRecaptcha(id.Type) {
-				return CodeGooglekey, "sitekey"
-			}
-			return CodeBadParams, "sitekey"
+	kind := captcha.Of(id.Type)
+	for _, key := range kind.Must() {
+		value := text(id.Ptr(key))
+		ofGeetest := key == "gt" || key == "captcha_id"
+		switch {
+		case key == "pageurl", value != "" && !strings.ContainsFunc(value, odd) && (!ofGeetest || isHex32(value)):
+		case key == "captcha_id":
+			return CodeCaptchaID, key
+		case IsRecaptcha(id.Type):
+			return CodeGooglekey, key
+		default:
+			return CodeBadParams, key
 		}
 	}
 	switch {
-	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
+	case kind.Has("pageurl") && !isWebURL(id.Pageurl):
 		return CodePageurl, "pageurl"
 	case !(id.MinScore >= 0 && id.MinScore <= 1): // this form of the condition also refuses NaN
 		return CodeBadParams, "min_score"
@@ -66,11 +63,9 @@ func isProxy(text, kind string) bool {
 
 // Proxy contains the fields for a proxy in the tasks protocol.
 type Proxy struct {
-	Kind     string      `json:"proxyType,omitempty"` // http, https, socks4 or socks5
-	Address  string      `json:"proxyAddress,omitempty"`
-	Port     json.Number `json:"proxyPort,omitempty"`
-	Login    string      `json:"proxyLogin,omitempty"`
-	Password string      `json:"proxyPassword,omitempty"`
+	Kind, Address   string // Kind is http, https, socks4 or socks5
+	Port            json.Number
+	Login, Password string
 }
 
 // SplitProxy parses [user:password@]host:port. A password may contain '@' and ':'.
@@ -98,9 +93,6 @@ func (p Proxy) text() string {
 	return address
 }
 
-// isSet reports whether the call contains any field of the proxy.
-func (p Proxy) isSet() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
-
 // isHex32 reports whether a text consists of 32 lower-case hex digits, like the keys of a GeeTest.
 func isHex32(text string) bool {
 	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
@@ -108,5 +100,31 @@ func isHex32(text string) bool {
 
 // IsRecaptcha reports whether a type is one of the types of reCAPTCHA.
 func IsRecaptcha(t captcha.Type) bool {
-	return t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
+	return captcha.Of(t).Report == "Recaptcha"
+}
+
+// largestPicture is the maximum size of a picture in bytes.
+const largestPicture = 1 << 20
+
+// decodePicture decodes the order's picture from base64.
+func (o *Order) decodePicture(body string) {
+	var err error
+	if o.Image, err = base64.StdEncoding.DecodeString(body); err != nil {
+		o.refuse(CodeUpload, "body")
+	}
+}
+
+// readPicture validates the bytes of the order's picture, and stores their hash.
+func (o *Order) readPicture() {
+	switch {
+	case len(o.Image) == 0:
+		o.refuse(CodeNoImage, "body")
+	case len(o.Image) > largestPicture:
+		o.refuse(CodeTooBig, "body")
+	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif"}, http.DetectContentType(o.Image)):
+		o.refuse(CodeImageKind, "body")
+	default:
+		hash := sha256.Sum256(o.Image)
+		o.Identity.Picture.SHA256 = hex.EncodeToString(hash[:])
+	}
 }

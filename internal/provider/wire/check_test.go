@@ -26,7 +26,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 		{"method=turnstile", CodeBadParams, `"type":"TurnstileTaskProxyless","websiteKey":""`, CodeBadParams},
 		{"pageurl=", CodePageurl, `"type":"TurnstileTaskProxyless","websiteURL":""`, CodeBadParams},
 		{"pageurl=/login", CodePageurl, `"type":"TurnstileTaskProxyless","websiteURL":"x"`, CodeBadParams},
-		{"pageurl=ftp://example.com/", CodePageurl, `"type":"TurnstileTaskProxyless","isInvisible":"yes"`, CodeBadParams},
+		{"pageurl=ftp://example.com/", CodePageurl, `"type":"RecaptchaV2TaskProxyless","isInvisible":"yes"`, CodeBadParams},
 		{"invisible=yes", CodeBadParams, "", ""},
 		{"version=v4", CodeBadParams, "", ""},
 		{"version=v3&min_score=high", CodeBadParams, "", ""},

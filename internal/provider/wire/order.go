@@ -20,12 +20,6 @@ const (
 	Other   Action = "other"   // all other calls, including calls of unknown paths
 )
 
-// The services whose field names differ.
-const (
-	captchaAI  = "captchaai"
-	twoCaptcha = "2captcha"
-)
-
 // Request contains the parts of an HTTP request that the parsers need.
 type Request struct {
 	Method, Path, ContentType, RawQuery string

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"reflect"
 	"strings"
@@ -14,8 +17,8 @@ const page = "https://staging.example.com/login"
 // A submit gives the same identity in each form that a client may use.
 func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
-	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=1&invisible=false"
-	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page + `","action":"login","min_score":0.30,"enterprise":1,"invisible":false}`
+	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=true"
+	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page + `","action":"login","min_score":0.30,"enterprise":1}`
 	part := func(name, value string) string {
 		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
 	}
@@ -163,61 +166,80 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 	}
 }
 
-// A server reads the orders that a client writes. Both protocols carry each field of an identity,
-// under the field names of each service.
+// For each row of the table of types and each of its fields, servers read what clients write, in both protocols and
+// under the names of each service. A new type or field needs no line here.
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
-	sum, _ := readPicture(image)
+	sum := sha256.Sum256(image)
+	special := map[string]string{
+		"sitekey": "s", "pageurl": page, "gt": hex32, "captcha_id": hex32, "min_score": "0.3", "charset": "3", "language": "ru",
+		"proxy": "u:p@s:s@[2001:db8::1]:8080", "proxy_type": "socks5", "min_length": "4", "max_length": "6",
+		"challenge": "c", "enterprise": "1", "invisible": "1", "case_sensitive": "1", "phrase": "1", "math": "1",
+	}
 	carried := map[string]bool{}
-	for _, id := range []captcha.Identity{
-		{Type: captcha.RecaptchaV2, Sitekey: "s", Invisible: true, DataS: "d", UserAgent: "U"},
-		{Type: captcha.RecaptchaV2, Sitekey: "s", Enterprise: true, DataS: "d"},
-		{Type: captcha.RecaptchaV3, Sitekey: "s", Enterprise: true, Action: "a", MinScore: 0.3},
-		{Type: captcha.HCaptcha, Sitekey: "s", RQData: "r", UserAgent: "U"},
-		{Type: captcha.Turnstile, Sitekey: "s", Action: "a", Data: "d", Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "socks5"},
-		{Type: captcha.GeeTest, GT: hex32, Challenge: "c", APIServer: "api"},
-		{Type: captcha.GeeTestV4, CaptchaID: hex32},
-		{Type: captcha.Image, Picture: captcha.Picture{
-			SHA256: sum, Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
-			Phrase: true, Math: true, Language: "ru", Instructions: "die rötlichen",
-		}},
-	} {
-		id.Pageurl = page
-		var bytes []byte
-		if id.Type == captcha.Image {
-			id.Pageurl, bytes = "", image
-		}
-		for i := range reflect.TypeFor[captcha.Identity]().NumField() {
-			if !reflect.ValueOf(id).Field(i).IsZero() {
-				carried[reflect.TypeFor[captcha.Identity]().Field(i).Name] = true
+	for _, kind := range captcha.Kinds {
+		full := captcha.Identity{Type: kind.Type}
+		var needed []string
+		for _, field := range kind.Fields {
+			if field.Key == "" {
+				continue
+			}
+			carried[field.Key] = true
+			if !parse(full.Ptr(field.Key), cmp.Or(special[field.Key], "die rötlichen")) {
+				t.Fatalf("%s: a value for %s", kind.Type, field.Key)
+			}
+			if field.Must {
+				needed = append(needed, field.Key)
 			}
 		}
-		for _, service := range []string{captchaAI, twoCaptcha, "generic"} {
-			form, err := LegacyForm(id, bytes, service)
-			if err != nil {
-				t.Fatal(err)
+		least := captcha.Identity{Type: kind.Type}
+		for _, key := range needed {
+			parse(least.Ptr(key), special[key])
+		}
+		plain := full // without the variant that has its own name
+		plain.Enterprise = false
+		for _, id := range []captcha.Identity{full, plain, least} {
+			var bytes []byte
+			if id.Type == captcha.Image {
+				id.Picture.SHA256, bytes = hex.EncodeToString(sum[:]), image
 			}
-			legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
-			fields, err := CreateTask(id, bytes, "https://hook.example/", service)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
-			for protocol, o := range map[string]Order{"legacy": legacy, "tasks": tasks} {
-				if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
-					t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
+			for _, service := range []string{"captchaai", "2captcha", "generic"} {
+				form, err := LegacyForm(id, bytes, service)
+				if err != nil {
+					t.Fatal(err)
+				}
+				legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
+				fields, err := CreateTask(id, bytes, "https://hook.example/", service)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
+				for protocol, o := range map[string]Order{"in_php": legacy, "create_task": tasks} {
+					if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
+						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
+					}
+				}
+				if tasks.Pingback != "https://hook.example/" {
+					t.Errorf("%s: pingback %q", service, tasks.Pingback)
 				}
 			}
-			if tasks.Pingback != "https://hook.example/" {
-				t.Errorf("%s: pingback %q", service, tasks.Pingback)
-			}
+		}
+		if kind.Poolable && (kind.Margin <= 0 || kind.Lifetime <= kind.Margin || !kind.Has("pageurl")) || kind.FirstPoll <= 0 ||
+			(kind.Solution == "") == (kind.Values == nil) {
+			t.Errorf("the row of %s is not complete", kind.Type)
 		}
 	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[captcha.Identity]()) {
-		if !carried[field.Name] {
-			t.Errorf("no identity of this test has the field %s", field.Name)
+	for _, key := range captcha.Keys() {
+		if !carried[key] {
+			t.Errorf("no type has the key %s", key)
 		}
+	}
+	odd := captcha.Identity{Type: captcha.Turnstile, Sitekey: "s", Pageurl: page, Invisible: true}
+	_, err := LegacyForm(odd, nil, "generic")
+	_, errTask := CreateTask(odd, nil, "", "generic")
+	if err == nil || errTask == nil {
+		t.Error("a key of another type is left out without a word")
 	}
 }
 
@@ -226,8 +248,6 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	for query, want := range map[string]captcha.Identity{
 		"method=userrecaptcha&googlekey=s&version=v2&datas=d":                     {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
 		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s", MinScore: 0.3},
-		"method=hcaptcha&sitekey=s&data=r&enterprise=1":                           {Type: captcha.HCaptcha, Sitekey: "s", RQData: "r", Enterprise: true},
-		"method=turnstile&sitekey=s&data=d":                                       {Type: captcha.Turnstile, Sitekey: "s", Data: "d"},
 	} {
 		want.Pageurl = page
 		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}).Order; o.Identity != want || o.Bad != "" {
@@ -252,12 +272,12 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 			t.Errorf("%s: %+v", fields, o)
 		}
 	}
-	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "", twoCaptcha)
+	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "", "2captcha")
 	if err != nil || fields["languagePool"] != "rn" {
 		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
 	}
 	// The form contains the largest picture and captchaai's alternative field names.
-	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), captchaAI)
+	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), "captchaai")
 	if err != nil {
 		t.Fatal(err)
 	}

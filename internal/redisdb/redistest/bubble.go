@@ -23,8 +23,6 @@ var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type Bubble struct {
 	*miniredis.Miniredis
 
-	server *server.Server
-
 	mu    sync.Mutex
 	down  bool
 	conns []net.Conn // the server's ends of the connections
@@ -54,13 +52,10 @@ func Embedded(t testing.TB) *Bubble {
 	t.Helper()
 	b := &Bubble{Miniredis: miniredis.NewMiniRedis()}
 	b.ClockTTL(true)
-	conn, err := b.Miniredis.Dial() // starts the server without a socket
-	if err != nil {
-		t.Fatal(err)
+	if conn, err := b.Miniredis.Dial(); err == nil { // starts the server without a socket
+		_ = conn.Close()
 	}
-	_ = conn.Close()
-	b.server = b.Server()
-	b.server.SetPreHook(b.intercept)
+	b.Server().SetPreHook(b.intercept)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -68,37 +63,7 @@ func Embedded(t testing.TB) *Bubble {
 // SetAnswer passes each later command of the clients to the function answer, until a call of
 // SetAnswer(nil). Commands inside a script are not passed. The function may be called concurrently by
 // several connections.
-func (b *Bubble) SetAnswer(answer Answer) {
-	if answer == nil {
-		b.answer.Store(nil)
-		return
-	}
-	b.answer.Store(&answer)
-}
-
-// RefuseFrom makes the server refuse the clients' commands from the n-th one on, as for a user
-// without rights. The next command has the number 0. The returned function ends the refusals and
-// returns the refused commands.
-func (b *Bubble) RefuseFrom(n int) (end func() []string) {
-	var mu sync.Mutex
-	var refused []string
-	seen := 0
-	b.SetAnswer(func(command string, _ []string) string {
-		mu.Lock()
-		defer mu.Unlock()
-		if seen++; seen <= n {
-			return ""
-		}
-		refused = append(refused, command)
-		return "-NOPERM this user has no permissions\r\n"
-	})
-	return func() []string {
-		b.SetAnswer(nil)
-		mu.Lock()
-		defer mu.Unlock()
-		return refused
-	}
-}
+func (b *Bubble) SetAnswer(answer Answer) { b.answer.Store(&answer) }
 
 // intercept reports whether the Answer of the test replied to a command.
 func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bool {
@@ -107,10 +72,7 @@ func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bo
 		return false
 	}
 	answer := b.answer.Load()
-	if answer == nil {
-		return false
-	}
-	if _, client := b.clients.Load(from); !client {
+	if _, client := b.clients.Load(from); !client || answer == nil || *answer == nil {
 		return false
 	}
 	reply := (*answer)(command, args)
@@ -130,7 +92,7 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	}
 	client, end := newPipe()
 	b.conns = append(b.conns, end)
-	b.server.ServeConn(end)
+	b.Server().ServeConn(end)
 	return client, nil
 }
 

@@ -1,9 +1,10 @@
 package redistest
 
 import (
+	"context"
 	"maps"
+	"net"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -17,43 +18,31 @@ import (
 type Place struct {
 	Addresses      string
 	SentinelMaster string
-	Dial           Dialer // nil = the network
-}
-
-// Kind is one way to run Redis. Every script must behave alike on all kinds.
-type Kind struct {
-	Name  string
-	Known bool // whether this kind differs from another kind only in how clients reach the server
-	Start func(t testing.TB) Place
-}
-
-// Kinds returns all kinds, beginning with the single server. With the race detector it returns only
-// the single server.
-func Kinds() []Kind {
-	all := []Kind{
-		{"single", false, func(t testing.TB) Place { return Place{Addresses: "redis://" + Server(t)} }},
-		{"cluster", false, func(t testing.TB) Place {
-			return Place{Addresses: "redis://" + strings.Join(Cluster(t), ",redis://")}
-		}},
-		{"sentinel", true, func(t testing.TB) Place {
-			return Place{Addresses: "redis://" + strings.Join(Sentinel(t), ",redis://"), SentinelMaster: MasterName}
-		}},
-		{"embedded", true, func(t testing.TB) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} }},
-	}
-	if testkit.RaceEnabled {
-		return all[:1] // poold runs the same code on all kinds
-	}
-	return all
+	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil = the network
 }
 
 // BubbleAddress is the address of the server that InBubble starts, for the field Addresses of a
 // Place.
 const BubbleAddress = "redis://bubble"
 
-// OnEvery runs a suite on every kind of server. All tests run on a single server, on a cluster and,
-// in bubbles, on the embedded server. With sentinels, and on the embedded server over TCP, only the
-// tests in connectionTests run. These tests depend on how a client reaches the server.
+// OnEvery runs a suite on every kind of server, because every script must behave alike on all kinds: on a single server,
+// on a cluster and, in bubbles, on the embedded server. Clients reach a master with sentinels, and the embedded server
+// over TCP, in other ways, so only the tests in connectionTests run there. With the race detector the suite runs on the
+// single server alone: poold runs the same code on all kinds.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionTests []string) {
+	every := slices.Collect(maps.Keys(suite))
+	run := func(kind string, names []string, start func(t *testing.T) Place) {
+		if len(names) == 0 || testkit.RaceEnabled && kind != "single" {
+			return
+		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			place := start(t)
+			for _, name := range names {
+				t.Run(name, func(t *testing.T) { suite[name](t, place) })
+			}
+		})
+	}
 	if !testkit.RaceEnabled {
 		t.Run("bubble", func(t *testing.T) {
 			for name, test := range suite {
@@ -63,20 +52,10 @@ func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionT
 			}
 		})
 	}
-	for _, kind := range Kinds() {
-		if kind.Known && len(connectionTests) == 0 {
-			continue
-		}
-		t.Run(kind.Name, func(t *testing.T) {
-			t.Parallel()
-			place := kind.Start(t)
-			names := slices.Collect(maps.Keys(suite))
-			if kind.Known {
-				names = connectionTests
-			}
-			for _, name := range names {
-				t.Run(name, func(t *testing.T) { suite[name](t, place) })
-			}
-		})
-	}
+	run("single", every, func(t *testing.T) Place { return Place{Addresses: "redis://" + Server(t)} })
+	run("cluster", every, func(t *testing.T) Place { return Place{Addresses: urls(ClusterOf(t))} })
+	run("sentinel", connectionTests, func(t *testing.T) Place {
+		return Place{Addresses: urls(SentinelNodes(t)[2:]), SentinelMaster: MasterName}
+	})
+	run("embedded", connectionTests, func(t *testing.T) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} })
 }

@@ -1,130 +1,68 @@
 package redistest
 
 import (
-	"bytes"
+	"errors"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// newPipe returns the two ends of a connection in memory. Unlike net.Pipe, the connection buffers
-// writes like a socket. Without a buffer, the server could block while it writes to one client and
-// holds a lock that other clients need. In a bubble, this would be a deadlock if the client reads
-// only at a later time.
+// newPipe returns the two ends of a connection in memory. Unlike net.Pipe, the server's end buffers writes like a
+// socket. Without a buffer, the server could block while it writes to one client and holds a lock that other clients
+// need. In a bubble, this would be a deadlock if the client reads only at a later time.
 func newPipe() (client, server net.Conn) {
-	there, back := newStream(), newStream()
-	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
-}
-
-type pipeEnd struct{ in, out *stream }
-
-func (e *pipeEnd) Read(b []byte) (int, error)  { return e.in.read(b) }
-func (e *pipeEnd) Write(b []byte) (int, error) { return e.out.write(b) }
-
-// Close ends both directions. The other end can still read earlier writes.
-func (e *pipeEnd) Close() error {
-	e.in.end(true)
-	e.out.end(false)
-	return nil
-}
-
-func (e *pipeEnd) SetReadDeadline(at time.Time) error {
-	e.in.setDeadline(at)
-	return nil
-}
-
-// SetWriteDeadline does nothing, because writes never block.
-func (e *pipeEnd) SetWriteDeadline(time.Time) error { return nil }
-
-// SetDeadline only sets the deadline of reads.
-func (e *pipeEnd) SetDeadline(at time.Time) error { return e.SetReadDeadline(at) }
-
-func (e *pipeEnd) LocalAddr() net.Addr  { return memoryAddr{} }
-func (e *pipeEnd) RemoteAddr() net.Addr { return memoryAddr{} }
-
-type memoryAddr struct{}
-
-func (memoryAddr) Network() string { return "memory" }
-func (memoryAddr) String() string  { return "memory" }
-
-// stream is one direction of a connection. The buffer of a stream has no maximum size.
-type stream struct {
-	mu       sync.Mutex
-	changed  *sync.Cond
-	bytes    bytes.Buffer
-	deadline time.Time   // deadline of reads; zero = none
-	timer    *time.Timer // wakes a read at the deadline
-	gone     bool        // whether the reader closed the stream
-	over     bool        // whether the writer closed the stream
-}
-
-func newStream() *stream {
-	s := &stream{}
-	s.changed = sync.NewCond(&s.mu)
-	return s
-}
-
-func (s *stream) read(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		switch {
-		case s.gone:
-			return 0, net.ErrClosed
-		case !s.deadline.IsZero() && !time.Now().Before(s.deadline):
-			return 0, os.ErrDeadlineExceeded
-		case s.bytes.Len() > 0:
-			return s.bytes.Read(b)
-		case s.over:
-			return 0, io.EOF
+	client, end := net.Pipe()
+	b := &buffered{Conn: end, writes: make(chan []byte, 4096)}
+	go func() {
+		for text := range b.writes {
+			_, _ = end.Write(text)
 		}
-		s.changed.Wait()
-	}
+		_ = end.Close()
+	}()
+	return clientEnd{client}, b
 }
 
-func (s *stream) write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.changed.Broadcast()
-	switch {
-	case s.over:
+// clientEnd fails like a socket if the server has closed the connection.
+type clientEnd struct{ net.Conn }
+
+func (c clientEnd) Write(text []byte) (n int, err error) {
+	if n, err = c.Conn.Write(text); errors.Is(err, io.ErrClosedPipe) {
+		err = &net.OpError{Op: "write", Net: "memory", Err: syscall.EPIPE}
+	}
+	return n, err
+}
+
+// A pipe whose other end is closed has no deadlines. A socket has.
+func (c clientEnd) SetReadDeadline(at time.Time) error  { _ = c.Conn.SetReadDeadline(at); return nil }
+func (c clientEnd) SetWriteDeadline(at time.Time) error { _ = c.Conn.SetWriteDeadline(at); return nil }
+
+// buffered is the server's end of a connection. After Close, the client can still read earlier writes.
+type buffered struct {
+	net.Conn
+
+	mu     sync.Mutex
+	closed bool
+	writes chan []byte
+}
+
+func (b *buffered) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
 		return 0, net.ErrClosed
-	case s.gone:
-		return 0, &net.OpError{Op: "write", Net: memoryAddr{}.Network(), Err: syscall.EPIPE}
 	}
-	return s.bytes.Write(b)
+	b.writes <- append([]byte(nil), text...)
+	return len(text), nil
 }
 
-func (s *stream) setDeadline(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deadline = at
-	if s.timer != nil {
-		s.timer.Stop()
+func (b *buffered) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		close(b.writes)
 	}
-	if !at.IsZero() {
-		s.timer = time.AfterFunc(time.Until(at), s.wake)
-	}
-	s.changed.Broadcast()
-}
-
-func (s *stream) wake() {
-	s.mu.Lock() // with the lock, a read that has checked its deadline is already waiting
-	defer s.mu.Unlock()
-	s.changed.Broadcast()
-}
-
-// end closes the stream on the reader's side or on the writer's side.
-func (s *stream) end(reader bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if reader {
-		s.gone = true
-	} else {
-		s.over = true
-	}
-	s.changed.Broadcast()
+	return b.SetReadDeadline(time.Unix(1, 0)) // nothing more arrives
 }

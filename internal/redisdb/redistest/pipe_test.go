@@ -2,12 +2,8 @@ package redistest
 
 import (
 	"bufio"
-	"errors"
 	"io"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,41 +44,6 @@ func TestAListenerThatDoesNotRead(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := line(listener); got != "*3" {
 			t.Errorf("the listener reads %q", got)
-		}
-	})
-}
-
-// When a connection in memory is closed or a deadline passes, it behaves like a socket.
-func TestPipe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, server := newPipe()
-		buffer := make([]byte, 10)
-		began := time.Now()
-		if err := client.SetDeadline(began.Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Read(buffer); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		if err := client.SetReadDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		time.AfterFunc(time.Minute, func() {
-			_, _ = io.WriteString(server, "last")
-			_ = server.Close()
-		})
-		if text, err := io.ReadAll(client); string(text) != "last" || err != nil {
-			t.Errorf("%q, %v", text, err)
-		}
-		if _, err := client.Write(buffer); !errors.Is(err, syscall.EPIPE) {
-			t.Errorf("a write to a closed end: %v", err)
-		}
-		if _, err := server.Read(buffer); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("a read from it: %v", err)
-		}
-		_ = client.Close()
-		if _, err := client.Write(buffer); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("a write of a closed end: %v", err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 // Package redistest starts real Redis servers for tests: a single server, a cluster of three masters,
 // or a master with sentinels. Each server uses free ports and a temporary folder of the test. The
-// package also runs the embedded server in synctest bubbles (Bubble), and loses replies on purpose
-// (Thief). Only tests import this package.
+// package also runs the embedded server in synctest bubbles (Bubble). Only tests import this package.
 package redistest
 
 import (
@@ -19,62 +18,41 @@ import (
 	"poold/internal/testkit"
 )
 
+// Node is one server that a test may stop or kill.
+type Node struct {
+	Addr    string
+	Process *os.Process
+}
+
 // Server starts a redis-server without persistence and returns its address. The test fails if the
 // machine has no redis-server. The strings in args are further command-line options.
 func Server(t testing.TB, args ...string) string {
 	t.Helper()
-	addr, _ := start(t, "redis-server", args...)
-	return addr
+	return startNode(t, "redis-server", args...).Addr
 }
 
 // Process starts a redis-server like Server. Process also returns the process, which a test may stop
 // or kill.
 func Process(t testing.TB, args ...string) (string, *os.Process) {
 	t.Helper()
-	return start(t, "redis-server", args...)
-}
-
-// Node is one server that a test may stop or kill.
-type Node struct {
-	Addr    string
-	Process *os.Process
-
-	options []string // of redis-server
-}
-
-// Restart starts the server again after a test has killed it. The server has its old address and folder.
-func (n *Node) Restart(t testing.TB) {
-	t.Helper()
-	_, _ = n.Process.Wait()
-	n.Process = launch(t, "redis-server", n.Addr, n.options)
+	node := startNode(t, "redis-server", args...)
+	return node.Addr, node.Process
 }
 
 // Cluster starts three masters that share all slots and returns their addresses.
 func Cluster(t testing.TB) []string {
 	t.Helper()
-	var addrs []string
-	for _, node := range ClusterOf(t, 0) {
-		addrs = append(addrs, node.Addr)
-	}
-	return addrs
+	return strings.Split(strings.ReplaceAll(urls(ClusterOf(t)), "redis://", ""), ",")
 }
 
-// ClusterOf starts three masters, each with this number of replicas. The strings in args are further
-// options of every node. The first three nodes of the result are the masters.
-func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
+// ClusterOf starts three masters. The strings in args are further options of every node.
+func ClusterOf(t testing.TB, args ...string) []Node {
 	t.Helper()
-	var nodes []Node
-	create := []string{"--cluster", "create"}
-	for range 3 * (1 + replicas) {
-		node := EmptyNode(t, args...)
-		nodes = append(nodes, node)
-		create = append(create, node.Addr)
-	}
-	run(t, append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...)
-	for i, node := range nodes {
-		waitFor(t, "the cluster", func() bool {
-			return strings.Contains(ask(t, node.Addr, "cluster", "info"), "cluster_state:ok") &&
-				(i < 3 || strings.Contains(ask(t, node.Addr, "info", "replication"), "master_link_status:up"))
+	nodes := []Node{EmptyNode(t, args...), EmptyNode(t, args...), EmptyNode(t, args...)}
+	created := ask(t, nodes[0].Addr, "--cluster", "create", nodes[0].Addr, nodes[1].Addr, nodes[2].Addr, "--cluster-yes")
+	for _, node := range nodes {
+		testkit.Within(t, 20*time.Second, "the cluster: "+created, func() bool {
+			return strings.Contains(ask(t, node.Addr, "cluster", "info"), "cluster_state:ok")
 		})
 	}
 	return nodes
@@ -84,42 +62,34 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 // options.
 func EmptyNode(t testing.TB, args ...string) Node {
 	t.Helper()
-	options := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
-		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}, args...)
-	return startNode(t, "redis-server", options...)
+	return startNode(t, "redis-server", append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		"--repl-diskless-sync-delay", "0", "--cluster-port", strconv.Itoa(testkit.FreePort(t))}, args...)...)
 }
 
-// MasterName is the name of the master that Sentinel starts.
+// urls joins the addresses of nodes.
+func urls(nodes []Node) string {
+	text := ""
+	for _, node := range nodes {
+		text += ",redis://" + node.Addr
+	}
+	return text[1:]
+}
+
+// MasterName is the name of the master that SentinelNodes starts.
 const MasterName = "stock"
 
-// Sentinel starts a master, a replica and three sentinels, and returns the addresses of the
-// sentinels.
-func Sentinel(t testing.TB) []string {
-	t.Helper()
-	var addrs []string
-	for _, node := range SentinelNodes(t)[2:] {
-		addrs = append(addrs, node.Addr)
-	}
-	return addrs
-}
-
-// SentinelNodes starts the same servers as Sentinel. It returns the master, the replica and the
-// three sentinels, in this order.
+// SentinelNodes starts a master, a replica and three sentinels, and returns them in this order.
 func SentinelNodes(t testing.TB) []Node {
 	t.Helper()
 	master := startNode(t, "redis-server", "--repl-diskless-sync-delay", "0")
-	host, port, err := net.SplitHostPort(master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := []Node{master, startNode(t, "redis-server", "--replicaof", host+" "+port)}
+	address := strings.Replace(master.Addr, ":", " ", 1)
+	nodes := []Node{master, startNode(t, "redis-server", "--replicaof", address)}
 	for range 3 {
-		nodes = append(nodes, sentinelNode(t, fmt.Sprintf(
-			"sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
-			MasterName, host, port, MasterName, MasterName)))
+		nodes = append(nodes, sentinelNode(t, fmt.Sprintf("sentinel monitor %s %s 2\n"+
+			"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", MasterName, address)))
 	}
 	for _, node := range nodes[2:] {
-		waitFor(t, "the sentinels", func() bool {
+		testkit.Within(t, 20*time.Second, "the sentinels", func() bool {
 			return strings.Contains(ask(t, node.Addr, "info", "sentinel"), "slaves=1,sentinels=3")
 		})
 	}
@@ -142,31 +112,16 @@ func sentinelNode(t testing.TB, text string) Node {
 	return startNode(t, "redis-sentinel", config)
 }
 
-// start is startNode for a server that the test does not restart.
-func start(t testing.TB, program string, args ...string) (string, *os.Process) {
-	t.Helper()
-	node := startNode(t, program, args...)
-	return node.Addr, node.Process
-}
-
-// startNode runs one server until the test ends.
+// startNode runs one server until the test ends. It waits until the server replies.
 func startNode(t testing.TB, program string, args ...string) Node {
 	t.Helper()
-	port := strconv.Itoa(testkit.FreePort(t))
-	options := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"}
+	addr := FreeAddress(t)
+	options := []string{"--port", addr[strings.Index(addr, ":")+1:], "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"}
 	if program == "redis-server" {
-		options = append(options, "--save", "", "--appendonly", "no")
-		options = append(options, args...)
+		options = append(append(options, "--save", "", "--appendonly", "no"), args...)
 	} else {
 		options = append(args, options...) // a sentinel's first argument must be its configuration file
 	}
-	addr := net.JoinHostPort("127.0.0.1", port)
-	return Node{addr, launch(t, program, addr, options), options}
-}
-
-// launch starts a program and waits until it replies at the address.
-func launch(t testing.TB, program, addr string, options []string) *os.Process {
-	t.Helper()
 	var output bytes.Buffer
 	command := exec.Command(program, options...)
 	command.Stdout, command.Stderr = &output, &output
@@ -177,11 +132,11 @@ func launch(t testing.TB, program, addr string, options []string) *os.Process {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	waitFor(t, program, func() bool {
+	testkit.Within(t, 20*time.Second, program, func() bool {
 		answer := ask(t, addr, "ping") // the replies NOAUTH and LOADING also mean that the server is up
 		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH") || strings.Contains(answer, "LOADING")
 	})
-	return command.Process
+	return Node{addr, command.Process}
 }
 
 // FreeAddress returns an address of this machine on which no program listens.
@@ -193,28 +148,6 @@ func FreeAddress(t testing.TB) string {
 // ask sends one command to a server by redis-cli and returns the output.
 func ask(t testing.TB, addr string, args ...string) string {
 	t.Helper()
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, _ := exec.Command("redis-cli", append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput()
+	output, _ := exec.Command("redis-cli", append([]string{"-u", "redis://" + addr}, args...)...).CombinedOutput()
 	return string(output)
-}
-
-func run(t testing.TB, args ...string) {
-	t.Helper()
-	if output, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
-		t.Fatalf("redis-cli %s: %v\n%s", strings.Join(args, " "), err, output)
-	}
-}
-
-func waitFor(t testing.TB, what string, ready func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if ready() {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("%s did not come up within 20 s", what)
 }

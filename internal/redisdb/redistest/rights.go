@@ -3,7 +3,6 @@ package redistest
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,15 +17,9 @@ const Password = "of-a-test"
 // Rights replaces the password by Password, and the prefix of the keys by the prefixes of the tests.
 func Rights(t testing.TB) []string {
 	t.Helper()
-	// A test runs in the folder of its package.
-	path := "docs/configuration.md"
-	page, err := os.ReadFile(path)
-	for depth := 0; err != nil && depth < 5; depth++ {
-		path = filepath.Join("..", path)
-		page, err = os.ReadFile(path)
-	}
-	if err != nil {
-		t.Fatal(err)
+	var page []byte
+	for up := ""; page == nil && len(up) < 15; up += "../" { // a test runs in the folder of its package
+		page, _ = os.ReadFile(up + "docs/configuration.md")
 	}
 	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(page))
 	if line == "" {

@@ -19,10 +19,13 @@ type order struct {
 // replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Calls of
 // step and request must be in chronological order.
 type replay struct {
-	state       *State
-	concurrency int       // maximum number of orders in flight
-	patience    float64   // time in seconds that a patient caller waits for a token
-	windows     *calendar // warm windows; nil = none
+	params      Params
+	learned     *Learned
+	totals      Totals
+	leads       []time.Duration
+	failures    int
+	concurrency int     // maximum number of orders in flight
+	patience    float64 // time in seconds that a patient caller waits for a token
 	// solve draws the lead time and the outcome of the next order.
 	solve func() (lead float64, fails bool)
 
@@ -36,8 +39,8 @@ type replay struct {
 }
 
 // newReplay returns a replay that begins at the given time with an empty stock.
-func newReplay(state *State, concurrency int, at float64) *replay {
-	return &replay{state: state, concurrency: concurrency, now: at, look: at}
+func newReplay(p Params, concurrency int, at float64) *replay {
+	return &replay{params: p, learned: NewLearned(p), concurrency: concurrency, now: at, look: at}
 }
 
 // The events of a replay. Simultaneous events happen in this order.
@@ -61,7 +64,7 @@ func (r *replay) step(end float64) bool {
 	case expired:
 		r.tokens = r.tokens[1:]
 		r.result.Expired++
-		r.state.Expired(r.at(), 1)
+		r.totals.Expired++
 	case gaveUp:
 		r.waiting = r.waiting[1:]
 		r.result.Misses++
@@ -96,7 +99,7 @@ func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
-	r.state.Request(r.at(), len(r.tokens) > 0)
+	r.totals.Requests++
 	switch {
 	case len(r.tokens) > 0:
 		if r.tokens[0] < r.now {
@@ -104,6 +107,7 @@ func (r *replay) request(at float64, patient bool) {
 		}
 		r.tokens = r.tokens[1:]
 		r.result.Hits++
+		r.totals.Hits++
 	case patient:
 		r.waiting = append(r.waiting, r.now)
 	default:
@@ -117,28 +121,31 @@ func (r *replay) completed(i int) {
 	r.orders = slices.Delete(r.orders, i, i+1)
 	if o.fails {
 		r.result.Failed++
-		r.state.Failed(r.at())
+		r.totals.Failed++
+		r.failures++
 		return
 	}
 	r.result.Bought++
-	r.state.Landed(r.at(), inSeconds(o.ends-o.placed))
+	r.totals.Solved++
+	r.failures = 0
+	r.leads = append([]time.Duration{inSeconds(o.ends - o.placed)}, r.leads[:min(len(r.leads), 47)]...)
 	if len(r.waiting) > 0 {
 		r.waits = append(r.waits, r.now-r.waiting[0])
 		r.waiting = r.waiting[1:]
 		r.result.Waited++
 		return
 	}
-	r.tokens = append(r.tokens, r.now+r.state.params.Usable.Seconds())
+	r.tokens = append(r.tokens, r.now+r.params.Usable.Seconds())
 	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
 }
 
 // decide gets the policy's decision and places its orders, like the daemon's worker.
 func (r *replay) decide() {
 	at := r.at()
-	p := r.windows.plan(at, r.state)
-	lead := p.Lead.Seconds()
+	lead := r.learned.Lead(r.params, at).Seconds()
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
-	s := Stock{
+	s := Counts{
+		Lead: inSeconds(lead), Leads: r.leads, Totals: r.totals, Failures: r.failures,
 		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders), Waiting: len(r.waiting),
 		NextExpiry: -1, NextLook: -1,
 	}
@@ -148,17 +155,21 @@ func (r *replay) decide() {
 	if dying < len(r.tokens) {
 		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
 	}
-	d := r.state.Decide(at, p, &s)
-	for range min(d.Order, r.concurrency-len(r.orders)) {
+	r.learned.Learn(r.params, &s, at)
+	d := Decide(r.params, r.learned, &s, at)
+	placed := min(d.Order, r.concurrency-len(r.orders))
+	if d.Order > 0 {
+		r.learned.Ordered(r.params, d.Order, placed, at)
+	}
+	for range placed {
 		lead, fails := r.solve()
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
-		r.state.Placed(at)
 	}
 	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
 	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders)-len(r.waiting))
 	r.look = math.Inf(1)
-	if d.Look != Never {
-		r.look = r.now + max(d.Look.Seconds(), leastLook)
+	if d.Next != Never {
+		r.look = r.now + max(d.Next.Seconds(), leastLook)
 	}
 }
 

@@ -4,255 +4,118 @@ package policy
 
 import (
 	"bytes"
-	"compress/gzip"
+	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 )
 
-// used returns a State that has learned from several thousand requests, solves and
-// failures.
-func used(k Params) (m *State, at time.Time) {
-	m = NewState(k)
-	at = epoch
-	for i := range 6000 {
-		at = at.Add(time.Duration(i*i%7919) * time.Millisecond)
-		if i%100 == 0 {
-			at = at.Add(time.Duration(i/20) * time.Second)
-		}
-		m.Request(at, true)
-		if i%3 == 0 {
-			m.Landed(at, time.Duration(10+i%20)*time.Second)
-		}
-		if i%40 == 0 {
-			m.Failed(at)
-			m.Expired(at, 2)
-		}
+// used returns a target with days of requests.
+func used() *target {
+	x, dice := newTarget(nil), rand.New(rand.NewPCG(1, 0))
+	for i := range 3000 {
+		x.hits(1, 0.1+dice.ExpFloat64()*float64(1+i%300))
 	}
-	return m, at
+	x.c.Totals.Failed, x.c.Totals.Expired = 3, 300
+	x.learn()
+	x.l.slots.gap = 3.5
+	return x
 }
 
-func usual() Params {
-	return Params{Adaptive: true, Depth: 200, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second,
-		FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second}
-}
-
-func save(t testing.TB, m *State) []byte {
-	t.Helper()
-	data, err := m.save()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// A restored State makes the same plan as the saved State. If the restored State is saved again,
-// the data is the same.
+// A restored state wants the same as the saved one, in at most 4 KB, and learns the events since.
 func TestSavedStateIsTheSame(t *testing.T) {
-	m, at := used(usual())
-	m.slots.gap, m.credit.left = 3.5, -20
-	m.Failed(at)
-	m.Failed(at)
-	data := save(t, m)
-	t.Logf("%d cells in %d bytes", m.learned.table.known, len(data))
-	again, err := Restore(usual(), data, at)
-	if err != nil {
-		t.Fatal(err)
+	x := used()
+	data := x.l.Save()
+	t.Logf("%d requests in %d bytes", len(x.l.memory.entries), len(data))
+	if len(data) > MostSaved || len(x.l.memory.entries) < 1000 {
+		t.Errorf("%d entries in %d bytes", len(x.l.memory.entries), len(data))
 	}
-	if text := unpacked(t, save(t, again)); text != unpacked(t, data) {
-		t.Errorf("saved again:\n%.400s\nfirst:\n%.400s", text, unpacked(t, data))
+	restored := func() *target {
+		l, err := Restore(x.p, data, after(x.at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &target{x.p, l, x.c, x.at}
 	}
-	if m.learned.table.known < 20 || len(m.learned.solves.leads) != leadsKept || m.learned.solves.fails == failPrior {
-		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, len(m.learned.solves.leads))
+	again := restored()
+	if text := again.l.Save(); !bytes.Equal(text, data) {
+		t.Errorf("saved again:\n%s\nfirst:\n%s", text, data)
 	}
-	m.planned = 0
-	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // after a longer time, the plans would differ, because pending samples are not saved
-		if got, want := again.Plan(at.Add(later), 0), m.Plan(at.Add(later), 0); got != want {
-			t.Errorf("after %v: %+v, want %+v", later, got, want)
+	x.learn()
+	again.learn()
+	for _, later := range []float64{0, 1, 15, 400} {
+		x.at += later
+		again.at += later
+		if got, want := again.decide(), x.decide(); got.Want != want.Want || got.Credit != want.Credit {
+			t.Errorf("after %g s: %+v, want %+v", later, got, want)
 		}
 	}
-}
-
-// A State can be restored even if its histograms were halved many times.
-func TestSavedAfterMuchHalving(t *testing.T) {
-	m := NewState(usual())
-	random := rand.New(rand.NewPCG(1, 0))
-	at := 0.0
-	for range 20_000 {
-		at += random.ExpFloat64()
-		m.Request(after(at), true)
+	more := restored()
+	before := more.l.memory.countAt(unix(after(more.at)))
+	more.hits(20, 0.01)
+	if got := more.l.memory.count - before; got < 18 || got > 21 {
+		t.Errorf("20 requests since then count as %g", got)
 	}
-	if _, err := Restore(usual(), save(t, m), after(at)); err != nil {
-		t.Error(err)
+	early, err := Restore(x.p, data, after(100))
+	if err != nil || early.memory.last != unix(after(100)) {
+		t.Errorf("a saved time ahead is %v, %v", early.memory.last, err)
 	}
 }
 
-// If the usable life has changed since the save, Restore drops the samples of the third horizon.
-func TestSavedStateOfAnotherLife(t *testing.T) {
-	m, at := used(usual())
-	other := usual()
-	other.Usable = 200 * time.Second
-	again, err := Restore(other, save(t, m), at)
-	if err != nil {
-		t.Fatal(err)
+// Rare requests with long gaps and many at once need the most bytes each; the oldest ones are left out.
+func TestSavedStateIsSmall(t *testing.T) {
+	x := newTarget(nil)
+	for range 2000 {
+		x.c.Totals.Requests += 1 << 40
+		x.learn()
+		x.at += 1e7
 	}
-	for i, c := range again.learned.table.cells {
-		if c != nil && (c.After[horizons-1].weight != 0 || c.After[0] != m.learned.table.cells[i].After[0]) {
-			t.Fatalf("cell %d: %+v", i, c)
-		}
-	}
-}
-
-// Saved times in the future are set to the present.
-func TestSavedTimesAheadAreNow(t *testing.T) {
-	m, at := used(usual())
-	again, err := Restore(usual(), save(t, m), at.Add(-time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := unixSeconds(at.Add(-time.Hour)); again.now != want || again.learned.last != want {
-		t.Errorf("now %v, last request %v, want %v", again.now, again.learned.last, want)
+	if data := x.l.Save(); len(data) > MostSaved {
+		t.Errorf("%d bytes", len(data))
 	}
 }
 
 func TestSavedStateIsChecked(t *testing.T) {
-	m, at := used(usual())
-	good := save(t, m)
-	changed := func(old, to string) []byte {
-		text := unpacked(t, good)
-		if !strings.Contains(text, old) {
-			t.Fatalf("no %q in it", old)
-		}
-		return packed(t, strings.Replace(text, old, to, 1))
-	}
-	flipped := bytes.Clone(good)
-	flipped[len(flipped)/2] ^= 1
-	cases := map[string]struct {
-		data []byte
+	x := used()
+	good := string(x.l.Save())
+	for name, c := range map[string]struct {
+		data string
 		want error
 	}{
-		"nothing":             {nil, ErrSavedCorrupt},
-		"half":                {good[:len(good)/2], ErrSavedCorrupt},
-		"another program":     {[]byte("{}"), ErrSavedCorrupt},
-		"the first version":   {[]byte("pm\x01 and so on"), ErrSavedVersion},
-		"a newer version":     {changed(`"version":2`, `"version":3`), ErrSavedVersion},
-		"a flipped bit":       {flipped, ErrSavedCorrupt},
-		"a huge scale":        {changed(`"scale":`, `"scale":1e9,"was":`), ErrSavedCorrupt},
-		"a lead time below 0": {changed(`"leads":[`, `"leads":[-1,`), ErrSavedCorrupt},
-		"too many leads":      {changed(`"leads":[`, `"leads":[1,`), ErrSavedCorrupt},
-		"no such situation":   {changed(`"cells":{`, `"cells":{"100000":{},`), ErrSavedCorrupt},
-		"more late than all":  {changed(`"late":`, `"late":999999,"was":`), ErrSavedCorrupt},
-		"ended, not reached":  {changed(`"reached":[`, `"reached":[],"was":[`), ErrSavedCorrupt},
-		"more at the end":     {packed(t, unpacked(t, good)+"{}"), ErrSavedCorrupt},
-		"endless":             {packed(t, strings.Repeat(" ", 2*savedMostJSON)), ErrSavedCorrupt},
-		"too long":            {make([]byte, savedMost+1), ErrSavedCorrupt},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			got, err := Restore(usual(), c.data, at)
-			if !errors.Is(err, c.want) {
-				t.Errorf("error %v, want %v", err, c.want)
-			}
-			if fresh := NewState(usual()).Plan(at, 0); got == nil || got.Plan(at, 0) != fresh {
-				t.Error("did not begin afresh")
-			}
-		})
+		"nothing":         {"", ErrSavedCorrupt},
+		"half":            {good[:len(good)/2], ErrSavedCorrupt},
+		"another program": {"{}", ErrSavedVersion},
+		"a newer version": {strings.Replace(good, `"version":3`, `"version":4`, 1), ErrSavedVersion},
+		"a huge scale":    {strings.Replace(good, `"scale":`, `"scale":1e9,"was":`, 1), ErrSavedCorrupt},
+		"a bad history":   {strings.Replace(good, `"history":"`, `"history":"////////////////`, 1), ErrSavedCorrupt},
+		"a long history":  {strings.Replace(good, `"history":"`, `"history":"`+strings.Repeat("AAAA", 2000), 1), ErrSavedCorrupt},
+	} {
+		l, err := Restore(x.p, []byte(c.data), after(x.at))
+		if !errors.Is(err, c.want) || l == nil || len(l.memory.entries) > 0 {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
 	}
 }
 
-func unpacked(t testing.TB, data []byte) string {
-	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func packed(t testing.TB, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// Restore either refuses the data or returns a State that works. If this State is saved and
-// restored again, the data is the same.
+// Restore refuses the data, or returns a state that works and can be saved.
 func FuzzRestore(f *testing.F) {
-	m, at := used(usual())
-	f.Add(unpacked(f, save(f, m)))
-	f.Add(unpacked(f, save(f, NewState(usual()))))
-	f.Fuzz(func(t *testing.T, text string) {
-		m, err := Restore(usual(), packed(t, text), at)
+	f.Add(used().l.Save())
+	f.Add(NewLearned(usual()).Save())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x := newTarget(nil)
+		l, err := Restore(x.p, data, after(1000))
 		if err != nil {
 			return
 		}
-		again, err := Restore(usual(), save(t, m), at)
-		if err != nil {
-			t.Fatal(err)
+		x.l, x.at = l, 1000
+		x.c.Totals = l.seen
+		for range 20 {
+			x.hits(1, 1)
+			x.check(t)
 		}
-		if !bytes.Equal(save(t, again), save(t, m)) {
-			t.Fatal("saved twice it is another")
+		if text := x.l.Save(); len(text) > MostSaved || !json.Valid(text) {
+			t.Fatalf("%d bytes: %s", len(text), text)
 		}
-		checkWorks(t, again, at)
 	})
-}
-
-// checkWorks checks that a State works for a while.
-func checkWorks(t *testing.T, m *State, at time.Time) {
-	t.Helper()
-	for i := range 50 {
-		at = at.Add(time.Duration(i) * time.Second)
-		m.Request(at, true)
-		w := m.Plan(at, 0)
-		if w.Want < 0 || w.Want > m.params.Depth || w.Lead < 0 || !(w.Risk >= 0 && w.Risk <= 1+1e-9) || w.Look < 0 {
-			t.Fatalf("plan %+v", w)
-		}
-		m.Landed(at, time.Duration(i)*time.Second)
-	}
-}
-
-// After a time in which another replica watched the target, a tracker loads the state that the
-// other replica saved. The tracker does not learn the requests of that time as a burst.
-func TestResume(t *testing.T) {
-	at := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
-	p := Params{Adaptive: true, Depth: 50, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second}
-	stock := &Stock{NextExpiry: -1, NextLook: -1}
-	follow := func(resume bool) (forecast float64) {
-		tracker := NewTracker(p, nil)
-		if err := tracker.Load(at, nil); err != nil {
-			t.Fatal(err)
-		}
-		tracker.Learn(at, stock)
-		later := at.Add(10 * time.Minute)
-		if resume {
-			tracker.Resume()
-			if !tracker.WantsSaved() {
-				t.Error("what others saved is not wanted")
-			}
-			if err := tracker.Load(later, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		after := *stock
-		after.Figures.Requests, after.Figures.Misses = 500, 500
-		tracker.Learn(later, &after)
-		return tracker.Decide(later, tracker.Plan(later), &after).Forecast
-	}
-	if all, none := follow(false), follow(true); none > 0.1 || all < 10 {
-		t.Errorf("forecast %v where what others saw is learned again, %v where not", all, none)
-	}
 }

@@ -58,13 +58,12 @@ func (p *Solves) ParseLead(text string) error {
 
 // Simulation replays a demand with a policy in virtual time.
 type Simulation struct {
-	Params      Params
+	Params      Params // for its windows, second 0 is a Monday, 00:00 UTC
 	Solves      Solves
 	Concurrency int           // maximum number of orders in flight
 	Wait        time.Duration // how long a request waits for a token; 0 = no wait
 	Arrivals    []float64     // seconds from the start, ascending
 	Length      float64       // length of the demand in seconds; at least until the last arrival
-	Warm        []Warm        // warm windows; second 0 is a Monday, 00:00 UTC
 	Seed        uint64
 	// Progress is optional. It is called from time to time with the completed share of the
 	// requests.
@@ -116,13 +115,12 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		return Result{}, nil
 	}
 	begin, last := s.Arrivals[0], s.Arrivals[len(s.Arrivals)-1]
-	if len(s.Warm) > 0 {
+	if len(s.Params.Warm) > 0 {
 		begin = 0 // a window may precede the first request
 	}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	r := newReplay(NewState(s.Params), s.Concurrency, begin)
+	r := newReplay(s.Params, s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
-	r.windows = &calendar{windows: s.Warm}
 	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
 	length := max(s.Length, last, afterLast)
 	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
@@ -172,13 +170,13 @@ func (s Simulation) Fixed(depth int) Simulation {
 	return s
 }
 
-// Adaptive returns the same simulation with the adaptive policy and this max_waste. The depth of a
+// Adaptive returns the same simulation with the adaptive policy and this miss_cost. The depth of a
 // fixed target does not limit the adaptive policy: the new depth is at least the number of tasks that
 // the provider solves at the same time.
-func (s Simulation) Adaptive(maxWaste float64) Simulation {
+func (s Simulation) Adaptive(missCost float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
 	}
-	s.Params.Adaptive, s.Params.MaxWaste = true, maxWaste
+	s.Params.Adaptive, s.Params.MissCost = true, missCost
 	return s
 }

@@ -3,145 +3,12 @@
 package policy
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"os"
 	"testing"
 	"time"
 )
-
-// trace reads one of the demand traces. Each trace covers a day.
-func trace(t testing.TB, name string) []float64 {
-	t.Helper()
-	file, err := os.Open("testdata/traces/" + name + ".txt.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	arrivals, err := ReadTrace(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return arrivals
-}
-
-// long begins a simulation of several virtual days.
-func long(t *testing.T) {
-	t.Helper()
-	t.Parallel() // time is virtual, so a busy machine changes nothing
-}
-
-func simulated(t testing.TB, s Simulation) Result {
-	t.Helper()
-	if s.Concurrency == 0 {
-		s.Concurrency, s.Solves = 64, DefaultSolves()
-	}
-	r, err := s.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.StaleServed != 0 {
-		t.Errorf("%d tokens were handed out stale", r.StaleServed)
-	}
-	if r.Requests != r.Hits+r.Waited+r.Misses || r.Served != r.Hits+r.Waited {
-		t.Errorf("requests do not add up: %+v", r)
-	}
-	if s.Params.Adaptive && r.PeakHeld > s.Params.Depth {
-		t.Errorf("%d tokens and orders were held with depth %d", r.PeakHeld, s.Params.Depth)
-	}
-	return r
-}
-
-// reference contains, for a max_waste of 3 and of 10, the hit rate and the waste per request of the
-// reference implementation.
-var reference = []struct {
-	trace string
-	at    map[float64][2]float64
-}{
-	{"steady-mid", map[float64][2]float64{3: {0.9992, 0.022}, 10: {0.9992, 0.022}}},
-	{"diurnal", map[float64][2]float64{3: {0.9909, 0.049}, 10: {0.9956, 0.068}}},
-	{"office", map[float64][2]float64{3: {0.9953, 0.063}, 10: {0.9975, 0.070}}},
-	{"onoff", map[float64][2]float64{3: {0.9408, 0.280}, 10: {0.9477, 0.378}}},
-	{"cron10", map[float64][2]float64{3: {0.9834, 0.609}, 10: {0.9907, 0.707}}},
-	{"sessions", map[float64][2]float64{3: {0.7708, 0.687}, 10: {0.8737, 1.057}}},
-}
-
-// ratio returns waste + price x misses per request over all traces, relative to the reference.
-func ratio(t testing.TB, price float64, seeds int) float64 {
-	ours, theirs := 0.0, 0.0
-	for _, c := range reference {
-		hits, waste := 0.0, 0.0
-		k := usual()
-		k.MaxWaste = price
-		for seed := range seeds {
-			r := simulated(t, Simulation{Params: k, Arrivals: trace(t, c.trace), Seed: uint64(seed)})
-			hits += r.HitRate / float64(seeds)
-			waste += r.WastePerRequest / float64(seeds)
-		}
-		ref := c.at[price]
-		t.Logf("max_waste %g, %-10s: hits %.2f %%, waste %.3f; reference %.2f %%, %.3f", price, c.trace, 100*hits, waste, 100*ref[0], ref[1])
-		ours += waste + price*(1-hits)
-		theirs += ref[1] + price*(1-ref[0])
-	}
-	return ours / theirs
-}
-
-// The policy is better than the reference on the traces of six days. BenchmarkTraces makes the same
-// comparison with more draws of the lead times.
-func TestTraces(t *testing.T) {
-	long(t)
-	for price, most := range map[float64]float64{3: 0.86, 10: 0.93} {
-		t.Run(fmt.Sprintf("max_waste %g", price), func(t *testing.T) {
-			t.Parallel()
-			if got := ratio(t, price, 1); got > most {
-				t.Errorf("waste and misses are %.3f times the reference's", got)
-			}
-		})
-	}
-}
-
-// The full comparison: go test -run none -bench Traces -benchtime 1x -v
-func BenchmarkTraces(b *testing.B) {
-	for _, price := range []float64{3, 10} {
-		b.Run(fmt.Sprintf("max_waste=%g", price), func(b *testing.B) {
-			for b.Loop() {
-				b.ReportMetric(ratio(b, price, 16), "of-reference")
-			}
-		})
-	}
-}
-
-// If lead times, token lives and demand are all ten times as fast, the policy is as good as before,
-// because its constants are scaled.
-func TestQuickProvider(t *testing.T) {
-	const quick = 0.1
-	for _, name := range []string{"cron10", "onoff"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			arrivals := trace(t, name)
-			as := simulated(t, Simulation{Params: usual(), Arrivals: arrivals})
-			short := make([]float64, len(arrivals))
-			for i, a := range arrivals {
-				short[i] = a * quick
-			}
-			k := usual()
-			k.Usable = 8 * time.Second
-			p := Solves{Median: 1800 * time.Millisecond, Sigma: 0.45, Least: 600 * time.Millisecond, Most: 12 * time.Second, Fail: 0.07}
-			r := simulated(t, Simulation{Params: k, Solves: p, Concurrency: 64, Arrivals: short})
-			t.Logf("hits %.4f and %.4f, waste %.3f and %.3f", as.HitRate, r.HitRate, as.WastePerRequest, r.WastePerRequest)
-			if math.Abs(as.HitRate-r.HitRate) > 0.015 || math.Abs(as.WastePerRequest-r.WastePerRequest) > 0.06 {
-				t.Errorf("%+v\nwant about\n%+v", r, as)
-			}
-		})
-	}
-}
 
 // Waiting requests get the next tokens in the order of their arrival. A request stops waiting after
 // the time Wait.
@@ -209,13 +76,76 @@ func TestParseLead(t *testing.T) {
 	}
 }
 
-// A simulated day with one request per second should take two seconds.
-func BenchmarkSimulatedDay(b *testing.B) {
-	arrivals, err := Demand("poisson:1", daySeconds, 1)
-	if err != nil {
-		b.Fatal(err)
+// The adaptive policy of a fixed target may hold as many tokens as the provider solves at the same
+// time. An adaptive target keeps its limit.
+func TestAdaptiveInPlace(t *testing.T) {
+	s := Simulation{Params: usualFixed(7), Concurrency: 64}
+	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MissCost != 10 {
+		t.Errorf("of a fixed target: %+v", k)
 	}
-	for b.Loop() {
-		simulated(b, Simulation{Params: usual(), Arrivals: arrivals})
+	if s.Params = usualFixed(100); s.Adaptive(3).Params.Depth != 100 {
+		t.Errorf("of a deep fixed target: %+v", s.Adaptive(3).Params)
+	}
+	if s.Params, s.Params.Depth = usual(), 7; s.Adaptive(10).Params.Depth != 7 {
+		t.Errorf("of an adaptive target: %+v", s.Adaptive(10).Params)
+	}
+	if k := s.Fixed(9).Params; k.Adaptive || k.Depth != 9 || k.Min != 0 {
+		t.Errorf("fixed: %+v", k)
+	}
+}
+
+// BoughtADay includes the silence: a fixed depth of one buys a token every 80 s, day and night.
+func TestBoughtADay(t *testing.T) {
+	s := Simulation{Params: usualFixed(1), Concurrency: 64, Arrivals: []float64{36000, 36400}, Length: daySeconds}
+	s.Solves = Solves{Median: 20 * time.Second, Least: 20 * time.Second, Most: 20 * time.Second}
+	r := simulated(t, s)
+	perToken := func(length float64) float64 { return 80 * r.BoughtADay / length }
+	if math.Abs(perToken(daySeconds)-1) > 0.01 || r.Bought > 14 {
+		t.Errorf("%g a day, %d in the run", r.BoughtADay, r.Bought)
+	}
+	// If Length is 0, BoughtADay is the number of tokens from second 0 to the last arrival, scaled
+	// to a day.
+	s.Length = 0
+	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.01 {
+		t.Errorf("of a trace: %g a day", r.BoughtADay)
+	}
+	// Tokens that land after the time Length do not count.
+	s.Arrivals = []float64{0, 590}
+	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.15 || r.BoughtADay >= float64(r.Bought)*daySeconds/afterLast {
+		t.Errorf("of a short trace: %g a day, %d in the run", r.BoughtADay, r.Bought)
+	}
+	// One arrival says little about a day, but the result is not infinite.
+	s.Arrivals = []float64{0}
+	if r = simulated(t, s); !(math.Abs(perToken(daySeconds)-1) <= 0.15) { // NaN is not near
+		t.Errorf("of one request: %g a day", r.BoughtADay)
+	}
+	// With windows, the count begins at second 0.
+	s.Arrivals, s.Length, s.Params.Depth = []float64{80000}, daySeconds, 0
+	s.Params.Warm = []Warm{each(24*time.Hour, time.Hour, 1, time.Hour)}
+	if r = simulated(t, s); math.Abs(r.BoughtADay-45) > 2 {
+		t.Errorf("with a window: %g a day", r.BoughtADay)
+	}
+}
+
+// each returns a window that recurs once per period. The argument from is the offset
+// of the window in its period.
+func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
+	return Warm{Tokens: tokens, Next: func(at time.Time) (time.Time, time.Time) {
+		begins := at.Add(-lasts).Truncate(period).Add(from)
+		for !begins.Add(lasts).After(at) {
+			begins = begins.Add(period)
+		}
+		return begins, begins.Add(lasts)
+	}}
+}
+
+// The times of windows are relative to second 0.
+func TestWarmWindowsAtTheirTime(t *testing.T) {
+	s := Simulation{Params: usual(), Solves: Solves{Median: time.Second, Least: time.Second, Most: time.Second}, Concurrency: 9}
+	s.Params.Adaptive, s.Params.Depth = false, 0
+	s.Params.Warm = []Warm{each(24*time.Hour, time.Hour, 4, time.Minute)}
+	s.Arrivals = []float64{3000, 3630, 3630, 7200} // at 0:50, 1:00:30, 2:00
+	if r := simulated(t, s); r.Hits != 2 || r.Bought < 4 {
+		t.Errorf("%d hits, %d bought", r.Hits, r.Bought)
 	}
 }

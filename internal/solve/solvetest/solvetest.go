@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/redisclaims"
+	"poold/internal/claims"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
@@ -40,7 +40,7 @@ type World struct {
 	sold     int
 	specs    map[captcha.ID]solve.Spec // of targets
 
-	Wrap func(*redisclaims.Claims) Claims // wraps the claim store of each replica that starts; nil = it is not wrapped
+	Wrap func(claims.Store) claims.Store // wraps the claim store of each replica that starts; nil = it is not wrapped
 
 	// The service. A test changes it by Set.
 	Lead        time.Duration                   // of a solve
@@ -78,21 +78,15 @@ func (w *World) Set(change func(w *World)) {
 // Target makes a target known to the refillers.
 func (w *World) Target(s solve.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
 
-// Claims is a claim store with its counts.
-type Claims interface {
-	solve.Claims
-	solve.Savings
-}
-
 // Replica is a replica. It refills like the real one, but without its policy.
 type Replica struct {
 	Pool    *pool.Pool
 	Service *solve.Service
 	DB      *redis.Client
-	Claims  Claims // of its service
+	Store   claims.Store // of its claims
 
 	world   *World
-	claims  *redisdb.DB
+	db      *redisdb.DB // of its claims
 	running sync.WaitGroup
 	stop    context.CancelFunc
 	mu      sync.Mutex
@@ -122,18 +116,16 @@ func (w *World) Start() *Replica {
 	if err != nil {
 		panic(err)
 	}
-	r.claims = db
-	claims := redisclaims.New(db, redisclaims.Options{Wake: func(key captcha.ID) { r.Service.Wake(key) }})
-	r.Claims = claims
+	r.db, r.Store = db, claims.InRedis(db)
 	if w.Wrap != nil {
-		r.Claims = w.Wrap(claims)
+		r.Store = w.Wrap(r.Store)
 	}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: r.Claims, Savings: r.Claims, Log: log})
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: &claims.Claims{Store: r.Store}, Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
 	r.running.Go(func() { _ = r.Service.Run(ctx) })
-	r.running.Go(func() { db.Listen(ctx, func(key string) { r.Service.Wake(captcha.ID(key)) }) })
+	r.running.Go(func() { _ = r.Store.Listen(ctx, r.Service.Wake) })
 	r.running.Go(func() { _ = r.Service.KeepCounts(ctx) })
 	r.running.Go(func() { r.refill(ctx, buyer) })
 	time.Sleep(100 * time.Millisecond) // its first beat
@@ -170,7 +162,7 @@ func (r *Replica) end(orderly func()) {
 	if !was {
 		orderly()
 		_ = r.DB.Close()
-		_ = r.claims.Close()
+		_ = r.db.Close()
 		r.stop()
 		r.running.Wait()
 	}

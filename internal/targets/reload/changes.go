@@ -3,6 +3,8 @@ package reload
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"poold/internal/targets"
 )
@@ -11,9 +13,9 @@ import (
 const maxNamed = 20
 
 // Change is one kind of difference that a reload made, such as added or removed, with the names of the
-// targets or sections.
+// targets, or the keys of other sections.
 type Change struct {
-	How   string // added, changed or removed (targets), or sections
+	How   string // added, changed or removed (targets), or keys
 	Names []string
 }
 
@@ -25,81 +27,78 @@ func attributes(changes []Change) (list []any) {
 	return list
 }
 
-// changesBetween returns the targets that a reload added, changed or removed, and the other sections
-// that it changed. It shortens long lists. The result is empty if only comments changed, or if there
-// is no old Set.
+// changesBetween returns the targets that a reload added, changed or removed, and the other keys that
+// it changed, such as providers.main.key. It shortens long lists. The result is empty if only comments
+// changed.
 func changesBetween(old, set *targets.Set) (changes []Change) {
-	if old == nil {
-		return nil
-	}
-	before := make(map[string]targets.Target, len(old.Targets))
-	for _, t := range old.Targets {
-		before[t.Name] = t
-	}
-	var added, changed, removed []string
-	for _, t := range set.Targets {
-		was, known := before[t.Name]
-		delete(before, t.Name)
-		was.Line = t.Line
-		switch {
-		case !known:
-			added = append(added, t.Name)
-		case !reflect.DeepEqual(was, t):
-			changed = append(changed, t.Name)
+	names := map[string][]string{}
+	compare("", reflect.ValueOf(*old), reflect.ValueOf(*set), func(key, how string) {
+		name, isTarget := strings.CutPrefix(key, "targets.")
+		if !isTarget {
+			how = "keys"
 		}
-	}
-	for _, t := range old.Targets { // in the order of the old Set
-		if _, gone := before[t.Name]; gone {
-			removed = append(removed, t.Name)
+		names[how] = append(names[how], name)
+	})
+	for _, how := range []string{"added", "changed", "removed", "keys"} {
+		list := names[how]
+		slices.Sort(list)
+		if more := len(list) - maxNamed; more > 0 {
+			list = append(list[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
 		}
-	}
-	for _, c := range []Change{{"added", added}, {"changed", changed}, {"removed", removed}, {"sections", changedSections(old, set)}} {
-		if len(c.Names) > 0 {
-			changes = append(changes, Change{c.How, shortList(c.Names)})
+		if len(list) > 0 {
+			changes = append(changes, Change{how, list})
 		}
 	}
 	return changes
 }
 
-// changedSections returns the names of the sections that differ between the two Sets, except targets and
-// settings that need a restart.
-func changedSections(old, set *targets.Set) (names []string) {
-	for _, section := range []struct {
-		name    string
-		was, is any
-	}{
-		{"server.keys", old.Server.Keys, set.Server.Keys},
-		{"server.connections", old.Server.Connections, set.Server.Connections},
-		{"server.tls", old.Server.TLS, set.Server.TLS},
-		{"redis.url", old.Redis.URL, set.Redis.URL},
-		{"dedup.url", old.Dedup.URL, set.Dedup.URL},
-		{"history.url", old.History.URL, set.History.URL},
-		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
-		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},
-		{"providers_policy", old.ProvidersPolicy, set.ProvidersPolicy},
-		{"budget", old.Budget, set.Budget},
-		{"currency", old.Currency, set.Currency},
-		{"solve", old.Solve, set.Solve},
-	} {
-		if !reflect.DeepEqual(section.was, section.is) {
-			names = append(names, section.name)
+// whole are the types whose keys are not compared one by one.
+var whole = []reflect.Type{reflect.TypeFor[targets.Target](), reflect.TypeFor[targets.Prices]()}
+
+// compare reports the keys with different values. It reports a section or an item of a list as a whole
+// if only one of the two Sets has it.
+func compare(path string, was, is reflect.Value, report func(key, how string)) {
+	switch kind := was.Type(); {
+	case reflect.DeepEqual(was.Interface(), is.Interface()):
+	case kind.Kind() == reflect.Pointer && !was.IsNil() && !is.IsNil():
+		compare(path, was.Elem(), is.Elem(), report)
+	case kind.Kind() == reflect.Struct && !slices.Contains(whole, kind) && kind.Field(0).Tag.Get("yaml") != "":
+		for i := range kind.NumField() {
+			if key := kind.Field(i).Tag.Get("yaml"); key != "" {
+				compare(strings.TrimPrefix(path+"."+key, "."), was.Field(i), is.Field(i), report)
+			}
 		}
+	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Struct && kind.Elem().Field(0).Name == "Name":
+		before, now := byName(was), byName(is)
+		for name, item := range now {
+			switch old, both := before[name]; {
+			case !both:
+				report(path+"."+name, "added")
+			case old.Len() == 1 && item.Len() == 1:
+				compare(path+"."+name, old.Index(0), item.Index(0), report)
+			case !reflect.DeepEqual(old.Interface(), item.Interface()):
+				report(path+"."+name, "changed")
+			}
+		}
+		for name := range before {
+			if _, both := now[name]; !both {
+				report(path+"."+name, "removed")
+			}
+		}
+	default:
+		report(path, "changed")
 	}
-	return names
 }
 
-func withoutLines(all []targets.Provider) (same []targets.Provider) {
-	for _, p := range all {
-		p.Line = 0
-		same = append(same, p)
+// byName returns the items of a list by their names, because the keys of one caller share a name.
+func byName(list reflect.Value) map[string]reflect.Value {
+	items := map[string]reflect.Value{}
+	for i := range list.Len() {
+		name := list.Index(i).Field(0).String()
+		if _, has := items[name]; !has {
+			items[name] = reflect.Zero(list.Type())
+		}
+		items[name] = reflect.Append(items[name], list.Index(i))
 	}
-	return same
-}
-
-// shortList shortens a list of names.
-func shortList(names []string) []string {
-	if len(names) <= maxNamed {
-		return names
-	}
-	return append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(names)-maxNamed))
+	return items
 }

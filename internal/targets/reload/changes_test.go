@@ -1,7 +1,6 @@
 package reload
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,18 +38,17 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		old, set *targets.Set
 		want     string
 	}{
-		{nil, file("", "a"), "[]"},
 		{file("", "a"), file("# a comment\n", "a"), "[]"},
 		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "[added [d] changed [b] removed [c]]"},
-		{file(real("1"), "a"), file(real("2"), "a"), "[sections [providers]]"},
+		{file(real("1"), "a"), file(real("2"), "a"), "[keys [providers.acme.price_per_1000]]"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), "[]"},
-		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"), "[sections [server.callback_secrets budget]]"},
-		{file("", "a"), file("providers_policy: best\n", "a"), "[changed [a] sections [providers_policy]]"},
+		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"), "[keys [budget.per_day server.callback_secrets]]"},
+		{file("", "a"), file("providers_policy: best\n", "a"), "[changed [a] keys [providers_policy]]"},
 		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "[changed [a]]"},
 		{file("providers_policy: cheapest\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), "[]"},
-		{file("defaults: {providers_policy: best}\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "[sections [providers_policy]]"},
+		{file("defaults: {providers_policy: best}\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "[keys [providers_policy]]"},
 		{file("", "a"), file("server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"+
-			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[sections [server.keys solve]]"},
+			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[keys [server.keys.a solve]]"},
 		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
 	} {
 		if got := fmt.Sprint(attributes(changesBetween(c.old, c.set))); got != c.want {
@@ -65,12 +63,12 @@ func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
 		keyless + list: 1, // warning about the lifetime
-		keyless + "  - {name: own, api: simulated}\n" + list:                           1,
-		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:     4, // warnings about both omitted providers and about the embedded Redis
-		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
+		keyless + "  - {name: own, protocol: simulated}\n" + list:                           1,
+		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:          4, // warnings about both omitted providers and about the embedded Redis
+		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
 	} {
 		b := newBench(t, text)
-		if _, err := b.Load(context.Background()); err != nil {
+		if _, err := b.Load(); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.log.Count("level=WARN"); got != want {

@@ -12,14 +12,12 @@
 // a file by a different file. It also polls the files every 30 seconds, because some changes cause
 // no event. If a file is invalid, empty, half written or missing, only the Status changes.
 //
-// A File reads only regular files, and opening a file does not wait for a writer. A network disk may
-// hang, so the File waits at most 5 s for each read and then reports the hanging read in the Status.
-// It starts no second read of a file before the first read has ended. Run does not wait for a hanging
-// read before it returns.
+// A file is read after 200 ms without an event, so that a half-written file is not applied, and at the
+// latest 800 ms after the first event. Only regular files are read.
 //
 // # Invariants
 //
 //   - A returned Set never changes; a reload creates a new Set.
 //   - Current returns a new Set only after the function of OnApply has returned.
-//   - Settings that need a restart keep their values from the start; see targets.Set.Succeed.
+//   - Settings that need a restart keep their values from the start; see targets.Set.KeepRestartOnly.
 package reload

@@ -2,16 +2,23 @@ package reload
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 
 	"poold/internal/targets"
 )
 
-// File is a configuration file with its last valid Set. OverrideListen and OnApply must be called
-// before the other methods, which are safe for concurrent use.
+// File is a configuration file with its last valid Set. OverrideListen, OnApply and OnOutcome must be
+// called before the other methods, which are safe for concurrent use.
 type File struct {
 	path   string
 	lookup func(string) (string, bool)
@@ -24,16 +31,12 @@ type File struct {
 	latest time.Duration // maximum time from the first event to the read, while events continue
 	every  time.Duration // interval of the polls
 
-	// fileLock is a lock for reading and applying the file, so that an older Set cannot replace a newer
-	// Set. The channel has one element while a goroutine has the lock. A mutex is not possible,
-	// because a caller of Reload may stop waiting for the lock.
-	fileLock chan struct{}
-	refused  string            // why the last attempt was refused; "" = not refused; guarded by fileLock
-	remarks  targets.Problems  // changes in the file that need a restart; guarded by fileLock
-	used     map[string][]byte // content of the files to which the configuration in use refers, by path; guarded by fileLock
-	asked    map[string][]byte // the same for the last attempt; guarded by fileLock
-
-	disk // guarded by fileLock
+	// mu guards the fields below, and orders the attempts, so that an older Set cannot replace a newer one.
+	mu      sync.Mutex
+	refused string            // why the last attempt was refused; "" = not refused
+	remarks targets.Problems  // changes in the file that need a restart
+	used    map[string]digest // the files of the Set in use, by path; nil before the first
+	watcher *fsnotify.Watcher // nil = Run does not run, or the system gives no events
 
 	state atomic.Pointer[state] // never nil; each update stores a new state
 }
@@ -48,22 +51,19 @@ type state struct {
 // os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
-		path: path, lookup: lookup, log: log, report: func(Outcome) {},
-		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second,
-		fileLock: make(chan struct{}, 1), disk: disk{limit: 5 * time.Second, content: readFile, readings: map[string]*reading{}},
+		path: path, lookup: lookup, log: log, apply: func(context.Context, *targets.Set) {}, report: func(Outcome) {},
+		quiet: 200 * time.Millisecond, latest: 800 * time.Millisecond, every: 30 * time.Second,
 	}
 	f.state.Store(new(state))
 	return f
 }
 
-// OverrideListen replaces the listen address of the file in every Set; "" has no effect. It must be
-// called before Load. If this address is open to the network, Load and every reload refuse a file
-// without keys.
+// OverrideListen replaces the listen address of the file in every Set; "" has no effect. If this
+// address is open to the network, Load and every reload refuse a file without keys.
 func (f *File) OverrideListen(listen string) { f.listen = listen }
 
 // OnApply sets the function that applies each valid Set of a reload, but not the first Set. Current
-// and Status publish the new Set after the function has returned. OnApply must be called before
-// Run, and at most once.
+// and Status publish the new Set after the function has returned.
 func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
 
 // Outcome describes what an attempt to read the file changed.
@@ -79,20 +79,15 @@ type Outcome struct {
 const ByWatch = "the file"
 
 // OnOutcome sets a function that is called after each attempt that changed the Set or the Status. The
-// function must not block. OnOutcome must be called before Run, and at most once.
+// function must not block.
 func (f *File) OnOutcome(fn func(Outcome)) { f.report = fn }
 
-// Load reads the file for the first time. The error is targets.Problems or ctx.Err(), and the
-// caller must report it. Load logs warnings.
-func (f *File) Load(ctx context.Context) (*targets.Set, error) {
-	f.fileLock <- struct{}{}
-	defer func() { <-f.fileLock }()
-	var set *targets.Set
-	now := f.newSnapshot(ctx, nil)
-	data, err := now.main(f.path, false)
-	if err == nil {
-		set, err = now.parse(f.path, data, f.lookup)
-	}
+// Load reads the file for the first time. The error is targets.Problems, and the caller must report it.
+// Load logs warnings.
+func (f *File) Load() (*targets.Set, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set, files, err := f.read()
 	if err == nil && f.listen != "" {
 		err = set.OverrideListen(f.path, f.listen)
 	}
@@ -100,14 +95,10 @@ func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 		f.publish(nil, targets.Status{Problems: problemsOf(err)})
 		return nil, err
 	}
-	f.used = now.asked
+	f.used = files
 	f.warn(set, nil)
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true})
 	return set, nil
-}
-
-func (f *File) newSnapshot(ctx context.Context, follow func(path string)) *snapshot {
-	return &snapshot{disk: &f.disk, ctx: ctx, follow: follow, files: map[string]result{}, asked: map[string][]byte{}}
 }
 
 // Current returns the last valid Set, or nil before the first.
@@ -116,61 +107,33 @@ func (f *File) Current() *targets.Set { return f.state.Load().current }
 // Status describes the last attempt to read the file. The caller must not change its Problems.
 func (f *File) Status() targets.Status { return f.state.Load().status }
 
-// Reload reads the file and applies it. It returns
-//   - nil if the file is valid, whether it has changed or not,
-//   - targets.Problems if the file is invalid; the last valid Set stays in use,
-//   - ctx.Err() if ctx ends before the file was read.
-//
-// A repeated failure is logged once. The argument `by` says who requested the reload.
+// Reload reads the file and applies it. It returns nil if the file is valid, whether it has changed or
+// not. Otherwise it returns targets.Problems, and the last valid Set stays in use. A repeated failure is
+// logged once. The argument `by` says who requested the reload.
 func (f *File) Reload(ctx context.Context, by string) error {
-	select {
-	case f.fileLock <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-f.fileLock }()
-	return f.attempt(ctx, by, nil)
-}
-
-// attempt reads the file and applies the new Set. Before it reads a file, it calls the function
-// `follow` with the path. The caller must hold fileLock.
-func (f *File) attempt(ctx context.Context, by string, follow func(path string)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	old := f.Current()
-	now := f.newSnapshot(ctx, follow)
-	data, err := now.main(f.path, old != nil)
-	if err == nil && old != nil && old.IsOf(data) && now.unchanged(f.used) {
+	if !f.changed() {
 		f.noteRecovery(by, old)
 		return nil
 	}
-	var set *targets.Set
+	set, files, err := f.read()
 	var remarks targets.Problems
 	if err == nil {
-		set, err = now.parse(f.path, data, f.lookup)
-		f.asked = now.asked
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil {
-		remarks, err = set.Succeed(old, f.path)
+		remarks, err = set.KeepRestartOnly(old, f.path)
 	}
 	if err != nil {
 		f.refuse(by, err)
 		return err
 	}
-	if f.apply != nil {
-		// The Set must be applied completely, even if the caller of Reload hangs up.
-		f.apply(context.WithoutCancel(ctx), set)
-	}
-	f.refused, f.remarks, f.used = "", remarks, now.asked
+	// The Set must be applied completely, even if the caller hangs up.
+	f.apply(context.WithoutCancel(ctx), set)
+	f.refused, f.remarks, f.used = "", remarks, files
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", attributes(changes)...)
-	outcome := Outcome{By: by, Changes: changes, Restart: remarks, To: set.Digest}
-	if old != nil {
-		outcome.From = old.Digest
-	}
-	f.report(outcome)
+	f.report(Outcome{By: by, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)
@@ -189,8 +152,8 @@ func (f *File) refuse(by string, err error) {
 	}
 }
 
-// noteRecovery is called if the file has the content of the current Set. If the last attempt was
-// refused, noteRecovery publishes and logs that the file is valid again.
+// noteRecovery publishes and logs that the file has the content of the Set in use again, if the last
+// attempt was refused.
 func (f *File) noteRecovery(by string, inUse *targets.Set) {
 	if f.refused == "" {
 		return
@@ -201,7 +164,64 @@ func (f *File) noteRecovery(by string, inUse *targets.Set) {
 	f.report(Outcome{By: by, From: inUse.Digest, To: inUse.Digest})
 }
 
-// publish makes a new state visible to Current and Status. The caller must hold fileLock.
+// digest is the SHA-256 of a file, so that no secret stays in memory.
+type digest [sha256.Size]byte
+
+// changed reports whether a file of the Set in use has another content, or cannot be read.
+func (f *File) changed() bool {
+	for path, was := range f.used {
+		data, err := f.content(path)
+		if err != nil || sha256.Sum256(data) != was {
+			return true
+		}
+	}
+	return false
+}
+
+// read parses the configuration file, and returns the digests of this file and of the files to which it
+// refers. The error is targets.Problems.
+func (f *File) read() (*targets.Set, map[string]digest, error) {
+	files := map[string]digest{}
+	get := func(path string) ([]byte, error) {
+		data, err := f.content(path)
+		files[path] = sha256.Sum256(data)
+		return data, err
+	}
+	data, err := get(f.path)
+	if err != nil {
+		text := "the file cannot be read: " + err.Error()
+		if f.used == nil && errors.Is(err, fs.ErrNotExist) {
+			text += "; name the file with --config (or POOLD_CONFIG)"
+		}
+		return nil, nil, targets.Problems{{File: f.path, Text: text}}
+	}
+	set, err := targets.Parse(f.path, data, targets.References{Variable: f.lookup, File: get})
+	return set, files, err
+}
+
+// content returns the content of a regular file; the error lacks its path.
+//
+// It watches the directory of the file, because a rename can replace the file, and the directory of
+// the file behind a link. It does this first, or a write before the watch would be missed.
+func (f *File) content(path string) ([]byte, error) {
+	if f.watcher != nil { // after a failure the next read tries again
+		_ = f.watcher.Add(filepath.Dir(path))
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			_ = f.watcher.Add(filepath.Dir(real))
+		}
+	}
+	// Opening a pipe may wait for a writer, and reading a device may never end.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // G304: the operator names the file
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	return data, err
+}
+
+// publish makes a new state visible to Current and Status.
 func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(&state{set, status}) }
 
 // warn logs the warnings of the new Set that the old Set lacks.

@@ -76,7 +76,7 @@ func (b *testFile) must(err error) {
 
 func (b *testFile) load() *targets.Set {
 	b.t.Helper()
-	set, err := b.Load(context.Background())
+	set, err := b.Load()
 	b.must(err)
 	return set
 }
@@ -134,7 +134,7 @@ func TestLoad(t *testing.T) {
 
 func TestLoadFails(t *testing.T) {
 	b := newBench(t, "budget: 5\ntargets: {}\n")
-	_, err := b.Load(context.Background())
+	_, err := b.Load()
 	var problems targets.Problems
 	if !errors.As(err, &problems) || len(problems) != 2 {
 		t.Errorf("bad file: %v", err)
@@ -143,7 +143,7 @@ func TestLoadFails(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	b.must(os.Remove(b.path("pools.yaml")))
-	_, err = b.Load(context.Background())
+	_, err = b.Load()
 	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)") {
 		t.Errorf("missing file: %v", err)
 	}
@@ -200,51 +200,23 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	if b.log.Count("embedded Redis keeps nothing") != 1 {
 		t.Error("a warning that was there before is repeated")
 	}
-
-	// After a recovery by old or new content, the same fault is logged again.
-	for i, content := range []string{minimal("depth: 4"), minimal("depth: 5")} {
-		b.write(minimal("depth: many"))
-		for range 2 {
-			if err := b.Reload(ctx, "ci"); err == nil {
-				t.Fatal("the fault is accepted")
-			}
-		}
-		if got := b.log.Count("level=ERROR", "refused"); got != 6+i {
-			t.Errorf("%d errors in the log, want %d", got, 6+i)
-		}
-		b.write(content)
-		b.must(b.Reload(ctx, "ci"))
-	}
 }
 
-// Reloads take turns, and a caller may give up waiting. A Set is applied completely even if the
-// caller disconnects. Readers see a Set only after it was applied, so a removed target that is
-// missing on /status has no worker any more.
-func TestReloadTakesTurns(t *testing.T) {
+// A Set is applied completely even if the caller disconnects. Readers see a Set only after it was
+// applied, so a removed target that is missing on /status has no worker any more.
+func TestSetIsPublishedAfterItWasApplied(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	old := b.load()
-	entered, leave := make(chan struct{}), make(chan struct{})
-	var inside error
 	b.OnApply(func(ctx context.Context, s *targets.Set) {
-		if b.Current() != old || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 {
-			t.Errorf("applied %+v, in use %+v", s, b.Current())
+		if b.Current() != old || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 || ctx.Err() != nil {
+			t.Errorf("applied %+v, in use %+v, context %v", s, b.Current(), ctx.Err())
 		}
-		close(entered)
-		<-leave
-		inside = ctx.Err()
 	})
 	b.write(minimal("depth: 4"))
 	ctx, hangUp := context.WithCancel(context.Background())
-	first := make(chan error)
-	go func() { first <- b.Reload(ctx, "ci") }()
-	<-entered
 	hangUp()
-	if err := b.Reload(ctx, "ci"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that gave up got %v", err)
-	}
-	close(leave)
-	if err := <-first; err != nil || inside != nil || b.depth() != 4 {
-		t.Errorf("reload %v, context inside %v", err, inside)
+	if err := b.Reload(ctx, "ci"); err != nil || b.depth() != 4 {
+		t.Errorf("reload %v, depth %d", err, b.depth())
 	}
 }
 
@@ -267,8 +239,8 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	}
 	s := b.Status()
 	want := ""
-	for _, part := range []string{"2: server.listen", "3: server.tls", "5: redis", "7: dead_letters", "11: dedup", "13: history"} {
-		want += b.path("pools.yaml:"+part) + ": changed, but needs a restart: until then the old value stays in use\n"
+	for _, part := range []string{"dead_letters", "dedup", "history", "redis", "server.listen", "server.tls"} {
+		want += b.path("pools.yaml: "+part) + ": changed, but needs a restart: until then the old value stays in use\n"
 	}
 	if got := targets.Problems(s.Problems).Error() + "\n"; !s.OK || got != want {
 		t.Errorf("status OK %v:\n%s", s.OK, got)
@@ -319,7 +291,7 @@ func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
 	b.OverrideListen("0.0.0.0:80")
-	if _, err := b.Load(context.Background()); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys the daemon listens on loopback") {
+	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys the daemon listens on loopback") {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())

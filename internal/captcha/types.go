@@ -1,0 +1,230 @@
+package captcha
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is the row of a type of CAPTCHA in the table of types. All that depends on the type follows from its row:
+// the keys and defaults of pools.yaml, the fields in both protocols and directions, and the form of the solution.
+type Kind struct {
+	Type     Type
+	Poolable bool // its tokens can be bought before they are needed
+
+	Lifetime, Margin time.Duration // defaults; the vendors document the lifetimes, and a caller needs the margin
+	FirstPoll        time.Duration // after the submit; the services advise it
+
+	Fields []Field // the first one names the site
+
+	InPHP      []Name // values of `method` in in.php
+	CreateTask []Name // names in createTask, without the endings Task and TaskProxyless
+	// EnterpriseTask is the name in createTask of the enterprise variant, if it has its own.
+	EnterpriseTask string
+	// Report is in the paths of reports about this type in createTask's protocol, as in reportIncorrectHcaptcha.
+	Report string
+	// Solution is the member of createTask's solution; "" = the solution consists of named values.
+	Solution string
+	Values   []string // the names of these values, in the order of the services
+}
+
+// Name is a name of a type in a protocol. A call has the name if it has this version; "" matches any version that no
+// other name has. A client sends the name of its service, or else the first one without a service.
+type Name struct{ Name, Version, Service string }
+
+// Field is a key of an identity that belongs to a type, with its names in both protocols. Of several names, the first
+// one is sent, or those marked for the service, as in gt@captchaai; all are read. A field without a key has no effect
+// on this type.
+type Field struct {
+	Key        string // in pools.yaml and POST /solve
+	Must       bool   // a solve needs it
+	InPHP      string
+	CreateTask string // the names in the object task; a dot leads into an object
+}
+
+// The fields that several types have.
+var (
+	sitekey    = Field{Key: "sitekey", Must: true, InPHP: "sitekey", CreateTask: "websiteKey"}
+	googlekey  = Field{Key: "sitekey", Must: true, InPHP: "googlekey", CreateTask: "websiteKey"}
+	enterprise = Field{Key: "enterprise", InPHP: "enterprise", CreateTask: "isEnterprise"}
+	language   = Field{InPHP: "lang language", CreateTask: "languagePool"} // only the text of a picture has one
+
+	// onPage are the fields of all types that a page shows.
+	onPage = []Field{
+		{Key: "pageurl", Must: true, InPHP: "pageurl", CreateTask: "websiteURL"},
+		{Key: "user_agent", InPHP: "userAgent", CreateTask: "userAgent"},
+		{Key: "proxy", InPHP: "proxy"}, {Key: "proxy_type", InPHP: "proxytype"}, // createTask has five fields
+		language,
+	}
+)
+
+// Kinds is the table of types, the poolable ones first. Messages name the types in this order.
+var Kinds = [...]Kind{
+	{
+		Type: RecaptchaV2, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 15 * time.Second,
+		Fields: append([]Field{
+			googlekey, enterprise, {Key: "invisible", InPHP: "invisible", CreateTask: "isInvisible"},
+			{Key: "data_s", InPHP: "data-s datas", CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
+		}, onPage...),
+		InPHP: []Name{{Name: "userrecaptcha"}}, CreateTask: []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}},
+		EnterpriseTask: "RecaptchaV2Enterprise", Report: "Recaptcha", Solution: "gRecaptchaResponse",
+	},
+	{
+		Type: RecaptchaV3, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 15 * time.Second,
+		Fields: append([]Field{
+			googlekey, enterprise, {Key: "action", InPHP: "action", CreateTask: "pageAction action"},
+			{Key: "min_score", InPHP: "min_score", CreateTask: "minScore"},
+		}, onPage...),
+		InPHP: []Name{{Name: "userrecaptcha", Version: "v3"}}, CreateTask: []Name{{Name: "RecaptchaV3"}},
+		Report: "Recaptcha", Solution: "gRecaptchaResponse",
+	},
+	{
+		Type: HCaptcha, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
+		Fields: append([]Field{
+			sitekey, {Key: "rqdata", InPHP: "data", CreateTask: "enterprisePayload.rqdata data"},
+			{InPHP: "invisible", CreateTask: "isInvisible"}, // a client sends it always
+		}, onPage...),
+		InPHP: []Name{{Name: "hcaptcha"}}, CreateTask: []Name{{Name: "HCaptcha"}},
+		Report: "Hcaptcha", Solution: "gRecaptchaResponse",
+	},
+	{
+		Type: Turnstile, Poolable: true, Lifetime: 300 * time.Second, Margin: 50 * time.Second, FirstPoll: 5 * time.Second,
+		Fields: append([]Field{
+			sitekey, {Key: "action", InPHP: "action", CreateTask: "action pageAction metadata.action"},
+			{Key: "data", InPHP: "data", CreateTask: "data cData turnstileCData metadata.cdata"},
+		}, onPage...),
+		InPHP: []Name{{Name: "turnstile"}}, CreateTask: []Name{{Name: "Turnstile"}, {Name: "AntiTurnstile"}},
+		Solution: "token",
+	},
+	{
+		Type: GeeTest, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
+		Fields: append([]Field{
+			{Key: "gt", Must: true, InPHP: "gt", CreateTask: "gt"},
+			{Key: "challenge", Must: true, InPHP: "challenge", CreateTask: "challenge"},
+			{Key: "api_server", InPHP: "api_server", CreateTask: "geetestApiServerSubdomain"},
+		}, onPage...),
+		InPHP: []Name{{Name: "geetest"}}, CreateTask: []Name{{Name: "GeeTest"}},
+		Values: []string{"challenge", "validate", "seccode"},
+	},
+	{
+		Type: GeeTestV4, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
+		Fields: append([]Field{
+			{Key: "captcha_id", Must: true, InPHP: "captcha_id gt@captchaai", CreateTask: "gt initParameters.captcha_id@2captcha"},
+		}, onPage...),
+		InPHP:      []Name{{Name: "geetest_v4"}, {Name: "geetest", Version: "4", Service: "captchaai"}},
+		CreateTask: []Name{{Name: "GeeTest", Version: "4"}},
+		Values:     []string{"captcha_id", "lot_number", "pass_token", "gen_time", "captcha_output"},
+	},
+	{
+		Type: Image, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
+		Fields: []Field{
+			{Key: "charset", InPHP: "numeric", CreateTask: "numeric"},
+			{Key: "case_sensitive", InPHP: "regsense", CreateTask: "case"},
+			// The clients of captchaai and its manual use different names.
+			{Key: "min_length", InPHP: "min_len min_len@captchaai minLen@captchaai", CreateTask: "minLength"},
+			{Key: "max_length", InPHP: "max_len max_len@captchaai maxLen@captchaai", CreateTask: "maxLength"},
+			{Key: "phrase", InPHP: "phrase", CreateTask: "phrase"},
+			{Key: "math", InPHP: "calc", CreateTask: "math"},
+			{Key: "language", InPHP: "lang"}, // in createTask, languagePool names a pool of workers
+			{Key: "instructions", InPHP: "textinstructions", CreateTask: "comment"},
+			{InPHP: "pageurl", CreateTask: "websiteURL"}, // for the statistics of a service
+		},
+		InPHP: []Name{{Name: "base64"}, {Name: "post"}}, CreateTask: []Name{{Name: "ImageToText"}},
+		Report: "ImageCaptcha", Solution: "text",
+	},
+}
+
+// Of returns the row of a type, or an empty row for an unknown type.
+func Of(t Type) Kind {
+	for _, k := range Kinds {
+		if k.Type == t {
+			return k
+		}
+	}
+	return Kind{}
+}
+
+// Types lists the poolable types: the types whose tokens can be bought before they are needed.
+func Types() []Type { return typesOf(func(k Kind) bool { return k.Poolable }) }
+
+// SolvableTypes lists all types of CAPTCHA, the poolable types first.
+func SolvableTypes() []Type { return typesOf(func(Kind) bool { return true }) }
+
+// TypesWith lists the types that have a key.
+func TypesWith(key string) []Type {
+	return typesOf(func(k Kind) bool { return k.Has(key) })
+}
+
+func typesOf(belongs func(Kind) bool) (all []Type) {
+	for _, k := range Kinds {
+		if belongs(k) {
+			all = append(all, k.Type)
+		}
+	}
+	return all
+}
+
+// Has reports whether the type has a key.
+func (k Kind) Has(key string) bool {
+	return slices.ContainsFunc(k.Fields, func(f Field) bool { return f.Key == key })
+}
+
+// Must lists the keys that a solve of the type needs, the site's key first.
+func (k Kind) Must() (keys []string) {
+	for _, f := range k.Fields {
+		if f.Must {
+			keys = append(keys, f.Key)
+		}
+	}
+	return keys
+}
+
+// Keys lists the keys of an identity in pools.yaml, except its type.
+func Keys() (keys []string) {
+	for _, s := range []reflect.Type{reflect.TypeFor[Identity](), reflect.TypeFor[Picture]()} {
+		for _, field := range reflect.VisibleFields(s) {
+			if key := field.Tag.Get("yaml"); key != "type" && key != "" && key[0] != ',' {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// Ptr returns the pointer to the field that has a key in pools.yaml.
+func (i *Identity) Ptr(key string) any {
+	for _, s := range []any{i, &i.Picture} {
+		v := reflect.ValueOf(s).Elem()
+		for n := range v.NumField() {
+			if v.Type().Field(n).Tag.Get("yaml") == key {
+				return v.Field(n).Addr().Interface()
+			}
+		}
+	}
+	panic("captcha: no key " + key)
+}
+
+// Sent returns the names to send to a service, of a list of names as in Field.
+func Sent(names, service string) (sent []string) {
+	for name := range strings.FieldsSeq(names) {
+		if name, at, marked := strings.Cut(name, "@"); marked && at == service {
+			sent = append(sent, name)
+		}
+	}
+	if first, _, _ := strings.Cut(names, " "); sent == nil && first != "" {
+		sent = []string{first}
+	}
+	return sent
+}
+
+// Read returns all names of a list of names as in Field.
+func Read(names string) (all []string) {
+	for name := range strings.FieldsSeq(names) {
+		name, _, _ = strings.Cut(name, "@")
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,266 @@
+package claims
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"poold/internal/backoff"
+	"poold/internal/captcha"
+	"poold/internal/redisdb"
+)
+
+// The time limits of a claim.
+const (
+	Lease     = 5 * time.Second   // life of a lease that is not renewed
+	Wanted    = 3 * time.Second   // how long a replica counts as waiting; it may be a quarter less
+	Longest   = 180 * time.Second // longest time of a solve
+	SharedFor = 60 * time.Second  // longest time for which a token is shared
+	FailedFor = 30 * time.Second  // how long waiting replicas can read a failure
+)
+
+// setBack is the largest step back of a store's clock after which stored times still count.
+const setBack = 10 * time.Second
+
+// State is the state of a claim, as Enter reports it to one replica.
+type State string
+
+// The states of a claim.
+const (
+	Held    State = "held"    // this replica holds the claim and must solve
+	Solving State = "solving" // another replica holds the claim
+	Shared  State = "solved"  // the solve ended with a token
+	Failed  State = "error"   // the solve ended without a token
+)
+
+// Entry is a replica's request for the solve of a key.
+type Entry struct {
+	Key captcha.ID
+	// Solve names the solve that the callers wait for; "" = these are new callers, which join any solve.
+	Solve string
+	// Identity names the stock that a new solve takes from.
+	Identity captcha.ID
+	// Sitekey and Pageurl are for operators who read the table in PostgreSQL.
+	Sitekey, Pageurl string
+}
+
+// Claim is the state of a key's solve.
+type Claim struct {
+	State State
+	Solve string // name of the solve, which stays the same when another replica becomes the holder
+	Fence int64  // set in the state Held: only the holder with the latest fence can end the solve
+	// Identity names the stock from which the solve takes its token, as noted by the last holder.
+	Identity captcha.ID
+	// Left is the remaining time of the solve or, in the state Shared, of sharing the token.
+	Left time.Duration
+	// Value is End.Value in the states Shared and Failed; nil = the end is unknown.
+	Value []byte
+}
+
+// End is the end of a solve.
+type End struct {
+	Value  []byte        // the encoded token or error for the waiting replicas; JSON
+	Failed bool          // true: Value is only for replicas that already wait; later callers begin a new solve
+	Lasts  time.Duration // how long a token may be shared; at most SharedFor
+}
+
+// Store keeps values with versions. The errors of its methods are redisdb.ErrDown.
+type Store interface {
+	// Load returns the value of a key and the time of the store's clock. The version 0 means that there is no value.
+	Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error)
+	// Swap replaces the value if it has this version. A repetition after a lost reply returns false.
+	Swap(ctx context.Context, key captcha.ID, version int64, to Change) (ok bool, err error)
+	// Listen calls wake with the key of each Change that wakes, until ctx ends. Wake must not block.
+	Listen(ctx context.Context, wake func(key captcha.ID)) error
+}
+
+// Change is a new value of a key.
+type Change struct {
+	Version int64
+	Value   []byte        // JSON
+	Keep    time.Duration // life of the value
+	Wake    bool          // tells all replicas
+}
+
+// Claims are the claims in a Store. It is safe for concurrent use.
+type Claims struct{ Store }
+
+// Enter joins the solve of a key. In the state Held this replica must solve; in the state Solving it must call Enter
+// again until the solve ends.
+func (c *Claims) Enter(ctx context.Context, e Entry) (claim Claim, err error) {
+	call := rand.Text()
+	err = c.step(ctx, e.Key, false, func(v *value) (changed bool) {
+		claim, changed = v.enter(e, call)
+		return changed
+	})
+	return claim, err
+}
+
+// Hold renews the lease, and notes the identity whose stock the solve uses. The result mine is false if another replica
+// holds the claim, or if the solve has ended or taken too long. The result wanted tells whether a replica waits.
+func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
+	err = c.step(ctx, key, false, func(v *value) bool {
+		mine = v.hold(fence, id, Lease)
+		wanted = mine && v.left(v.Wanted, Wanted) > 0
+		return mine
+	})
+	return mine && err == nil, wanted && err == nil, err
+}
+
+// Release ends the lease: the next replica that enters continues the solve. It is a no-op for a lost claim.
+func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
+	return c.step(ctx, key, true, func(v *value) bool { return v.hold(fence, identity, 0) })
+}
+
+// End ends the solve and wakes the replicas that wait. It returns false if this replica has lost the claim, and true
+// again for a repetition.
+func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, e End) (ok bool, err error) {
+	err = c.step(ctx, key, true, func(v *value) (changed bool) {
+		ok, changed = v.end(fence, e)
+		return changed
+	})
+	return ok && err == nil, err
+}
+
+var (
+	// pauses are the pauses between the attempts of a step. Two replicas rarely change a claim at the same time.
+	pauses  = backoff.Doubling{First: 4 * time.Millisecond, Most: 50 * time.Millisecond}
+	errBusy = downError{errors.New("the claim changes all the time")} // after the last attempt
+)
+
+// step changes the value of a key. The function change may be called several times, each time with the present value.
+func (c *Claims) step(ctx context.Context, key captcha.ID, wake bool, change func(v *value) (changed bool)) error {
+	for failures := 1; failures <= 8; failures++ {
+		text, version, at, err := c.Load(ctx, key)
+		if err != nil {
+			return fmt.Errorf("loading a claim: %w", err)
+		}
+		v := value{now: at.UnixMilli(), next: max(version+1, at.UnixMilli())}
+		if version > 0 {
+			if err := json.Unmarshal(text, &v); err != nil {
+				return fmt.Errorf("reading a claim: %w", err)
+			}
+		}
+		if !change(&v) {
+			return nil
+		}
+		text, _ = json.Marshal(v) // texts and numbers cannot fail
+		ok, err := c.Swap(ctx, key, version, Change{v.next, text, v.rest() + SharedFor, wake})
+		switch {
+		case err != nil:
+			return fmt.Errorf("storing a claim: %w", err)
+		case ok:
+			return nil
+		}
+		if err := pauses.Wait(ctx, failures); err != nil {
+			return err
+		}
+	}
+	return errBusy
+}
+
+// value is the stored claim. Times are Unix ms on the store's clock.
+type value struct {
+	Solve    string     `json:"solve"`
+	Identity captcha.ID `json:"identity"`
+	Sitekey  string     `json:"sitekey,omitempty"`
+	Pageurl  string     `json:"pageurl,omitempty"`
+	Call     string     `json:"call"` // names the call of Enter that made the last holder
+	Fence    int64      `json:"fence"`
+	Began    int64      `json:"began"`
+	Stops    int64      `json:"stops"`  // when the solve is over in any case
+	Lease    int64      `json:"lease"`  // when another replica may take over
+	Wanted   int64      `json:"wanted"` // until then a replica waits
+	Ended    bool       `json:"ended"`
+	Token    outcome    `json:"token,omitzero"`
+	Failure  outcome    `json:"failure,omitzero"` // stays beside the next solve, for callers of the failed one
+
+	now, next int64 // the time, and the version of the value if it changes
+}
+
+// outcome is a token or a failure, and until when it is shared.
+type outcome struct {
+	Solve string `json:"solve"`
+	Value []byte `json:"value"`
+	Ends  int64  `json:"ends"`
+}
+
+// left returns the time until a moment that was at most `most` ahead when it was stored; 0 = it has passed.
+func (v *value) left(moment int64, most time.Duration) time.Duration {
+	left := time.Duration(moment-v.now) * time.Millisecond
+	if left > most+setBack {
+		return 0
+	}
+	return max(0, left)
+}
+
+// after returns the moment in ms.
+func (v *value) after(d time.Duration) int64 { return v.now + d.Milliseconds() }
+
+// rest returns the time that the solve may still take; 0 = none is under way.
+func (v *value) rest() time.Duration {
+	if v.Ended {
+		return 0
+	}
+	return v.left(v.Stops, Longest)
+}
+
+func (v *value) enter(e Entry, call string) (c Claim, changed bool) {
+	isNew, shared, rest := e.Solve == "", v.left(v.Token.Ends, SharedFor), v.rest()
+	switch {
+	case shared > 0 && (isNew || e.Solve == v.Token.Solve):
+		return Claim{State: Shared, Solve: v.Token.Solve, Left: shared, Value: v.Token.Value}, false
+	case rest > 0 && v.Call == call: // the reply to the swap was lost
+		return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Identity: v.Identity, Left: rest}, false
+	case rest > 0 && (isNew || e.Solve == v.Solve):
+		if v.left(v.Lease, Lease) > 0 {
+			if changed = v.left(v.Wanted, Wanted) <= Wanted*3/4; changed { // not each of many calls needs a swap
+				v.Wanted = v.after(Wanted)
+			}
+			return Claim{State: Solving, Solve: v.Solve, Identity: v.Identity, Left: rest}, changed
+		}
+	case isNew:
+		*v = value{
+			Solve: call, Identity: e.Identity, Sitekey: e.Sitekey, Pageurl: e.Pageurl, Began: v.now, Stops: v.after(Longest),
+			Failure: v.Failure, now: v.now, next: v.next,
+		}
+	default:
+		c = Claim{State: Failed, Solve: e.Solve}
+		if v.Failure.Solve == e.Solve && v.left(v.Failure.Ends, FailedFor) > 0 {
+			c.Value = v.Failure.Value
+		}
+		return c, false
+	}
+	v.Call, v.Fence, v.Lease = call, v.next, v.after(Lease)
+	return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Identity: v.Identity, Left: v.rest()}, true
+}
+
+func (v *value) hold(fence int64, identity captcha.ID, lease time.Duration) (mine bool) {
+	if v.Fence != fence || v.rest() == 0 {
+		return false
+	}
+	v.Identity, v.Lease = identity, v.after(lease)
+	return true
+}
+
+func (v *value) end(fence int64, e End) (ok, changed bool) {
+	to, lasts := &v.Token, min(e.Lasts, SharedFor)
+	if e.Failed {
+		to, lasts = &v.Failure, FailedFor
+	}
+	if v.Fence != fence || v.rest() == 0 {
+		return v.Fence == fence && v.Ended && to.Solve == v.Solve && bytes.Equal(to.Value, e.Value), false
+	}
+	v.Ended, *to = true, outcome{v.Solve, e.Value, v.after(lasts)}
+	return true, true
+}
+
+// downError makes an error a redisdb.ErrDown whose reason is its text.
+type downError struct{ error }
+
+func (e downError) Is(target error) bool { return target == redisdb.ErrDown }
+func (e downError) Reason() string       { return e.Error() }

@@ -1,0 +1,286 @@
+package claims_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/claims"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// suite has the tests that each store passes.
+var suite = map[string]func(*testing.T, *world){
+	"Stories":        func(t *testing.T, w *world) { play(t, w, nil) },
+	"LostReplies":    testLostReplies,
+	"OneOfManyHolds": testOneOfManyHolds,
+	"BusyClaim":      testBusyClaim,
+	"AllAreWoken":    testAllAreWoken,
+	"NothingIsLeft":  testNothingIsLeft,
+	"Model":          testModel,
+}
+
+// world is the store of a test, as three replicas use it, with a clock of the test.
+type world struct {
+	stores [3]claims.Store
+	woken  [3]*sync.Map // first letters of the keys with which a replica was woken
+	ms     atomic.Int64
+	keep   atomic.Int64 // the life of the last value, in ns
+}
+
+// newWorld opens the stores, which listen until the test ends.
+func newWorld(t *testing.T, open func() claims.Store) *world {
+	t.Helper()
+	w := &world{}
+	w.ms.Store(1_800_000_000_000)
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for i := range w.stores {
+		s := open()
+		w.stores[i], w.woken[i] = s, &sync.Map{}
+		all.Go(func() { _ = s.Listen(ctx, func(key captcha.ID) { w.woken[i].Store(key[0], true) }) })
+	}
+	t.Cleanup(func() { cancel(); all.Wait() })
+	return w
+}
+
+func (w *world) pass(d time.Duration) { w.ms.Add(d.Milliseconds()) }
+
+// replica returns the claims of a replica, on the clock of the test.
+func (w *world) replica(i int) *claims.Claims {
+	return &claims.Claims{Store: &clocked{w.stores[i], w}}
+}
+
+type clocked struct {
+	claims.Store
+
+	w *world
+}
+
+func (s *clocked) Load(ctx context.Context, key captcha.ID) ([]byte, int64, time.Time, error) {
+	value, version, _, err := s.Store.Load(ctx, key)
+	return value, version, time.UnixMilli(s.w.ms.Load()), err
+}
+
+func (s *clocked) Swap(ctx context.Context, key captcha.ID, version int64, to claims.Change) (bool, error) {
+	s.w.keep.Store(int64(to.Keep))
+	return s.Store.Swap(ctx, key, version, to)
+}
+
+// stories are steps of the replicas a, b and c, and times that pass. Solves are numbered. A caller that waits knows the
+// solve that its replica entered last.
+var stories = map[string]string{
+	"another replica takes over after the lease": `a enters: held 1; 4s; a holds: mine; b enters: solving 1;
+		4.999s; b waits: solving 1; 1ms; b waits: held 1; a holds: lost; a ends token 1m: false; a releases:;
+		c enters: solving 1; b holds: mine wanted; b ends token 1m: true`,
+	"a new caller takes over, too": `a enters: held 1; 5s; b enters: held 1; a waits: solving 1`,
+	"a released claim is free at once": `a enters: held 1; b enters: solving 1; a releases:; b waits: held 1;
+		a waits: solving 1`,
+	"a solve has a limit": `a enters: held 1; b enters: solving 1; 2m59.999s; a holds: mine; 1ms;
+		a holds: lost; a ends token 1m: false; b waits: error 1; b enters: held 2; a holds: lost;
+		b holds: mine`,
+	"a claim is wanted while replicas call": `a enters: held 1; a holds: mine; b enters: solving 1; 1s;
+		b waits: solving 1; 1s; c enters: solving 1; a holds: mine wanted; 2.999s; a holds: mine wanted; 1ms;
+		a holds: mine`,
+	"a token is shared for its time": `a enters: held 1; b enters: solving 1; a ends token 20s: true; 19.999s;
+		b waits: solved 1 token; c enters: solved 1 token; 1ms; b waits: error 1; c enters: held 2`,
+	"a token is shared for a minute at most": `a enters: held 1; a ends token 1h: true; 59.999s;
+		b enters: solved 1 token; 1ms; b waits: error 1`,
+	"a token may be too old to be shared": `a enters: held 1; a ends token -1s: true; a waits: error 1;
+		b enters: held 2`,
+	"a failure is told to those who waited, beside the next solve": `a enters: held 1; b enters: solving 1;
+		a ends failure 0s: true; c enters: held 2; 29.999s; b waits: error 1 failure; 1ms; b waits: error 1;
+		c ends token 1m: true`,
+	"an end is known again": `a enters: held 1; a ends token 1m: true; a ends token 1m: true;
+		a ends other 1m: false; a ends failure 0s: false; b enters: solved 1 token`,
+	"a clock goes back a little": `a enters: held 1; -9s; b enters: solving 1; a ends token 1h: true; -9s;
+		b waits: solved 1 token`,
+	"a clock goes back further": `a enters: held 1; -11s; b enters: held 2; a holds: lost;
+		b ends token 1h: true; -11s; b waits: error 2; a enters: held 3`,
+	"a failure of another clock": `a enters: held 1; a ends failure 0s: true; -11s; a waits: error 1`,
+	"a lease of another clock":   `a enters: held 1; 2m59s; a holds: mine; -1m; b enters: held 1; a holds: lost`,
+}
+
+// play plays the stories. The function lose makes the first swap of each step and loses its reply; nil = none is lost.
+func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, error)) {
+	t.Helper()
+	for name, text := range stories {
+		var stores [3]*forgetful
+		for i := range stores {
+			stores[i] = &forgetful{&clocked{w.stores[i], w}, lose, false}
+		}
+		key, names, solves, fences := newKey(), []string{}, [3]string{}, [3]int64{}
+		for step := range strings.SplitSeq(text, ";") {
+			does, want, _ := strings.Cut(strings.TrimSpace(step), ":")
+			words, got, err := strings.Fields(does), "", error(nil)
+			if pause, err := time.ParseDuration(words[0]); err == nil {
+				w.pass(pause)
+				continue
+			}
+			i := int(words[0][0] - 'a')
+			c := claims.Claims{Store: stores[i]}
+			stores[i].next = lose != nil
+			switch words[1] {
+			case "enters", "waits":
+				e := entry(key, map[string]string{"waits": solves[i]}[words[1]])
+				var claim claims.Claim
+				claim, err = c.Enter(t.Context(), e)
+				if claim.State == claims.Held && claim.Fence <= slices.Max(fences[:]) {
+					t.Errorf("%s: %s: fence %d after %v", name, does, claim.Fence, fences)
+				}
+				if solves[i] = claim.Solve; !slices.Contains(names, claim.Solve) {
+					names = append(names, claim.Solve)
+				}
+				fences[i] = max(fences[i], claim.Fence)
+				got = strings.TrimSpace(fmt.Sprintf("%s %d %s", claim.State, 1+slices.Index(names, claim.Solve), claim.Value))
+			case "holds":
+				var mine, wanted bool
+				mine, wanted, err = c.Hold(t.Context(), key, fences[i], "x")
+				got = map[[2]bool]string{{false, false}: "lost", {true, false}: "mine", {true, true}: "mine wanted"}[[2]bool{mine, wanted}]
+			case "releases":
+				err = c.Release(t.Context(), key, fences[i], "x")
+			case "ends":
+				lasts, _ := time.ParseDuration(words[3])
+				var ok bool
+				ok, err = c.End(t.Context(), key, fences[i], claims.End{Value: []byte(words[2]), Failed: words[2] == "failure", Lasts: lasts})
+				got = fmt.Sprint(ok)
+			}
+			if err != nil || got != strings.TrimSpace(want) {
+				t.Errorf("%s: %s: %q, %v, want%s", name, does, got, err, want)
+			}
+		}
+	}
+}
+
+func newKey() captcha.ID { return captcha.Identity{Type: captcha.Turnstile, Sitekey: rand.Text()}.ID() }
+
+func entry(key captcha.ID, solve string) claims.Entry {
+	return claims.Entry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login"}
+}
+
+// forgetful is a store that loses the reply to the next swap.
+type forgetful struct {
+	claims.Store
+
+	lose func(swap func() (bool, error)) (bool, error)
+	next bool
+}
+
+func (s *forgetful) Swap(ctx context.Context, key captcha.ID, version int64, to claims.Change) (bool, error) {
+	swap := func() (bool, error) { return s.Store.Swap(ctx, key, version, to) }
+	if !s.next {
+		return swap()
+	}
+	s.next = false
+	return s.lose(swap)
+}
+
+// A lost reply changes nothing: the client sends the swap again, which finds another version, and the step has the same
+// result.
+func testLostReplies(t *testing.T, w *world) {
+	play(t, w, func(swap func() (bool, error)) (bool, error) {
+		if ok, err := swap(); err != nil || !ok {
+			return ok, err
+		}
+		return swap()
+	})
+}
+
+// One of many callers becomes the holder, and when the lease expires, one of many takes over. The others wait.
+func testOneOfManyHolds(t *testing.T, w *world) {
+	key, holder := newKey(), claims.Claim{}
+	for range 2 {
+		w.pass(claims.Lease)
+		answers, solve := make([]claims.Claim, 50), holder.Solve
+		var all sync.WaitGroup
+		for i := range answers {
+			all.Go(func() {
+				var err error
+				if answers[i], err = w.replica(i%3).Enter(t.Context(), entry(key, solve)); err != nil {
+					t.Errorf("entering: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		held := slices.DeleteFunc(slices.Clone(answers), func(c claims.Claim) bool { return c.State != claims.Held })
+		if len(held) != 1 || held[0].Fence <= holder.Fence || solve != "" && held[0].Solve != solve {
+			t.Fatalf("holders after %+v: %+v", holder, held)
+		}
+		holder = held[0]
+		for _, c := range answers {
+			if c.Solve != holder.Solve || c.State != claims.Held && c.State != claims.Solving {
+				t.Errorf("told %+v beside %+v", c, holder)
+			}
+		}
+	}
+}
+
+// rival is a store whose swaps are always too late.
+type rival struct{ claims.Store }
+
+func (rival) Swap(context.Context, captcha.ID, int64, claims.Change) (bool, error) { return false, nil }
+
+// A step that is too late each time gives up. Its error counts as an outage.
+func testBusyClaim(t *testing.T, w *world) {
+	c := claims.Claims{Store: rival{w.stores[0]}}
+	_, err := c.Enter(t.Context(), entry(newKey(), ""))
+	if !errors.Is(err, redisdb.ErrDown) || redisdb.Reason(err) != "the claim changes all the time" {
+		t.Errorf("entering: %v", err)
+	}
+}
+
+// The end and the release of a claim wake all replicas. The first wake-ups may be lost, until a replica listens.
+func testAllAreWoken(t *testing.T, w *world) {
+	c := w.replica(0)
+	for _, step := range "er" { // End and Release
+		testkit.Within(t, 20*time.Second, "all are woken", func() bool {
+			key := captcha.ID(step) + newKey()
+			claim, err := c.Enter(t.Context(), entry(key, ""))
+			if step == 'r' {
+				err = errors.Join(err, c.Release(t.Context(), key, claim.Fence, "x"))
+			} else {
+				_, ended := c.End(t.Context(), key, claim.Fence, claims.End{})
+				err = errors.Join(err, ended)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !slices.ContainsFunc(w.woken[:], func(of *sync.Map) bool { _, is := of.Load(key[0]); return !is })
+		})
+	}
+}
+
+// A store has its own clock. It deletes a value when its life has passed, and not earlier.
+func testNothingIsLeft(t *testing.T, w *world) {
+	exact := false // to the ms
+	version := func(key captcha.ID) int64 {
+		_, version, now, err := w.stores[0].Load(t.Context(), key)
+		if err != nil || time.Since(now).Abs() > time.Minute {
+			t.Fatalf("loading: %v, %v", now, err)
+		}
+		exact = exact || now.Nanosecond() > 0
+		return version
+	}
+	stays, goes := newKey(), newKey()
+	for key, keep := range map[captcha.ID]time.Duration{stays: time.Hour, goes: 200 * time.Millisecond} {
+		if ok, err := w.stores[1].Swap(t.Context(), key, 0, claims.Change{Version: 7, Value: []byte("{}"), Keep: keep}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	testkit.Within(t, 20*time.Second, "it is deleted", func() bool { return version(goes) == 0 })
+	if got := version(stays); got != 7 || !exact {
+		t.Errorf("the other one has version %d; the clock has ms: %v", got, exact)
+	}
+}

@@ -1,0 +1,121 @@
+package claims_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/claims"
+	"poold/internal/postgres"
+	"poold/internal/postgres/postgrestest"
+	"poold/internal/redisdb"
+	"poold/internal/testkit"
+)
+
+func TestPostgres(t *testing.T) {
+	testkit.WithoutRace(t)
+	tests := map[string]func(*testing.T, *postgrestest.Server){
+		"StolenReplies": testStolenCommits, "Outages": testOutages, "Rows": testRows,
+	}
+	for name, test := range suite {
+		tests[name] = func(t *testing.T, server *postgrestest.Server) {
+			address, prefix := server.Database(t), "test-"+rand.Text()
+			test(t, newWorld(t, func() claims.Store { return openPostgres(t, address, prefix, postgrestest.Patience, nil) }))
+		}
+	}
+	postgrestest.On(t, tests)
+}
+
+// openPostgres opens a store whose calls end within the limit; 0 = the usual one.
+func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log *testkit.Log) claims.Store {
+	t.Helper()
+	if log == nil {
+		log = &testkit.Log{}
+	}
+	db, err := postgres.Open(address, postgres.Options{Log: log.Logger(), Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	if err := db.Migrate(t.Context()); err != nil && !errors.Is(err, postgres.ErrDown) { // Listen may come later
+		t.Fatal(err)
+	}
+	return claims.InPostgres(db, prefix)
+}
+
+// The reply to the commit of a swap is lost on the network.
+func testStolenCommits(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	thief, through := postgrestest.Through(t, address)
+	w := &world{}
+	w.pass(1000 * time.Hour)
+	for i := range w.stores {
+		w.stores[i] = openPostgres(t, through, "captcha", postgrestest.Patience, nil)
+	}
+	stolen := 0
+	play(t, w, func(swap func() (bool, error)) (bool, error) {
+		thief.Steal("commit\x00")
+		stolen++
+		return swap()
+	})
+	if thief.Stolen() != stolen || stolen == 0 {
+		t.Errorf("%d replies stolen, want %d", thief.Stolen(), stolen)
+	}
+}
+
+// While the server is away, each step fails within a second, and no error or log quotes the address. A dropped table is
+// named. Then all heals.
+func testOutages(t *testing.T, server *postgrestest.Server) {
+	var log testkit.Log
+	address := server.Database(t)
+	w := newWorld(t, func() claims.Store { return openPostgres(t, address, "captcha", 0, &log) })
+	outages := server.Outages(t)
+	outages["dropped"] = postgrestest.Outage{
+		Begin: func() { server.SQL(t, address, "drop table captcha_cache") },
+		End:   func() { server.Restart(t) }, // who connects anew makes the table
+	}
+	for name, outage := range outages {
+		c := claims.Claims{Store: w.stores[0]}
+		heals := func() bool { _, err := c.Enter(t.Context(), entry(newKey(), "")); return err == nil }
+		testkit.Within(t, postgrestest.Patience, "it serves", heals)
+		outage.Begin()
+		began := time.Now()
+		for _, err := range stepsFail(t, w.stores[0]) {
+			postgrestest.Hidden(t, name, err.Error())
+			if dropped := strings.Contains(redisdb.Reason(err), "captcha_cache does not exist: poold history init makes it"); dropped != (name == "dropped") {
+				t.Errorf("%s: %s", name, redisdb.Reason(err))
+			}
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("%s: four steps took %v", name, took)
+		}
+		outage.End()
+		testkit.Within(t, postgrestest.Patience, "it heals", heals)
+	}
+	postgrestest.Hidden(t, "the log", log.String())
+}
+
+// An operator can read the table. Installations with other prefixes share it, and see only their own claims.
+func testRows(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	for _, prefix := range []string{"captcha", "shop", "shop:2"} {
+		c := claims.Claims{Store: openPostgres(t, address, prefix, postgrestest.Patience, nil)}
+		got, err := c.Enter(t.Context(), entry("key", ""))
+		if err != nil || got.State != claims.Held {
+			t.Fatal(got, err)
+		}
+		if ok, err := c.End(t.Context(), "key", got.Fence, claims.End{Value: []byte(prefix), Lasts: time.Minute}); !ok || err != nil {
+			t.Errorf("ending: %v, %v", ok, err)
+		}
+		if got, err := c.Enter(t.Context(), entry("key", "")); err != nil || string(got.Value) != prefix {
+			t.Errorf("%s shares %+v, %v", prefix, got, err)
+		}
+	}
+	const row = "captcha:key|sitekey|https://example.com/login|captcha|t"
+	if got := server.SQL(t, address, `select key, sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now()
+		from captcha_cache order by key`); !strings.HasPrefix(got, row) {
+		t.Errorf("the rows are %s", got)
+	}
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// TerminalOf returns the terminal that w writes to, or nil if w is something else.
+func TerminalOf(w io.Writer) *os.File {
+	if file, ok := w.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return file
+		}
+	}
+	return nil
+}
+
+// Print prints a text, with a line end if it has none. On a terminal it replaces control characters.
+func (c *Console) Print(text string) error {
+	if TerminalOf(c.Stdout) != nil {
+		text = PrintableLines(text)
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	_, err := io.WriteString(c.Stdout, text)
+	return err
+}
+
+// PrintableLines replaces the control characters in a text, except line ends and tabs.
+func PrintableLines(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return printable(r)
+	}, text)
+}
+
+// printable replaces a character that could move the cursor or change colours.
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return '\uFFFD'
+	}
+	return r
+}
+
+// Printable prepares an untrusted text for one line of a terminal. It replaces control characters
+// and cuts the text after 300 characters.
+func Printable(text string) string {
+	const most = 300
+	letters := []rune(strings.Map(printable, text))
+	if len(letters) > most {
+		return string(letters[:most]) + "…"
+	}
+	return string(letters)
+}
+
+// Amount formats an amount of money with two decimals. Amounts below 0.1 get two significant
+// digits.
+func Amount(x float64) string {
+	digits := 2.0
+	if x > 0 {
+		digits = max(digits, 1-math.Floor(math.Log10(x)))
+	}
+	return fmt.Sprintf("%.*f", int(digits), x)
+}
+
+// align writes rows of cells, which tabs separate, in columns.
+func align(lines []string) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, _ = io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	_ = w.Flush() // a Builder takes every text
+	return text.String()
+}
+
+// table has a row for each object in the list, and a column for each of the given fields that any of
+// them has. "HEADING=PATH" gives a field another heading than its name.
+func table(list []any, columns ...string) string {
+	lines := make([]string, 1+len(list))
+	for _, column := range columns {
+		title, path, renamed := strings.Cut(column, "=")
+		if !renamed {
+			title, path = strings.ToUpper(strings.ReplaceAll(column, "_", " ")), column
+		}
+		if !slices.ContainsFunc(list, func(of any) bool { _, known := at(of, path); return known }) {
+			continue
+		}
+		lines[0] += title + "\t"
+		for i, of := range list {
+			value, _ := at(of, path)
+			lines[1+i] += cell(value) + "\t"
+		}
+	}
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], "\t")
+	}
+	return align(lines)
+}
+
+// at returns the value of a JSON object at a path such as hour.requests.
+func at(of any, path string) (any, bool) {
+	name, rest, deeper := strings.Cut(path, ".")
+	fields, _ := of.(map[string]any)
+	value, known := fields[name]
+	if deeper {
+		return at(value, rest)
+	}
+	return value, known
+}
+
+// text formats a value of a JSON object. A list becomes its length, and long fractions are rounded.
+func text(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case []any:
+		return fmt.Sprint(len(value))
+	case json.Number:
+		if f, err := value.Float64(); err == nil && len(value) > 8 && strings.Contains(value.String(), ".") {
+			return fmt.Sprintf("%.4f", f)
+		}
+	}
+	return Printable(fmt.Sprint(value))
+}
+
+func cell(value any) string { return cmp.Or(text(value), "-") }
+
+// object decodes a JSON object.
+func object(body []byte) (fields map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	return fields, d.Decode(&fields)
+}
+
+// listed formats the lists in the given fields of an object as a table. The flag continues with the
+// next page.
+func listed(flag string, fields []string, columns ...string) format {
+	return func(_ string, of map[string]any) string {
+		var list []any
+		for _, name := range fields {
+			part, _ := of[name].([]any)
+			list = append(list, part...)
+		}
+		printed := "nothing is recorded\n"
+		if len(list) > 0 {
+			printed = table(list, columns...)
+		}
+		if of["incomplete"] == true {
+			printed += "some of them cannot be read; the daemon's log says which\n"
+		}
+		if next := text(of["next"]); next != "" {
+			printed += "there are more: add " + flag + " " + next + "\n"
+		}
+		return printed
+	}
+}
+
+// summed formats the given fields of an object in one line, which begins with a subject.
+func summed(done string, names ...string) format {
+	return func(subject string, of map[string]any) string {
+		line := done
+		if subject != "" {
+			line = Printable(subject) + ": " + done
+		}
+		for _, name := range names {
+			if value := text(of[name]); value != "" {
+				line += "; " + strings.ReplaceAll(name, "_", " ") + " " + value
+			}
+		}
+		return line
+	}
+}
+
+// all formats all fields of an object, also those of inner objects and lists.
+func all(_ string, of map[string]any) string { return align(pairs("", of)) }
+
+func pairs(path string, value any) (lines []string) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			lines = append(lines, pairs(strings.TrimPrefix(path+"."+name, "."), value[name])...)
+		}
+	case []any:
+		for i, each := range value {
+			lines = append(lines, pairs(fmt.Sprintf("%s.%d", path, i), each)...)
+		}
+	default:
+		lines = append(lines, Printable(path)+"\t"+cell(value))
+	}
+	return lines
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// request is a command that sends one request to the daemon and prints the answer.
+type request struct {
+	use, short, long, example string
+
+	args         cobra.PositionalArgs // nil = one argument for each %s in the path
+	method, path string               // each %s in the path is an argument
+	flags        []field
+	inBody       bool          // the flags are fields of a JSON body instead of parameters of the query
+	isText       bool          // without --json the answer is a text, such as a token
+	hasCSV       bool          // the answer can be CSV
+	limit        time.Duration // 0 = requestTime
+	// prepare changes the request before it is sent; nil = no change.
+	prepare func(*call) error
+	// then is the path of a GET whose answer is printed instead; "" = none. It has the same arguments.
+	then string
+	// shown formats the answer; nil = the command prints nothing without --json.
+	shown format
+}
+
+// format formats an object. The subject is the first argument of the command, or "". The object is nil
+// if the daemon sent none.
+type format func(subject string, of map[string]any) string
+
+// field is a flag whose value becomes a part of the request.
+type field struct {
+	name, help string
+	key        string                             // name in the request; "" = that of the flag, with underscores
+	is         func(value string) (string, error) // converts the value; "" = not sent
+	required   bool
+	isBool     bool
+}
+
+// call is one use of a command.
+type call struct {
+	words  []string
+	given  url.Values // values of the flags that were given
+	path   string
+	header http.Header
+	body   []byte
+}
+
+func commandsOf(c *Console, list []request) (commands []*cobra.Command) {
+	for _, r := range list {
+		commands = append(commands, r.command(c))
+	}
+	return commands
+}
+
+func (r request) command(c *Console) *cobra.Command {
+	command := &cobra.Command{Use: r.use, Short: r.short, Long: r.long, Example: "  poold " + r.example, Args: r.args}
+	if r.args == nil {
+		command.Args = cobra.ExactArgs(strings.Count(r.path, "%s"))
+	}
+	given := url.Values{}
+	addFields(command, r.flags, given)
+	asJSON, asCSV := command.Flags().Bool("json", false, "print the daemon's answer as JSON"), new(bool)
+	if r.hasCSV {
+		asCSV = command.Flags().Bool("csv", false, "print the answer as CSV")
+		command.MarkFlagsMutuallyExclusive("json", "csv")
+	}
+	connect := ClientFlags(command, c)
+	if strings.Contains(r.use, "TARGET") {
+		command.ValidArgsFunction = completeTargets(connect)
+	}
+	command.RunE = func(command *cobra.Command, words []string) error {
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(command.Context(), cmp.Or(r.limit, requestTime))
+		defer cancel()
+		accept := "application/json"
+		switch {
+		case *asCSV:
+			accept = "text/csv"
+		case r.isText && !*asJSON:
+			accept = "text/plain"
+		}
+		got, err := r.send(ctx, daemon, words, given, accept, *asJSON)
+		if err != nil {
+			return err
+		}
+		switch {
+		case *asJSON:
+			return c.Print(string(got.body))
+		case *asCSV:
+			return printCSV(c, got)
+		case r.isText:
+			return printAlone(c, got.body)
+		case r.shown == nil:
+			return nil
+		}
+		var of map[string]any
+		if len(got.body) > 0 {
+			if of, err = object(got.body); err != nil {
+				return fmt.Errorf("reading the daemon's answer: %w", err)
+			}
+		}
+		return c.Print(r.shown(strings.Join(words[:min(1, len(words))], ""), of))
+	}
+	return command
+}
+
+// send sends the request, and the GET of `then` after it.
+func (r request) send(ctx context.Context, daemon *Client, words []string, given url.Values, accept string, asJSON bool) (*answer, error) {
+	escaped := make([]any, len(words))
+	for i, word := range words {
+		escaped[i] = url.PathEscape(word)
+	}
+	path := func(format string) string { return fmt.Sprintf(format, escaped[:strings.Count(format, "%s")]...) }
+	of := &call{words: words, given: given, path: path(r.path), header: http.Header{"Accept": {accept}}}
+	if r.prepare != nil {
+		if err := r.prepare(of); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case r.inBody && len(given) > 0:
+		fields := map[string]string{}
+		for key := range given {
+			fields[key] = given.Get(key)
+		}
+		of.body, _ = json.Marshal(fields) // strings always have a JSON form
+	case !r.inBody && len(given) > 0:
+		of.path += "?" + given.Encode()
+	}
+	if of.body != nil {
+		of.header.Set("Content-Type", "application/json")
+	}
+	got, err := daemon.ask(ctx, r.method, of.path, of.header, of.body)
+	if len(got.body) == 0 && asJSON {
+		got.body = of.body // a report has no answer: print what was reported
+	}
+	if err != nil || r.then == "" {
+		return &got, err
+	}
+	got, err = daemon.ask(ctx, http.MethodGet, path(r.then), nil, nil)
+	if err != nil && asJSON {
+		return nil, fmt.Errorf("the change is made, but cannot be shown: %w", err)
+	}
+	if err != nil {
+		got.body = nil
+	}
+	return &got, nil
+}
+
+// printAlone prints a text such as a token. It fails without one, because a script must not continue.
+func printAlone(c *Console, body []byte) error {
+	text := strings.TrimSpace(string(body))
+	if text == "" {
+		return errors.New("the daemon's answer is empty")
+	}
+	return c.Print(text)
+}
+
+// printCSV prints the answer, and first the flag for the next page on stderr, because CSV has no place
+// for it. A script must not take a page for the last one.
+func printCSV(c *Console, got *answer) error {
+	link, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<?"), ">")
+	if query, err := url.ParseQuery(link); err == nil && query.Has("cursor") { // else the Link comes from a proxy
+		if _, err := fmt.Fprintf(c.Stderr, "there are more: add --cursor %s\n", Printable(query.Get("cursor"))); err != nil {
+			return err
+		}
+	}
+	return c.Print(string(got.body))
+}
+
+// addFields adds flags to a command. When the command line is parsed, their values are stored in given.
+func addFields(command *cobra.Command, fields []field, given url.Values) {
+	for _, f := range fields {
+		key := f.key
+		if key == "" {
+			key = strings.ReplaceAll(f.name, "-", "_")
+		}
+		set := func(value string) (err error) {
+			if f.is != nil {
+				value, err = f.is(value)
+			}
+			if value != "" {
+				given.Set(key, value)
+			}
+			return err
+		}
+		if f.isBool {
+			command.Flags().BoolFunc(f.name, f.help, set)
+		} else {
+			command.Flags().Func(f.name, f.help, set)
+		}
+		if command.Flags().Lookup(f.key) != nil {
+			command.MarkFlagsMutuallyExclusive(f.name, f.key) // they set the same parameter
+		}
+		if f.required {
+			if err := command.MarkFlagRequired(f.name); err != nil {
+				panic(err) // the flag exists
+			}
+		}
+	}
+}
+
+// completeTargets offers the names of the daemon's targets, if it answers within a second. Invalid
+// names are omitted, because a shell could execute parts of them.
+func completeTargets(connect func() (*Client, error)) cobra.CompletionFunc {
+	return func(command *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(command.Context(), time.Second)
+		defer cancel()
+		daemon, err := connect()
+		var document *status.Document
+		if err == nil && len(words) == 0 {
+			document, err = daemon.Status(ctx)
+		}
+		if err == nil && document != nil {
+			for i := range document.Targets {
+				if name := document.Targets[i].Name; targets.IsName(name) {
+					names = append(names, name)
+				}
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,245 @@
+//go:build !race
+
+package dynamostore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/history/dynamotest"
+)
+
+// The store repeats throttled calls and transactions that meet others, and so counts each row once.
+func TestBusyServiceIsAskedAgain(t *testing.T) {
+	for name, fate := range map[string]dynamotest.Fate{
+		"throttled":   {Answer: "ProvisionedThroughputExceededException"},
+		"met":         {Answer: "TransactionCanceledException", Reasons: []string{"None", "TransactionConflict"}},
+		"throttled 2": {Answer: "TransactionCanceledException", Reasons: []string{"ThrottlingError", "None"}},
+		"under way":   {Answer: "TransactionInProgressException"},
+		"broken":      {Before: true},
+		"lost answer": {After: true}, // the token of the transaction prevents that it counts twice
+	} {
+		t.Run(name, func(t *testing.T) {
+			const times = 4
+			asked := map[string]int{}
+			s, proxy := openThrough(t, func(operation string, body []byte) dynamotest.Fate {
+				if fate.After && !bytes.Contains(body, []byte("ClientRequestToken")) || fate.Reasons != nil && operation != "TransactWriteItems" {
+					return dynamotest.Fate{}
+				}
+				if asked[operation]++; asked[operation] > times {
+					return dynamotest.Fate{}
+				}
+				return fate
+			})
+			rows := orders(yesterday(), 20)
+			mustAppend(t, s, rows...)
+			checkAll(t, s, rows)
+			if n := proxy.Requests("TransactWriteItems"); n != times+1 {
+				t.Errorf("%d transactions, want %d", n, times+1)
+			}
+		})
+	}
+}
+
+// Replicas append the same rows over a bad network, at the same time and in any order. Each row counts once.
+func TestReplicasOnABadNetwork(t *testing.T) {
+	var cut, failed atomic.Int64
+	var healed atomic.Bool
+	puts := 0
+	s, proxy := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
+		if operation == "PutItem" {
+			puts++
+		}
+		switch dice := rand.IntN(100); {
+		case healed.Load():
+		case dice < 10:
+			cut.Add(1)
+			return dynamotest.Fate{Before: dice < 5, After: dice >= 5}
+		case dice < 20 && operation == "TransactWriteItems":
+			return dynamotest.Fate{Answer: "TransactionCanceledException", Reasons: []string{"TransactionConflict"}}
+		case operation == "PutItem" && puts%100 == 99:
+			return dynamotest.Fate{Answer: "InternalServerError"} // with the status 400, so that it is not repeated
+		}
+		return dynamotest.Fate{}
+	})
+	rows := orders(yesterday(), 80)
+	var group sync.WaitGroup
+	for range 5 {
+		replica := openStore(t, Options{Table: s.table, Endpoint: proxy.URL})
+		mine := slices.Clone(rows)
+		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
+		group.Go(func() {
+			for len(mine) > 0 {
+				size := min(1+rand.IntN(history.MostBatch), len(mine))
+				if err := replica.Append(t.Context(), mine[:size]); err != nil {
+					failed.Add(1) // the replica appends the whole batch again
+					continue
+				}
+				mine = mine[size:]
+			}
+		})
+	}
+	group.Wait()
+	if healed.Store(true); cut.Load() == 0 || failed.Load() == 0 {
+		t.Error("nothing went wrong")
+	}
+	checkAll(t, s, rows)
+}
+
+// holds models a limit of DynamoDB that the emulator lacks: a transaction holds its items for some time, in which another
+// one with such an item is cancelled. It is the end of each hold, by key.
+type holds map[string]time.Time
+
+var figuresKey = regexp.MustCompile(`"SK":\{"S":"T(YPE|ARGET)#[^"]*`)
+
+func (h holds) judge(operation string, body []byte) (met dynamotest.Fate) {
+	if operation != "TransactWriteItems" {
+		return met
+	}
+	const hold = 50 * time.Millisecond
+	ends := holds{}
+	for _, k := range figuresKey.FindAllString(string(body), -1) {
+		if ends[k] = time.Now().Add(hold); time.Now().Before(h[k]) {
+			met.Answer, met.Reasons = "TransactionCanceledException", append(met.Reasons, "TransactionConflict")
+		}
+	}
+	if met.Delay = hold; met.Reasons == nil {
+		maps.Copy(h, ends)
+	} else {
+		h["conflicts"], met.Delay = time.Now(), 0
+	}
+	return met
+}
+
+// Four replicas append at the same time, though usually one does. All of them add to the same items of the day. Their
+// transactions meet, and no call fails.
+func TestOneItemOfADayTakesSomeReplicas(t *testing.T) {
+	model := holds{}
+	s, proxy := openThrough(t, model.judge)
+	var group sync.WaitGroup
+	rows := orders(yesterday(), 4*3*20)
+	for mine := range slices.Chunk(rows, 3*20) {
+		replica := openStore(t, Options{Table: s.table, Endpoint: proxy.URL})
+		group.Go(func() {
+			for batch := range slices.Chunk(mine, 20) {
+				if err := replica.Append(t.Context(), batch); err != nil {
+					t.Errorf("appending: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if model["conflicts"].IsZero() {
+		t.Error("no transaction met another one")
+	}
+	checkAll(t, s, rows)
+}
+
+// During an outage a call fails soon. Its error gives the reason, and contains no address and no secret.
+func TestErrorsOfOutages(t *testing.T) {
+	dynamotest.Credentials(t)
+	server := dynamotest.Start(t)
+	through := func(fate dynamotest.Fate) string {
+		return dynamotest.Through(t, server, func(string, []byte) dynamotest.Fate { return fate }).URL
+	}
+	answer := func(code string) string { return through(dynamotest.Fate{Answer: code}) }
+	silence, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silence.Close() })
+	var group sync.WaitGroup
+	for endpoint, reason := range map[string]string{
+		"http://127.0.0.1:1":                             "connection refused",
+		"http://no-such.invalid":                         "the host of DynamoDB is not known",
+		"http://" + silence.Addr().String():              "no answer in time",
+		through(dynamotest.Fate{Before: true}):           "the connection broke or could not be made",
+		answer("ProvisionedThroughputExceededException"): "DynamoDB is too busy",
+		answer("UnrecognizedClientException"):            "DynamoDB refuses the credentials (UnrecognizedClientException)",
+		answer("ExpiredTokenException"):                  "DynamoDB refuses the credentials (ExpiredTokenException)",
+		answer("AccessDeniedException"):                  "the credentials do not allow it (AccessDeniedException)",
+		answer("ValidationException"):                    "DynamoDB refuses the call (ValidationException): poold history init names the differences of the table",
+		answer("TransactionCanceledException"):           "DynamoDB answers TransactionCanceledException",
+		answer("ReplicatedWriteConflictException"):       "DynamoDB answers ReplicatedWriteConflictException",
+	} {
+		s := openStore(t, Options{Table: "t", Endpoint: endpoint})
+		group.Go(func() {
+			err := s.Append(t.Context(), orders(yesterday(), 1))
+			if want := "writing the history: " + history.ErrDown.Error() + ": " + reason; !errors.Is(err, history.ErrDown) || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			_, find := s.Find(t.Context(), history.Query{By: history.BySite, Limit: 1})
+			for _, text := range []string{dynamotest.Secret, "127.0.0.1", "http", "no-such", "dynamotest", "injected"} {
+				if strings.Contains(errors.Join(err, find).Error(), text) {
+					t.Errorf("%q is in %v", text, errors.Join(err, find))
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Without credentials or without a region, the error says so. It omits the text of the SDK.
+func TestNoCredentials(t *testing.T) {
+	dynamotest.NoCredentials(t)
+	s := openStore(t, Options{Endpoint: dynamotest.Start(t).URL})
+	for what, err := range map[string]error{
+		"check": s.Check(t.Context()), "init": s.Init(t.Context(), false), "append": s.Append(t.Context(), orders(yesterday(), 1)),
+	} {
+		if !errors.Is(err, history.ErrDown) || !strings.HasSuffix(err.Error(), ": "+errNoCredentials.Error()) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "no region is known") {
+		t.Errorf("without a region: %v", err)
+	}
+	t.Setenv("AWS_PROFILE", "no-such")
+	if _, err := Open(t.Context(), Options{Region: "eu-central-1"}); err == nil || err.Error() != "dynamodb: the AWS profile no-such does not exist" {
+		t.Errorf("another profile: %v", err)
+	}
+}
+
+// The daemon and Init need the permissions that docs/history.md lists, and no others.
+func TestPermissions(t *testing.T) {
+	asked := map[string]bool{}
+	s, proxy := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
+		if operation == "TransactWriteItems" { // needs the permissions of its operations
+			asked["PutItem"], asked["UpdateItem"] = true, true
+		} else {
+			asked[operation] = true
+		}
+		return dynamotest.Fate{}
+	})
+	needs := func(want string) {
+		t.Helper()
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(asked))); got != want {
+			t.Errorf("needed are %s, want %s", got, want)
+		}
+		clear(asked)
+	}
+	rows := orders(yesterday(), 1)
+	mustAppend(t, s, append(rows, purchase(1, time.Now()))...)
+	checkAll(t, s, rows)
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	needs("[DeleteItem DescribeTable DescribeTimeToLive PutItem Query UpdateItem]")
+	for _, stream := range []bool{false, true} {
+		if err := openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context(), stream); err != nil {
+			t.Error(err)
+		}
+	}
+	needs("[CreateTable DescribeTable DescribeTimeToLive UpdateTable UpdateTimeToLive]")
+}

@@ -1,0 +1,295 @@
+package history
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+)
+
+// Order is how an order ended, or the purchase of one in flight. Its fields are the columns of the API, of CSV, of
+// the terminal and of each store. It never contains a token, a picture or a proxy.
+type Order struct {
+	ID          string       `json:"id"`
+	Target      string       `json:"target"` // "/solve" = no target had the identity
+	Owner       string       `json:"owner"`
+	Type        captcha.Type `json:"type"`
+	Sitekey     string       `json:"sitekey"` // "" = the type has none
+	Pageurl     string       `json:"pageurl"` // "" = the type has none
+	Provider    string       `json:"provider"`
+	Task        string       `json:"task"` // the provider's id of the task; "" = unknown
+	Status      Status       `json:"status"`
+	Outcome     Outcome      `json:"outcome"`      // "" = in flight
+	Code        string       `json:"code"`         // of the provider's error; "" = none
+	PlacedAt    Time         `json:"placed_at"`    // times are on Redis' clock
+	SubmittedAt Time         `json:"submitted_at"` // zero = not submitted
+	SolvedAt    Time         `json:"solved_at"`    // the earliest time at which it can have been solved
+	EndedAt     Time         `json:"ended_at"`
+	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end
+	Polls       int          `json:"polls"`      // by the replica that ended the order
+	EndedBy     string       `json:"ended_by"`   // submit, poll, callback, deadline, stop or adoption
+	Price       Money        `json:"price"`      // 0 unless the service has solved the task or may still solve it
+	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Purchase
+}
+
+// IsOrder reports whether a text has the form of an order's ID. A provider's task with such an id is not found by it.
+func IsOrder(text string) bool { return orderForm.MatchString(text) }
+
+var orderForm = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+
+// Outcome is how an order ended.
+type Outcome string
+
+// The outcomes of orders.
+const (
+	Solved    Outcome = "solved"    // its token was added to the stock
+	Discarded Outcome = "discarded" // its token had expired
+	Failed    Outcome = "failed"    // the service failed or timed out, or its token was one that it had sold before
+	Refused   Outcome = "refused"   // the service refused the submit, and nothing was bought
+	Lost      Outcome = "lost"      // the deadline passed without a result
+)
+
+// Status groups orders for queries.
+type Status string
+
+// The statuses of orders.
+const (
+	StatusSolved  Status = "solved"
+	StatusError   Status = "error" // every other end
+	StatusPolling Status = "polling"
+)
+
+// Costs reports whether an order costs its price: the service has solved the task, with a new token or one that it
+// sold before, or may still solve it after a timeout here.
+func (o *Order) Costs() bool {
+	switch o.Outcome {
+	case Solved, Discarded, Lost:
+		return true
+	case Failed:
+		return o.Code == purchase.CodeTimeout || o.Code == pool.Repeated
+	case Refused:
+	}
+	return false
+}
+
+// Handout is what a key did with a token: it took one, waited in vain, or reported. It contains no token.
+type Handout struct {
+	ID     string `json:"id"`
+	At     Time   `json:"at"`  // on Redis' clock
+	Key    string `json:"key"` // name of the key; Keyless = none
+	Action Action `json:"action"`
+	Target string `json:"target"` // "/solve" = no target has the identity
+	Order  string `json:"order"`  // whose token it was; the token's id begins with it; "" = missed
+	Source string `json:"source"` // as in the answer with the token; "" = no token was handed out
+	Image  string `json:"image"`  // of a solved picture: "sha256:<hex>, <n> bytes"
+	Price  Money  `json:"price"`  // of the token; 0 if another caller shares it, and without a token
+}
+
+// Keyless is the key of a call without a key. No key has this name.
+const Keyless = "-"
+
+// Action is what a key did.
+type Action string
+
+// The actions of keys.
+const (
+	Taken    Action = "taken"
+	Bought   Action = "bought"   // taken, and bought for this call
+	Returned Action = "returned" // the answer did not leave, and the token went back to the stock
+	Missed   Action = "missed"   // no token came in time
+	Accepted Action = "accepted" // the caller reports that the site accepted the token
+	Rejected Action = "rejected"
+)
+
+// Row is a line of the history as a store keeps it. A store needs only the fields by which it finds the row: Text
+// is all of it.
+type Row struct {
+	Kind          Kind
+	ID            string // unique among the rows of its kind
+	At            time.Time
+	Target, Owner string
+	Sitekey, Task string // of an order
+	Status        Status // of an order
+	Key           string // of a hand-out
+	Text          []byte // JSON of the Order or Handout
+	Sums          []Sum  // what the row adds to the figures of its day
+}
+
+// Kind is the kind of a row.
+type Kind string
+
+// The kinds of rows.
+const (
+	KindOrder   Kind = "order"
+	KindActive  Kind = "active" // an order in flight: only for programs that read the store
+	KindHandout Kind = "handout"
+)
+
+// Sum is a set of figures of a UTC day, or what a row adds to it.
+type Sum struct {
+	Day   string // 2006-01-02
+	Scope Scope
+	Name  string // of the type, target or key
+	Owner string // of a target, when its orders were placed
+	Figures
+}
+
+// Scope says whose figures a Sum has.
+type Scope string
+
+// The scopes of figures.
+const (
+	ScopeType   Scope = "type"
+	ScopeTarget Scope = "target"
+	ScopeKey    Scope = "key"
+)
+
+// Figures are counts by name. Those of types and targets are the outcomes of orders, elapsed_ms (from submit to
+// end, of solved and discarded orders), spent (known prices, in billionths of the currency) and unpriced (orders of
+// unknown price). Those of keys are the actions, spent and unpriced.
+type Figures map[string]int64
+
+// Add adds figures.
+func (f Figures) Add(more Figures) {
+	for name, n := range more {
+		f[name] += n
+	}
+}
+
+// Orders returns the number of orders.
+func (f Figures) Orders() (n int64) {
+	for _, outcome := range []Outcome{Solved, Discarded, Failed, Refused, Lost} {
+		n += f[string(outcome)]
+	}
+	return n
+}
+
+// Spent returns the sum of the known prices; unknown if all are.
+func (f Figures) Spent() Money {
+	if f["spent"] == 0 && f["unpriced"] > 0 {
+		return MoneyUnknown
+	}
+	return Money(f["spent"])
+}
+
+func (f Figures) pay(price Money) {
+	if price < 0 {
+		f["unpriced"]++
+	} else if price > 0 {
+		f["spent"] += int64(price)
+	}
+}
+
+// Row returns the row of an order.
+func (o *Order) Row() Row {
+	if o.Status != StatusPolling && !o.Costs() {
+		o.Price = 0
+	}
+	clean(&o.Target, &o.Owner, &o.Sitekey, &o.Pageurl, &o.Provider, &o.Task, &o.Code, &o.Choice)
+	r := Row{Kind: KindOrder, ID: o.ID, At: o.EndedAt.Time, Target: o.Target, Owner: o.Owner, Sitekey: o.Sitekey, Task: o.Task, Status: o.Status}
+	r.Text, _ = json.Marshal(o) // of texts, numbers and times: no error is possible
+	if o.Status == StatusPolling {
+		r.Kind, r.At = KindActive, o.SubmittedAt.Time
+		return r
+	}
+	f := Figures{string(o.Outcome): 1}
+	if o.Outcome == Solved || o.Outcome == Discarded {
+		f["elapsed_ms"] = o.ElapsedMS
+	}
+	f.pay(o.Price)
+	day := r.At.UTC().Format(time.DateOnly)
+	r.Sums = []Sum{{day, ScopeType, string(o.Type), "", f}, {day, ScopeTarget, o.Target, o.Owner, f}}
+	return r
+}
+
+// Row returns the row of a hand-out.
+func (h *Handout) Row() Row {
+	clean(&h.Key, &h.Target, &h.Image)
+	r := Row{Kind: KindHandout, ID: h.ID, At: h.At.Time, Target: h.Target, Key: h.Key}
+	r.Text, _ = json.Marshal(h)
+	f := Figures{string(h.Action): 1}
+	f.pay(h.Price)
+	r.Sums = []Sum{{r.At.UTC().Format(time.DateOnly), ScopeKey, h.Key, "", f}}
+	return r
+}
+
+// mostBytes limits a text: DynamoDB and PostgreSQL limit the texts of an index.
+const mostBytes = 500
+
+// Clean returns a text as stores keep it: without bytes that some store refuses, and at most 500 bytes long.
+// A query needs it, too.
+func Clean(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > mostBytes {
+		text = strings.ToValidUTF8(text[:mostBytes], "")
+	}
+	return text
+}
+
+func clean(texts ...*string) {
+	for _, text := range texts {
+		*text = Clean(*text)
+	}
+}
+
+// Time is a time in whole milliseconds. As text it is RFC 3339 in UTC with three decimals, so that texts sort as
+// times do; the zero time is "".
+type Time struct{ time.Time }
+
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+func (t Time) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(timeForm)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Time) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Time) UnmarshalJSON(text []byte) (err error) {
+	var form string
+	if err = json.Unmarshal(text, &form); err == nil && form != "" {
+		t.Time, err = time.Parse(timeForm, form)
+	}
+	return err
+}
+
+// Money is an amount in billionths of the currency; below 0 = unknown. As text it is in the currency, "" = unknown;
+// in JSON null = unknown.
+type Money int64
+
+// MoneyUnknown is an unknown amount.
+const MoneyUnknown Money = -1
+
+func (m Money) String() string {
+	if m < 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(m)/1e9, 'f', -1, 64)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m Money) MarshalJSON() ([]byte, error) {
+	if m < 0 {
+		return []byte("null"), nil
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Money) UnmarshalJSON(text []byte) error {
+	var amount *float64
+	err := json.Unmarshal(text, &amount)
+	if *m = MoneyUnknown; amount != nil {
+		*m = Money(*amount*1e9 + 0.5)
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package base
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"math"
+	"path"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// Access contains the callers and targets of one Set. An Access is immutable; a new Set gets a new
+// Access.
+type Access struct {
+	Set     *targets.Set
+	Callers []*Caller                  // nil: callers need no key
+	Targets map[string]*targets.Target // by name
+	ByID    map[captcha.ID]*targets.Target
+}
+
+// NewAccess derives the callers and targets of a Set. Keys with the same name are one caller, so they
+// have the same StableName and share a limiter. A caller of the Access old with an unchanged rate and
+// an unchanged name or key keeps its limiter, so that a reload does not refill the burst.
+func NewAccess(set *targets.Set, old *Access) *Access {
+	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}}
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		a.Targets[t.Name], a.ByID[t.ID] = t, t
+	}
+	for _, key := range set.Server.Keys {
+		c := &Caller{Name: key.Name, Digest: key.SHA256, Scopes: key.Scopes, limit: key.Rate, StableName: "key\x00" + key.Name + "\x00"}
+		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
+			c.Globs = key.Targets
+		}
+		c.Limiter = cmp.Or(a.limiterFor(c), old.limiterFor(c))
+		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.Limiter == nil {
+			c.Limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(key.Rate.Count))))
+		}
+		a.Callers = append(a.Callers, c)
+	}
+	return a
+}
+
+// limiterFor returns the limiter of a caller of the Access a that has the same name or the same key,
+// and the same rate; nil = there is none.
+func (a *Access) limiterFor(c *Caller) *rate.Limiter {
+	if a == nil {
+		return nil
+	}
+	for _, was := range a.Callers {
+		if (was.Name == c.Name || was.Digest == c.Digest) && was.limit == c.limit {
+			return was.Limiter
+		}
+	}
+	return nil
+}
+
+// Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
+// digests of all keys, in constant time. The elapsed time therefore does not show how similar a
+// wrong key is to a right key, and does not show which key matches.
+func (a *Access) Owner(secret string) (owner *Caller) {
+	digest := sha256.Sum256([]byte(secret))
+	for _, c := range a.Callers {
+		if subtle.ConstantTimeCompare(digest[:], c.Digest[:]) == 1 && secret != "" { // the file may list the digest of ""
+			owner = c
+		}
+	}
+	return owner
+}
+
+// Caller is one key of the configuration file, or every caller on this machine if the file has no
+// keys. Several keys of the same name differ only in the Digest.
+type Caller struct {
+	Name    string            // name of the key; "" = the file has no keys
+	Digest  [sha256.Size]byte // SHA-256 of the key
+	Scopes  []targets.Scope
+	Globs   []string      // nil = all targets
+	Limiter *rate.Limiter // nil = no limit
+	limit   targets.Rate
+	// StableName is the name of the caller in Redis. Each stored Idempotency-Key begins with the
+	// StableName of its caller. StableName is also stored with each taken token, because only the
+	// caller of the take may report on the token. The StableName of a key never equals that of a
+	// keyless caller. A caller with a key can therefore not repeat the take of a keyless caller.
+	StableName string
+}
+
+// Anyone is the caller of every request if the file has no keys.
+var Anyone = &Caller{StableName: "anyone\x00"}
+
+// MayUse reports whether the caller's globs include a target's name.
+func (c *Caller) MayUse(target string) bool {
+	return c.Globs == nil || slices.ContainsFunc(c.Globs, func(glob string) bool {
+		fits, err := path.Match(glob, target)
+		return fits && err == nil
+	})
+}
+
+// Admit sets the target of an identity, which may be none: only callers without globs may request a
+// token of such an identity. The error does not show whether the identity has a target, because the
+// owner of a key must not learn which targets exist.
+func (c *Context) Admit(id captcha.ID) error {
+	t := c.Access.ByID[id]
+	if c.Caller.Globs != nil && (t == nil || !c.Caller.MayUse(t.Name)) {
+		return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")
+	}
+	c.Target = t
+	return nil
+}
+
+// May reports whether the caller has a scope. If the configuration file has no keys, every caller
+// has all scopes.
+func (c *Caller) May(scope targets.Scope) bool {
+	return c == Anyone || slices.Contains(c.Scopes, scope)
+}
+
+// AuditName returns the name of the caller in the audit and the metrics.
+func (c *Caller) AuditName() string { return cmp.Or(c.Name, history.Keyless) }
+
+// OverRate counts a request against the rate of the caller's key. If the request exceeds the rate,
+// OverRate does not count it and returns the time until a request is allowed again.
+func (c *Caller) OverRate(at time.Time) time.Duration {
+	if c.Limiter == nil {
+		return 0
+	}
+	reservation := c.Limiter.ReserveN(at, 1)
+	wait := reservation.DelayFrom(at)
+	if wait > 0 {
+		reservation.CancelAt(at)
+	}
+	return wait
+}
+
+// CallFor returns a call for a token of a target, without an id and a wait.
+func CallFor(t *targets.Target) pool.Call {
+	call := pool.Call{ID: t.ID, Margin: t.Margin, MostTickets: 2*t.Depth + 10}
+	call.Rate, call.RatePer = wholeRate(t.Rate)
+	return call
+}
+
+// wholeRate returns a rate as a whole number of tokens and a duration: 0.5/s becomes 1 per 2s.
+func wholeRate(r targets.Rate) (count int, per time.Duration) {
+	if r.PerSecond() <= 0 {
+		return 0, 0
+	}
+	whole := max(1, math.Floor(r.Count))
+	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
+}

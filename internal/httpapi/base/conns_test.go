@@ -1,0 +1,61 @@
+package base
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestSentBytesAreCountedBelowTLS: handlers see the byte count of the socket, with and without
+// TLS.
+func TestSentBytesAreCountedBelowTLS(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mark := markSent(r.Context())
+			if !mark.nothingSince() {
+				t.Error("bytes are counted before any were sent, or not at all")
+			}
+			if _, err := io.WriteString(w, "hello"); err != nil {
+				t.Error(err)
+			}
+			if !mark.nothingSince() {
+				t.Error("counted what is still in net/http's buffer")
+			}
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			if mark.nothingSince() {
+				t.Error("did not count what was sent")
+			}
+		}))
+		server.Listener = CountListener(server.Listener)
+		server.Config.ConnContext = ConnContext
+		if encrypted {
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
+		response, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		server.Client().CloseIdleConnections()
+		server.Close()
+	}
+}
+
+// TestForeignConnectionsAreNotCounted: connections of other listeners pass through ConnContext
+// without a count.
+func TestForeignConnectionsAreNotCounted(t *testing.T) {
+	a, b := net.Pipe()
+	defer func() { _, _ = a.Close(), b.Close() }()
+	for _, conn := range []net.Conn{a, tls.Server(a, &tls.Config{MinVersion: tls.VersionTLS12})} {
+		if ctx := ConnContext(t.Context(), conn); markSent(ctx).nothingSince() {
+			t.Errorf("%T: an uncounted connection reports that nothing was sent", conn)
+		}
+	}
+}

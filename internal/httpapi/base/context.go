@@ -1,0 +1,124 @@
+package base
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// WriteLimit limits the time from the header of a request to the last byte of the response. The
+// wait for a token is not included. A token or a page is a few kilobytes, so a client that needs
+// more time is not reading the response.
+const WriteLimit = 10 * time.Second
+
+// Context is echo's context of a request, with what package httpapi knows of the request.
+type Context struct {
+	echo.Context
+
+	Began  time.Time
+	Access *Access
+	Caller *Caller         // nil on routes that need no key
+	Target *targets.Target // nil if the request has no target
+	Code   Code            // code of the problem in the response; "" = no problem
+	HungUp bool            // the caller hung up or did not read the response
+
+	Counted bool         // the request counts in the metrics of its key
+	Check   func() error // finds Access, Caller and Target in the current Set
+}
+
+// Handler writes the response to a request, or returns an error.
+type Handler func(c *Context) error
+
+// Error implements echo.Context. Echo's own method would pass echo's own context.
+func (c *Context) Error(err error) { c.Echo().HTTPErrorHandler(err, c) }
+
+// Param implements echo.Context. Echo's own method does not decode percent-escapes.
+func (c *Context) Param(name string) string {
+	value := c.Context.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return value // net/http has decoded the path already
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value
+}
+
+// Ctx returns the context of the request, which ends when the caller hangs up.
+func (c *Context) Ctx() context.Context { return c.Request().Context() }
+
+// RequestID returns the id of the request.
+func (c *Context) RequestID() string { return c.Response().Header().Get(echo.HeaderXRequestID) }
+
+// AnswerWithin sets a new time limit for writing the response. Handlers call AnswerWithin in two
+// cases: after work that may have used up the time limit, and before a wait that may exceed it.
+func (c *Context) AnswerWithin(limit time.Duration) {
+	// If the writer does not support deadlines, the time limit of the server stays in force.
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(limit))
+}
+
+// TargetName returns the name of the request's target, or purchase.GuestTarget without one.
+func (c *Context) TargetName() string {
+	if c.Target == nil {
+		return purchase.GuestTarget
+	}
+	return c.Target.Name
+}
+
+// Visible lists the targets of the configuration file that the caller may use, sorted. If the
+// result is nil, the caller may use all targets, including targets of earlier files.
+func (c *Context) Visible() []string {
+	if c.Caller.Globs == nil {
+		return nil
+	}
+	names := []string{}
+	for name := range c.Access.Targets {
+		if c.Caller.MayUse(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Sees reports whether the caller may see the records of a target.
+func (c *Context) Sees(target string) bool {
+	return c.Caller.Globs == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
+}
+
+// Prefers reports whether the request's Accept header gives a media type a higher weight than
+// application/json. A wildcard does not count, so `*/*` gets JSON. The response must vary by Accept.
+func (c *Context) Prefers(mediaType string) bool {
+	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
+	accept := strings.Join(c.Request().Header.Values(echo.HeaderAccept), ",")
+	wanted := weight(accept, mediaType)
+	return wanted > 0 && wanted > weight(accept, echo.MIMEApplicationJSON)
+}
+
+// weight returns the weight of a media type in an Accept header; 0 = the header does not name it.
+func weight(accept, mediaType string) (best float64) {
+	for item := range strings.SplitSeq(accept, ",") {
+		name, params, _ := strings.Cut(item, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), mediaType) {
+			continue
+		}
+		quality := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+			if q, err := strconv.ParseFloat(value, 64); err == nil && strings.EqualFold(key, "q") {
+				quality = q
+			}
+		}
+		best = max(best, quality)
+	}
+	return best
+}

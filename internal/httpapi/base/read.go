@@ -1,0 +1,168 @@
+package base
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"poold/internal/targets"
+)
+
+// MaxBody is the maximum size of a body, except on routes that accept pictures (see Pictures.Read).
+const MaxBody = 64 << 10
+
+// Param is a parameter of a query.
+type Param struct {
+	Name string
+	Want string                  // the rule for the value: "must be ..."
+	Set  func(value string) bool // returns false if the value is invalid
+}
+
+// Refuse returns the problem for a missing or invalid value.
+func (p *Param) Refuse() error { return NewProblem(CodeBadRequest, p.Name+" "+p.Want) }
+
+// ReadQuery reads the parameters of the query, each of which may occur at most once. It refuses any
+// other parameter, because a misspelt parameter would have no effect.
+func (c *Context) ReadQuery(params ...Param) error {
+	query, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return NewProblem(CodeBadRequest, "the query is not well-formed: percent-encode the values")
+	}
+	known := make([]string, len(params))
+	for i := range params {
+		known[i] = params[i].Name
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		i := slices.Index(known, name)
+		switch {
+		case len(known) == 0:
+			return NewProblem(CodeBadRequest, "this route takes no query parameters")
+		case i < 0:
+			text := "the query has an unknown parameter; known: " + strings.Join(known, ", ")
+			if meant := targets.Nearest(name, known); meant != "" {
+				text += "; did you mean " + meant + "?"
+			}
+			return NewProblem(CodeBadRequest, text)
+		case len(query[name]) > 1:
+			return NewProblem(CodeBadRequest, name+" is given more than once")
+		case !params[i].Set(query.Get(name)):
+			return params[i].Refuse()
+		}
+	}
+	return nil
+}
+
+// ReadNothing reads the body of a request to a route that needs no body. ReadNothing accepts `{}`,
+// which many clients send. Any other body is refused, because the body would have no effect.
+func (c *Context) ReadNothing() error {
+	body, err := c.ReadBody(MaxBody)
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
+	}
+	if err := c.CheckJSON(); err != nil {
+		return err
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
+		return NewProblem(CodeBadRequest, "this route takes no body, or {}")
+	}
+	return nil
+}
+
+// ReadBody reads a body to its end, because net/http can notice a hang-up of the client only after
+// the body has been read.
+func (c *Context) ReadBody(most int64) ([]byte, error) {
+	r := c.Request()
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response().Writer, r.Body, most))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, NewProblem(CodeTooLarge, fmt.Sprintf("the body is larger than %d KiB", most>>10))
+	}
+	if err != nil {
+		return nil, NewProblem(CodeBadRequest, "the body did not arrive completely; send it again")
+	}
+	return body, nil
+}
+
+// CheckJSON refuses a body that is not declared as JSON, because a form on any web page can send
+// such a body.
+func (c *Context) CheckJSON() error {
+	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return NewProblem(CodeBadRequest, "the body needs the header Content-Type: application/json")
+	}
+	return nil
+}
+
+// ReadObject reads a body that is one JSON object with the fields of the given struct. The argument
+// want is a description of a valid body for error messages.
+func (c *Context) ReadObject(want string, into any) error {
+	body, err := c.ReadBody(MaxBody)
+	if err == nil {
+		err = c.CheckJSON()
+	}
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(into) != nil || !errors.Is(decoder.Decode(new(any)), io.EOF) {
+		return NewProblem(CodeBadRequest, want)
+	}
+	return nil
+}
+
+// Pictures limits the memory and processor time for bodies larger than MaxBody, which contain
+// pictures. At most half of the processors decode such bodies at the same time, so that requests for
+// tokens stay fast.
+type Pictures struct{ inUse, decoders chan struct{} }
+
+// NewPictures returns Pictures that limit the number of large bodies in use.
+func NewPictures(most int) *Pictures {
+	return &Pictures{inUse: make(chan struct{}, most), decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+}
+
+// Read reads a body of at most the given number of bytes, and calls the function decode with it. The
+// caller must call release when it no longer needs the picture, even after an error. If too many
+// large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
+// the whole body, because many clients read no response before they have sent it.
+func (p *Pictures) Read(c *Context, most int64, decode func(body []byte)) (release func(), err error) {
+	release = func() {}
+	r := c.Request()
+	large := r.ContentLength < 0 || r.ContentLength > MaxBody
+	if large {
+		select {
+		case p.inUse <- struct{}{}:
+			release = sync.OnceFunc(func() { <-p.inUse })
+		default:
+			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
+			return release, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", cap(p.inUse)))
+		}
+	}
+	body, err := c.ReadBody(most)
+	if err != nil {
+		return release, err
+	}
+	if large {
+		select {
+		case p.decoders <- struct{}{}:
+			defer func() { <-p.decoders }()
+		case <-c.Ctx().Done():
+			return release, ErrHungUp
+		}
+	}
+	decode(body)
+	return release, nil
+}

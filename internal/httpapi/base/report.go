@@ -1,0 +1,129 @@
+package base
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// ReportSender passes a report on to the provider in the background. Report does not block.
+type ReportSender interface {
+	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
+}
+
+// Errors of reports.
+var (
+	// ErrUnknownToken means that the caller got no such token, or that it died more than 15 min ago.
+	ErrUnknownToken = errors.New("httpapi: unknown token")
+	// ErrReported means that an earlier report on the token was counted.
+	ErrReported = errors.New("httpapi: token reported before")
+)
+
+// Sold is an order whose token a caller got.
+type Sold struct {
+	Order    string
+	Identity captcha.ID
+	Type     captcha.Type
+}
+
+// soldAs returns the order of a token's id. Only the caller that got the token knows the id.
+func (d *Delivery) soldAs(c *Context, id string) (order string, err error) {
+	signer, err := d.IDs.Signer(c.Ctx())
+	if err != nil {
+		return "", err
+	}
+	order, valid := signer.Order(id, c.Caller.StableName)
+	if !valid {
+		return "", ErrUnknownToken
+	}
+	return order, nil
+}
+
+// ReceiveReport is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token
+// was accepted. The provider also gets the report.
+func (d *Delivery) ReceiveReport(c *Context) error {
+	good, err := readOutcome(c)
+	if err != nil {
+		return err
+	}
+	order, err := d.soldAs(c, c.Param("id"))
+	if err == nil {
+		err = d.Report(c, Sold{order, c.Target.ID, c.Target.Identity.Type}, good)
+	}
+	return d.finishReport(c, err)
+}
+
+// SolveID returns the id of a token of /solve: it also contains the identity and the type of the captcha.
+func SolveID(token string, of captcha.Identity) string {
+	return token + "." + string(of.ID()) + "." + string(of.Type)
+}
+
+var solveID = regexp.MustCompile(`^([^.]+\.[^.]+)\.([\w.:-]+)\.([^.]*)$`)
+
+// ReceiveSolveReport is POST /solve/{id}/report: a caller reports on a token that it got from POST /solve.
+func (d *Delivery) ReceiveSolveReport(c *Context) error {
+	good, err := readOutcome(c)
+	if err != nil {
+		return err
+	}
+	parts := solveID.FindStringSubmatch(c.Param("id"))
+	if parts == nil || !slices.Contains(captcha.SolvableTypes(), captcha.Type(parts[3])) {
+		return d.finishReport(c, ErrUnknownToken)
+	}
+	sold := Sold{Identity: captcha.ID(parts[2]), Type: captcha.Type(parts[3])}
+	if err := c.Admit(sold.Identity); err != nil {
+		return err
+	}
+	if sold.Order, err = d.soldAs(c, parts[1]); err == nil {
+		err = d.Report(c, sold, good)
+	}
+	return d.finishReport(c, err)
+}
+
+// finishReport answers a report. After too many reports about unknown tokens in a minute, a caller
+// gets 429 instead of 404. Reports about known tokens are not limited.
+func (d *Delivery) finishReport(c *Context, err error) error {
+	switch {
+	case err == nil:
+		return c.NoContent(http.StatusNoContent)
+	case errors.Is(err, ErrUnknownToken) && !d.unknown.Allow(c.Caller.StableName):
+		return NewProblem(CodeRateLimited, "this key sent too many reports about unknown tokens; reports about known tokens are still accepted").RetryAfter(RetryWrong)
+	}
+	return err
+}
+
+// Report counts a report on a token and passes it on to the buyer.
+func (d *Delivery) Report(c *Context, sold Sold, good bool) error {
+	// A counted report must also be passed on, even if the caller hangs up meanwhile.
+	outcome, sale, err := d.Pool.Report(context.WithoutCancel(c.Ctx()), sold.Order, sold.Identity, good, c.Caller.StableName, rand.Text(),
+		d.Row(c, "", false))
+	switch {
+	case err != nil:
+		return err
+	case outcome == pool.ReportRepeated:
+		return ErrReported
+	case outcome != pool.ReportCounted:
+		return ErrUnknownToken
+	}
+	d.Buyer.Report(sale.Provider, sale.Task, sold.Type, sale.Age, good)
+	d.Metrics.Reported(good, sale.Age)
+	return nil
+}
+
+// readOutcome reads a body that must be {"outcome":"accepted"} or {"outcome":"rejected"}.
+func readOutcome(c *Context) (good bool, err error) {
+	const want = `the body must be {"outcome":"accepted"} or {"outcome":"rejected"}`
+	var body struct{ Outcome string }
+	err = c.ReadObject(want, &body)
+	if err == nil && body.Outcome != "accepted" && body.Outcome != "rejected" {
+		err = NewProblem(CodeBadRequest, want)
+	}
+	return body.Outcome == "accepted", err
+}

@@ -1,0 +1,221 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/refill"
+	"poold/internal/status"
+)
+
+// Row is a target in the list.
+type Row struct{ *status.Target }
+
+// Troubled reports whether a person should look at the target.
+func (r Row) Troubled() bool {
+	return len(r.Marks) > 0 || r.State == refill.Refused || r.State == refill.Starved || r.State == refill.Budget
+}
+
+// Outcomes returns the number of requests of the last hour that ended with or without a token.
+func (r Row) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Misses }
+
+// Today returns the spend since midnight.
+func (r Row) Today(asOf string) status.Money {
+	if len(r.Days) > 0 && strings.HasPrefix(asOf, r.Days[0].Date) {
+		return r.Days[0].Spent
+	}
+	return 0
+}
+
+// Widest returns the number of tokens that the whole bar stands for.
+func (r Row) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
+
+// Share returns the percentage of the bar that n tokens fill.
+func (r Row) Share(n int) int { return min(100, 100*n/r.Widest()) }
+
+// Coming returns the number of tokens that are ready or on order.
+func (r Row) Coming() int { return r.Fresh + r.InFlight }
+
+// Lasting returns the number of tokens that outlive the lead time of an order.
+func (r Row) Lasting() int { return max(0, r.Fresh-r.Ageing) }
+
+// Missing returns the number of tokens that are bought if the target buys.
+func (r Row) Missing() int { return max(0, r.Depth-r.Coming()) }
+
+// HandedOut returns the number of tokens that callers received.
+func (r Row) HandedOut() int64 { return r.Hits + r.Waited - r.Returned }
+
+// Cost returns the price of n tokens at the average so far; 0 = unknown.
+func (r Row) Cost(n int) float64 {
+	return float64(n) * float64(max(0, r.Spent)) / float64(max(1, r.Solved))
+}
+
+// Enough returns the seconds that the tokens last at the pace of the last hour.
+func (r Row) Enough() float64 { return 3600 * float64(r.Coming()) / float64(max(1, r.Hour.Requests)) }
+
+// Opened returns the target with details.
+func (v *View) Opened() Row { return Row{&v.Detail.Target} }
+
+// Sums are figures of several targets.
+type Sums struct {
+	States                      map[string]int
+	Targets, Troubled           int
+	Fresh, Ordered, Want        int
+	Hits, Outcomes, FiveMinutes int64 // FiveMinutes counts requests
+	Spent                       float64
+}
+
+// Healthy returns the number of targets that nobody need look at.
+func (s Sums) Healthy() int { return s.Targets - s.Troubled }
+
+// Rate returns the share of hits.
+func (s Sums) Rate() float64 { return float64(s.Hits) / float64(max(1, s.Outcomes)) }
+
+// Pace returns the requests a minute.
+func (s Sums) Pace() float64 { return float64(s.FiveMinutes) / 5 }
+
+// Sums adds up the figures of some rows.
+func (v *View) Sums(rows []Row) Sums {
+	s := Sums{Targets: len(rows), States: map[string]int{}}
+	asOf, _ := time.Parse(time.RFC3339, v.AsOf)
+	since := asOf.Add(-5 * time.Minute).Format(time.RFC3339)
+	for _, r := range rows {
+		if s.States[r.State]++; r.Troubled() {
+			s.Troubled++
+		}
+		s.Fresh, s.Ordered, s.Want = s.Fresh+r.Fresh, s.Ordered+r.InFlight, s.Want+r.Want
+		s.Hits, s.Outcomes = s.Hits+r.Hour.Hits, s.Outcomes+r.Outcomes()
+		s.Spent += max(0, float64(r.Today(v.AsOf)))
+		for _, minute := range r.Hour.Minutes {
+			if minute.At > since {
+				s.FiveMinutes += minute.Requests
+			}
+		}
+	}
+	return s
+}
+
+// Rows returns all targets, those with problems first.
+func (v *View) Rows() []Row {
+	targets := status.ProblemsFirst(v.Targets)
+	rows := make([]Row, len(targets))
+	for i := range targets {
+		rows[i] = Row{&targets[i]}
+	}
+	return rows
+}
+
+// Group is an owner with the owner's rows, or all rows; then Owner is "".
+type Group struct {
+	Owner string
+	Rows  []Row
+}
+
+// List is one page of the targets that match the search.
+type List struct {
+	Groups              []Group
+	Found, From, To     int
+	Previous, Following int // numbers of the neighbouring pages; 0 = there is none
+}
+
+// rowsOnPage keeps a renewal cheap; with problems first, what matters is on the first page.
+const rowsOnPage = 50
+
+// List returns the targets that the query asks for.
+func (v *View) List() (l List) {
+	wanted := strings.ToLower(strings.TrimSpace(v.Query.Get("q")))
+	grouped := v.Query.Get("group") != ""
+	rows := slices.DeleteFunc(v.Rows(), func(r Row) bool {
+		text := strings.Join([]string{r.Name, strings.ToLower(r.Owner), r.State, r.Type}, "\n")
+		return !strings.Contains(text, wanted) || v.Query.Get("only") != "" && !r.Troubled()
+	})
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		if grouped && a.Owner != b.Owner {
+			return strings.Compare(a.Owner, b.Owner)
+		}
+		return v.compare(a, b)
+	})
+	number, _ := strconv.Atoi(v.Query.Get("page")) // 0 if it is no number
+	last := max(1, (len(rows)+rowsOnPage-1)/rowsOnPage)
+	number = max(1, min(number, last))
+	l.Found, l.From, l.To, l.Previous = len(rows), (number-1)*rowsOnPage+1, min(number*rowsOnPage, len(rows)), number-1
+	if number < last {
+		l.Following = number + 1
+	}
+	for _, r := range rows[l.From-1 : l.To] {
+		owner := ""
+		if grouped {
+			owner = r.Owner
+		}
+		if n := len(l.Groups); n == 0 || l.Groups[n-1].Owner != owner {
+			l.Groups = append(l.Groups, Group{Owner: owner})
+		}
+		group := &l.Groups[len(l.Groups)-1]
+		group.Rows = append(group.Rows, r)
+	}
+	return l
+}
+
+// compare orders two rows that are sorted by their problems already.
+func (v *View) compare(a, b Row) int {
+	switch v.Query.Get("sort") {
+	case "name":
+		return strings.Compare(a.Name, b.Name)
+	case "hits":
+		return cmp.Or(cmp.Compare(a.Hour.HitRate, b.Hour.HitRate), cmp.Compare(b.Outcomes(), a.Outcomes()))
+	case "requests":
+		return cmp.Compare(b.Hour.Requests, a.Hour.Requests)
+	case "lead":
+		return cmp.Compare(b.LeadTime.P50, a.LeadTime.P50)
+	case "spent":
+		return cmp.Compare(b.Today(v.AsOf), a.Today(v.AsOf))
+	}
+	return 0
+}
+
+// Chart shows the requests of some periods as two areas. A period is one unit wide.
+type Chart struct {
+	All, Hits     string // paths; Hits hides a part of All, which is "" if there is nothing else
+	Width, Height int
+	Most          int64 // the requests of the highest period
+}
+
+// Minutes draws the requests of a target's last hour.
+func (v *View) Minutes(r Row) Chart { return draw(v.AsOf, 60, time.Minute, r.Hour.Minutes) }
+
+// Hours draws the requests of the opened target's last day.
+func (v *View) Hours() Chart { return draw(v.AsOf, 24, time.Hour, v.Detail.LastDay.Hours) }
+
+// draw draws the periods among the last n ones.
+func draw(asOf string, n int, step time.Duration, periods []status.TargetPeriod) Chart {
+	now, _ := time.Parse(time.RFC3339, asOf)
+	all, hits := make([]int64, n), make([]int64, n)
+	c := Chart{Width: n, Height: 20, Most: 1}
+	for _, p := range periods {
+		at, err := time.Parse(time.RFC3339, p.At)
+		if place := n - 1 - int(now.Truncate(step).Sub(at)/step); err == nil && place >= 0 && place < n {
+			all[place], hits[place] = p.Hits+p.Waited+p.Misses, p.Hits
+			c.Most = max(c.Most, all[place])
+		}
+	}
+	if c.Hits = area(hits, c); !slices.Equal(all, hits) {
+		c.All = area(all, c)
+	}
+	return c
+}
+
+// area returns the path around the columns of a chart.
+func area(columns []int64, c Chart) string {
+	path, level := fmt.Appendf(nil, "M0 %d", c.Height), c.Height
+	for i, n := range columns {
+		if top := c.Height - int((n*int64(c.Height)+c.Most-1)/c.Most); top != level {
+			level = top
+			path = fmt.Appendf(path, "H%dV%d", i, top)
+		}
+	}
+	return string(fmt.Appendf(path, "H%dV%dz", c.Width, c.Height))
+}

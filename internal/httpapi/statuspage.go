@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"poold/internal/httpapi/base"
+	"poold/internal/httpapi/page"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// seen gets the part of the document that the caller may see, and restarts the time limit of the response, because a
+// document of many targets may have used up the limit.
+func (s *Server) seen(c *base.Context) *status.Document {
+	document := s.Status.Build(c.Ctx())
+	c.AnswerWithin(base.WriteLimit)
+	if c.Caller.Globs != nil {
+		document = document.Part(c.Caller.MayUse)
+	}
+	return document
+}
+
+// document is GET /status.json.
+func (s *Server) document(c *base.Context) error {
+	body := s.seen(c).JSON()
+	tag := fmt.Sprintf(`"%08x"`, crc32.ChecksumIEEE(body))
+	c.Response().Header().Set("ETag", tag)
+	if c.Request().Header.Get("If-None-Match") == tag {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.JSONBlob(http.StatusOK, body)
+}
+
+// targetDetail is GET /pool/{target}: the target's part of the status, and the counts of the last day.
+func (s *Server) targetDetail(c *base.Context) error {
+	detail := s.Status.Detail(c.Ctx(), c.Target.Name)
+	c.AnswerWithin(base.WriteLimit)
+	if detail == nil { // a reload removed the target after the request was admitted
+		return base.NewProblem(base.CodeUnknownTarget, "the configuration file has no target of this name")
+	}
+	return c.JSON(http.StatusOK, detail)
+}
+
+// What the status page shows beside the document it reads from the routes of the API, and its forms send their actions
+// to them, each with the headers of the browser. So the page can do what its key can, and no route knows the page.
+
+// front is GET /: it redirects a browser to the status page.
+func (s *Server) front(c *base.Context) error {
+	if !c.Prefers("text/html") {
+		return echo.ErrNotFound
+	}
+	return c.Redirect(http.StatusFound, "/status")
+}
+
+// showPage is GET /status: the page for browsers, JSON for other clients.
+func (s *Server) showPage(c *base.Context) error {
+	if !c.Prefers("text/html") {
+		return s.document(c)
+	}
+	query := page.ReadQuery(c.QueryParams())
+	if c.QueryParams().Has("csv") {
+		if table := s.askAPI(c, http.MethodGet, usagePath(query), "text/csv", nil); table.code == http.StatusOK {
+			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="poold-spend-by-`+query.Get("by")+`.csv"`)
+			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.body.Bytes())
+		}
+	}
+	return s.writePage(c, query, "")
+}
+
+// act is POST /status/act: a form of the page. The action is a request to the API. If it succeeds, the browser goes back
+// to the page, else the page shows the problem.
+func (s *Server) act(c *base.Context) error {
+	form, err := c.FormParams()
+	if err != nil {
+		return base.NewProblem(base.CodeBadRequest, "the body must be a form of the status page")
+	}
+	query := page.ReadQuery(form)
+	action, known := page.Actions[query.Get("act")]
+	if !known {
+		return base.NewProblem(base.CodeBadRequest, "the form has no known action")
+	}
+	terms := map[string]string{} // of a pause
+	for _, name := range []string{"for", "reason"} {
+		if value := strings.TrimSpace(form.Get(name)); value != "" {
+			terms[name] = value
+		}
+	}
+	done := s.askAPI(c, action.Method, action.Path(query.Get("of")), echo.MIMEApplicationJSON, terms)
+	c.AnswerWithin(base.WriteLimit) // a reload may have used up the limit
+	if done.code >= http.StatusBadRequest {
+		return s.writePage(c, query.With("act", "", "of", ""), action.Label+": "+done.problem())
+	}
+	return c.Redirect(http.StatusSeeOther, query.With("act", "", "of", "", "done", query.Get("act")).String())
+}
+
+// writePage renders the page.
+func (s *Server) writePage(c *base.Context, query page.Query, problem string) error {
+	view := page.View{
+		Document: s.seen(c), Query: query, Problem: problem, Key: c.Caller.Name,
+		Keyed: c.Caller != base.Anyone, Operate: c.Caller.May(targets.ScopeAdmin), Whole: c.Caller.Globs == nil,
+	}
+	load := func(path string, into any) {
+		answer := s.askAPI(c, http.MethodGet, path, echo.MIMEApplicationJSON, nil)
+		if err := json.Unmarshal(answer.body.Bytes(), into); err != nil || answer.code != http.StatusOK {
+			view.Problem = strings.TrimPrefix(view.Problem+"; "+answer.problem(), "; ")
+		}
+	}
+	switch query.Get("tab") {
+	case "events":
+		path := "/events?limit=100"
+		if before := query.Get("before"); before != "" {
+			path += "&before=" + url.QueryEscape(before)
+		}
+		var list EventList
+		load(path, &list)
+		view.Events, view.Next = list.Events, list.Next
+	case "money":
+		load(usagePath(query), &view.Usage)
+	default:
+		if _, known := view.Target(query.Get("open")); known {
+			view.Detail = &status.TargetDetail{}
+			load("/pool/"+url.PathEscape(query.Get("open")), view.Detail)
+		}
+	}
+	var text bytes.Buffer
+	if err := view.Render(&text); err != nil {
+		return fmt.Errorf("rendering the status page: %w", err)
+	}
+	c.AnswerWithin(base.WriteLimit)
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentSecurityPolicy, page.Policy)
+	h.Set(echo.HeaderReferrerPolicy, "same-origin") // so that poold recognises the requests of its own page
+	h.Set(echo.HeaderXFrameOptions, "DENY")
+	return c.HTMLBlob(http.StatusOK, text.Bytes())
+}
+
+// usagePath returns the address of the spend that a query of the page asks for.
+func usagePath(q page.Query) string {
+	days, _ := strconv.Atoi(q.Get("days"))
+	path := "/history/usage?by=" + q.Get("by") + "&from=" + time.Now().UTC().AddDate(0, 0, 1-days).Format(time.DateOnly)
+	if q.Get("per") != "" {
+		path += "&per=day"
+	}
+	return path
+}
+
+// askAPI sends a request to a route of the API, with the headers of the browser's request.
+func (s *Server) askAPI(c *base.Context, method, path, accept string, body map[string]string) *apiAnswer {
+	inner := c.Request().Clone(c.Ctx())
+	inner.Method, inner.RequestURI, inner.TransferEncoding = method, path, nil
+	inner.URL, _ = url.Parse(path) // cannot fail: all values are escaped
+	inner.Header.Set(echo.HeaderAccept, accept)
+	inner.Header.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	inner.Header.Set(echo.HeaderXRequestID, c.RequestID())
+	inner.Header.Del(echo.HeaderAcceptEncoding)
+	inner.Body, inner.ContentLength = http.NoBody, 0
+	if len(body) > 0 {
+		text, _ := json.Marshal(body) // texts can always be encoded
+		inner.Body, inner.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	}
+	answer := &apiAnswer{header: http.Header{}, code: http.StatusOK}
+	s.handler.ServeHTTP(answer, inner)
+	return answer
+}
+
+// apiAnswer records an answer of the API.
+type apiAnswer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *apiAnswer) Header() http.Header            { return a.header }
+func (a *apiAnswer) WriteHeader(code int)           { a.code = code }
+func (a *apiAnswer) Write(text []byte) (int, error) { return a.body.Write(text) }
+
+// problem returns the text of a problem document.
+func (a *apiAnswer) problem() string {
+	var p base.Problem
+	_ = json.Unmarshal(a.body.Bytes(), &p) // without a document the text is empty
+	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
+}
+
+// pageFile returns the handler of a file of the page. The file contains no data of the daemon, so the route needs no key.
+// The page names its version; then a browser may keep it.
+func pageFile(name, contentType string) base.Handler {
+	return func(c *base.Context) error {
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+		if c.Request().URL.RawQuery == page.Version(name) {
+			c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=31536000, immutable")
+		}
+		return c.Blob(http.StatusOK, contentType, page.Files[name])
+	}
+}

@@ -1,0 +1,62 @@
+package pool
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb/redistest"
+)
+
+// The savings of seven UTC days are kept, by Redis' clock.
+func TestSavings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := redistest.InBubble(t)
+		db, _ := server.Client(redis.Options{})
+		defer func() { _ = db.Close() }()
+		p := New(Config{DB: db, Prefix: "p", Log: slog.New(slog.DiscardHandler)})
+		at := time.Date(2028, 2, 28, 23, 59, 59, 0, time.UTC)
+		for _, c := range []struct {
+			pass time.Duration
+			save int
+			want string
+		}{
+			{0, 1, "1 0 0 0 0 0 0"},
+			{time.Second, 2, "2 1 0 0 0 0 0"}, // a leap day begins
+			{time.Second, 3, "5 1 0 0 0 0 0"},
+			{6*24*time.Hour - 2*time.Second, 0, "0 0 0 0 0 5 1"},
+			{time.Second, 0, "0 0 0 0 0 0 5"},
+			{24*time.Hour + time.Second, 0, "0 0 0 0 0 0 0"},
+		} {
+			at = at.Add(c.pass)
+			server.SetTime(at)
+			if c.save > 0 {
+				if err := p.Save(t.Context(), map[SavingsSource]int{SavedSolve: c.save, SavedMissed: 2 * c.save}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			days, err := p.Savings(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, day := range days {
+				got = append(got, fmt.Sprint(day.BySource[SavedSolve]))
+				if date := at.AddDate(0, 0, -i).Format(time.DateOnly); day.Date != date || day.BySource[SavedMissed] != 2*day.BySource[SavedSolve] {
+					t.Errorf("%d days ago: %+v, want %s", i, day, date)
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("at %v: %s, want %s", at, got, c.want)
+			}
+		}
+		if left := server.Keys(); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}

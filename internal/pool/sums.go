@@ -1,0 +1,59 @@
+package pool
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// Sums are the exponentially weighted sums of what came of a provider's orders for a type; the script function outcome
+// moves them. Their names are
+//
+//	recent                          ended orders, whose weight falls with the time alone
+//	order:ended, order:solved       orders
+//	order:leads, order:squares      lead times of solved orders in ms, and their squares
+//	report:accepted:CALLER, report:rejected:CALLER
+//	at                              no sum: the time of the last outcome
+type Sums map[string]float64
+
+// Sums reads the sums of providers, by type and provider, as of now. Those without an outcome are empty.
+func (p *Pool) Sums(ctx context.Context, providers []string) (all map[captcha.Type]map[string]Sums, err error) {
+	err = p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		clock, hashes := pipe.Time(ctx), map[captcha.Type][]*redis.MapStringStringCmd{}
+		for _, t := range captcha.SolvableTypes() {
+			for _, provider := range providers {
+				hashes[t] = append(hashes[t], pipe.HGetAll(ctx, p.key("outcomes", provider, t)))
+			}
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+		all = map[captcha.Type]map[string]Sums{}
+		for t, of := range hashes {
+			all[t] = map[string]Sums{}
+			for i, hash := range of {
+				all[t][providers[i]] = readSums(hash.Val(), clock.Val())
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+func readSums(hash map[string]string, now time.Time) Sums {
+	s := Sums{}
+	for name, text := range hash {
+		s[name], _ = strconv.ParseFloat(text, 64)
+	}
+	fade := math.Exp(min(0, s["at"]-float64(now.UnixMilli())) / float64(time.Hour.Milliseconds()))
+	for name := range s {
+		s[name] *= fade
+	}
+	return s
+}

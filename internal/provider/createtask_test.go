@@ -1,0 +1,86 @@
+package provider
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// If the protocol cannot express an identity, Submit returns a parameter fault without a call.
+func TestCannotBeAsked(t *testing.T) {
+	proxied := func(proxy captcha.Secret) captcha.Identity {
+		id := v2
+		id.Proxy, id.ProxyType = proxy, "http"
+		return id
+	}
+	for _, row := range []struct {
+		api   string
+		id    captcha.Identity
+		image []byte
+	}{
+		{ProtocolInPHP, captcha.Identity{Type: "rotate"}, nil},
+		{ProtocolCreateTask, captcha.Identity{Type: "rotate"}, nil},
+		{ProtocolCreateTask, proxied("secret-user:secret-word@example.com"), nil},
+		{ProtocolCreateTask, proxied("secret-user:secret-word@:80"), nil},
+		{ProtocolCreateTask, proxied("secret-word:0"), nil},
+		{ProtocolCreateTask, proxied("secret-word:70000"), nil},
+		{ProtocolInPHP, captcha.Identity{Type: captcha.Image}, nil}, // the bytes of the picture are missing
+		{ProtocolCreateTask, captcha.Identity{Type: captcha.Image}, nil},
+		{ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
+		{ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
+	} {
+		c, _, w, _ := newScriptedClient(t, Config{Protocol: row.api})
+		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
+		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {
+			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
+		}
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error shows the proxy: %v", err)
+		}
+	}
+}
+
+// A client accepts the age of a token only from another poold.
+func TestTokensOfAnotherPoold(t *testing.T) {
+	for _, c := range []struct {
+		profile, times string
+		dated          bool
+		since          time.Duration
+	}{
+		{otherPoold, `"createTime":1000,"endTime":930`, true, -70 * time.Second},
+		{otherPoold, `"createTime":1000,"endTime":1012`, true, 12 * time.Second},
+		{otherPoold, `"createTime":1000,"endTime":1000`, true, 0},
+		{otherPoold, `"createTime":0,"endTime":930`, false, 0},
+		{otherPoold, `"createTime":"1000","endTime":930`, false, 0},
+		{otherPoold, `"createTime":1000000,"endTime":1`, false, 0},
+		{twoCaptcha, `"createTime":1000,"endTime":930`, false, 0},
+	} {
+		client, _ := newServedClient(t, Config{Protocol: ProtocolCreateTask, Profile: c.profile},
+			answering(200, `{"errorId":0,"status":"ready","solution":{"token":"03AFtoken"},`+c.times+`}`))
+		got, err := client.Poll(t.Context(), "7", captcha.Identity{Type: captcha.Turnstile})
+		if err != nil || got.Token != "03AFtoken" || got.Dated != c.dated || got.SinceSubmit != c.since {
+			t.Errorf("%s with %s: %+v, %v", c.profile, c.times, got, err)
+		}
+	}
+}
+
+func FuzzTasks(f *testing.F) {
+	for _, seed := range []string{
+		`{"errorId":0,"taskId":77}`, `{"errorId":0,"status":"ready","solution":{"token":"t","userAgent":"U"}}`,
+		`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`,
+		`{"errorId":0,"status":"ready","solution":{"text":"zwei wörter"}}`,
+		`{"errorId":12}`, `{"errorId":1,"errorCode":"ERROR_X"}`, `{"errorId":0,"balance":"1e3"}`, `{"errorId":0,"status":"idle"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		checkAnswer(t, readCreated, reply, longTask)
+		checkAnswer(t, readMoney, reply, 0)
+		for _, kind := range captcha.SolvableTypes() {
+			checkSolution(t, func(b []byte) (answer, error) { return readResult(b, kind) }, reply, kind)
+		}
+	})
+}

@@ -1,0 +1,345 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"poold/internal/captcha"
+	"poold/internal/strictjson"
+)
+
+// TasksCall is a parsed call of the tasks protocol.
+type TasksCall struct {
+	Key     string
+	Action  Action
+	ID      string // for a Poll or Report: the id of the task, unchanged
+	Verdict Verdict
+	Order   Order // for a Submit: the order
+	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
+	Bad string
+}
+
+// tasksRequest is the body of every call. If a field has the wrong JSON type, the call is
+// malformed.
+type tasksRequest struct {
+	ClientKey    string          `json:"clientKey"`
+	CallbackURL  string          `json:"callbackUrl"`
+	LanguagePool string          `json:"languagePool"` // for pictures
+	TaskID       json.Number     `json:"taskId"`
+	Task         json.RawMessage `json:"task"`
+}
+
+// tasksPath is what a path of the tasks protocol asks for.
+type tasksPath struct {
+	action  Action
+	verdict Verdict
+}
+
+// tasksPaths maps the paths of the tasks protocol to their actions.
+var tasksPaths = func() map[string]tasksPath {
+	paths := map[string]tasksPath{
+		"/createTask": {action: Submit}, "/getTaskResult": {action: Poll}, "/getBalance": {action: Balance},
+		"/reportCorrect": {Report, Verdict{Good: true}}, "/reportIncorrect": {action: Report},
+		"/reportIncorrectTokenCaptcha": {Report, Verdict{Fits: func(t captcha.Type) bool { return t != captcha.Image }}},
+	}
+	for _, kind := range captcha.Kinds {
+		fits := func(t captcha.Type) bool { return captcha.Of(t).Report == kind.Report }
+		for _, good := range []bool{false, true} {
+			if path, offered := ReportPath(kind.Type, good); offered {
+				paths[path] = tasksPath{Report, Verdict{good, fits}}
+			}
+		}
+	}
+	return paths
+}()
+
+// ReportPath returns the path of anti-captcha and its copies for a report about a type of CAPTCHA. They accept good
+// reports only about reCAPTCHA.
+func ReportPath(t captcha.Type, good bool) (path string, offered bool) {
+	word := captcha.Of(t).Report
+	if good {
+		return "/reportCorrect" + word, IsRecaptcha(t)
+	}
+	return "/reportIncorrect" + word, word != ""
+}
+
+// IsTasksPath reports whether a path belongs to the tasks protocol.
+func IsTasksPath(path string) bool {
+	_, known := tasksPaths[path]
+	return known
+}
+
+// ReadTasks parses a call of the tasks protocol. The body of the call is a JSON object. ReadTasks
+// ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
+// parse.
+func ReadTasks(r Request) TasksCall {
+	path := tasksPaths[r.Path]
+	c := TasksCall{Action: path.action, Verdict: path.verdict}
+	var body tasksRequest
+	var members map[string]json.RawMessage
+	err := json.NewDecoder(bytes.NewReader(r.Body)).Decode(&body)
+	if err == nil {
+		err = errors.Join(json.Unmarshal(r.Body, &members), strictjson.Check(r.Body))
+	}
+	if _, mixed := members["key"]; mixed || err != nil {
+		c.Bad = CodeBadParams
+	}
+	c.Key, c.ID = body.ClientKey, body.TaskID.String()
+	if c.Action == Submit {
+		c.Order = body.order()
+		c.Order.sortMembers(members, strings.Fields("clientkey callbackurl languagepool taskid task"))
+		if c.Bad != "" {
+			c.Order.Bad, c.Order.BadField = c.Bad, ""
+		}
+	}
+	return c
+}
+
+// order converts the body of createTask to an Order.
+func (b *tasksRequest) order() Order {
+	o := Order{Pingback: b.CallbackURL}
+	if len(b.Task) == 0 || string(b.Task) == "null" {
+		o.Bad = CodeTaskAbsent
+		return o
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(b.Task, &members) != nil {
+		o.Bad, o.BadField = CodeBadParams, "task"
+		return o
+	}
+	texts := map[string]string{}
+	flatten("", members, texts)
+	o.readTask(func(name string) string { return texts[strings.ToLower(name)] }, b.LanguagePool)
+	if o.Identity.Type == "" {
+		return o
+	}
+	known := strings.Fields("type version body languagepool proxytype proxyaddress proxyport proxylogin proxypassword")
+	for _, field := range captcha.Of(o.Identity.Type).Fields {
+		for _, name := range captcha.Read(field.CreateTask) {
+			name, _, _ = strings.Cut(strings.ToLower(name), ".")
+			known = append(known, name)
+		}
+	}
+	o.sortMembers(members, known)
+	if o.Pingback != "" && !isWebURL(o.Pingback) {
+		o.refuse(CodeBadParams, "callbackUrl")
+	}
+	return o
+}
+
+// flatten stores the text of each member that requests something, under its path in lower case, such as
+// enterprisepayload.s. Names are compared without regard to case, as encoding/json does.
+func flatten(path string, members map[string]json.RawMessage, texts map[string]string) {
+	for name, value := range members {
+		if isNoRequest(name, value) {
+			continue
+		}
+		at := strings.ToLower(path + name)
+		var text string
+		var inner map[string]json.RawMessage
+		switch {
+		case json.Unmarshal(value, &text) == nil:
+		case value[0] == '[' || value[0] == '{':
+			text = unreadable
+			_ = json.Unmarshal(value, &inner) // fails for a list
+			flatten(at+".", inner, texts)
+		default: // a number or a boolean
+			text = string(value)
+		}
+		texts[at] = text
+	}
+}
+
+// taskNames returns the names of a field in createTask.
+func taskNames(f captcha.Field) string { return f.CreateTask }
+
+// readTask reads the fields of a task. If the task type requires a proxy and the task contains none, the identity has
+// no proxy.
+func (o *Order) readTask(get func(name string) string, languagePool string) {
+	id := &o.Identity
+	word, isTask := strings.CutSuffix(strings.ToLower(get("type")), "task")
+	if !isTask {
+		word, isTask = strings.CutSuffix(word, "taskproxyless")
+	}
+	proxyless := !strings.HasSuffix(strings.ToLower(get("type")), "task")
+	word, enterprise := strings.CutSuffix(word, "enterprise")
+	id.Type = typeOf(func(k captcha.Kind) []captcha.Name { return k.CreateTask }, get("version"),
+		func(name string) bool { return strings.EqualFold(name, word) })
+	kind := captcha.Of(id.Type)
+	onPage := kind.Has("pageurl")
+	if !isTask || id.Type == "" || enterprise && !kind.Has("enterprise") || proxyless && !onPage {
+		id.Type, o.Bad, o.BadField = "", CodeNotSupported, "type"
+		return
+	}
+	o.read(taskNames, get)
+	id.Enterprise = id.Enterprise || enterprise
+	proxy := Proxy{
+		Kind: get("proxyType"), Address: get("proxyAddress"), Port: json.Number(get("proxyPort")),
+		Login: get("proxyLogin"), Password: get("proxyPassword"),
+	}
+	switch {
+	case proxy == Proxy{}:
+	case proxyless || !onPage:
+		o.Undone = append(o.Undone, "proxyAddress")
+	default:
+		id.Proxy, id.ProxyType = captcha.Secret(proxy.text()), strings.ToLower(proxy.Kind)
+	}
+	pool := oneOf(&o.Bad, languagePool, get("languagePool")) // the clients of anti-captcha send it inside the task
+	switch {
+	case onPage && languagePool != "":
+		o.Ignored = append(o.Ignored, "languagePool")
+	case !onPage:
+		o.decodePicture(get("body"))
+		o.readPicture()
+		var spoken bool
+		for language, itsPool := range languagePools {
+			if itsPool == pool {
+				id.Picture.Language, spoken = language, true
+			}
+		}
+		if !spoken {
+			o.refuse(CodeBadParams, "languagePool")
+		}
+	}
+	o.refuse(checkIdentity(*id))
+	o.Bad = TasksCode(o.Bad)
+}
+
+// languagePools maps languages to the names of the worker pools in the tasks protocol.
+var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
+
+// CreateTask returns the body of createTask for a service, without the key. The argument image is
+// nil except for pictures. The error names what the protocol cannot express, and quotes no secret.
+func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
+	kind := captcha.Of(id.Type)
+	name := sentName(kind.CreateTask, service)
+	if err := checkExpressible(&id, name); err != nil {
+		return nil, err
+	}
+	task := map[string]any{}
+	if name.Version != "" {
+		task["version"] = json.Number(name.Version)
+	}
+	if id.Enterprise && kind.EnterpriseTask != "" {
+		name.Name, service, id.Enterprise = kind.EnterpriseTask, "enterprise", false
+	}
+	for _, field := range kind.Fields {
+		for _, path := range captcha.Sent(field.CreateTask, service) {
+			if field.Key == "" {
+				continue
+			}
+			into, value := task, value(id.Ptr(field.Key))
+			if object, member, nested := strings.Cut(path, "."); nested && value != nil {
+				inner, _ := task[object].(map[string]any)
+				if inner == nil {
+					inner = map[string]any{}
+				}
+				task[object], into, path = inner, inner, member
+			}
+			if value != nil {
+				into[path] = value
+			}
+		}
+	}
+	task["type"] = name.Name + "TaskProxyless"
+	if id.Proxy != "" || !kind.Has("pageurl") {
+		task["type"] = name.Name + "Task"
+	}
+	if id.Proxy != "" {
+		p, valid := SplitProxy(id.Proxy.Reveal())
+		if !valid {
+			return nil, errors.New("the proxy is not [user:password@]host:port")
+		}
+		task["proxyType"], task["proxyAddress"], task["proxyPort"] = strings.ToLower(id.ProxyType), p.Address, p.Port
+		if p.Login != "" {
+			task["proxyLogin"], task["proxyPassword"] = p.Login, p.Password
+		}
+	}
+	if id.Type == captcha.Image {
+		task["body"] = base64.StdEncoding.EncodeToString(image)
+	}
+	fields := map[string]any{"task": task}
+	if pingback != "" {
+		fields["callbackUrl"] = pingback
+	}
+	switch pool, known := languagePools[id.Picture.Language]; {
+	case !known:
+		return nil, fmt.Errorf("the protocol has only the languages en and ru, not %q", id.Picture.Language)
+	case pool != "":
+		fields["languagePool"] = pool
+	}
+	return fields, nil
+}
+
+// harmless lists members, in lower case, that change neither the solution nor how the client gets it. They name the
+// author of the client program or concern the service's own statistics and caches.
+var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}
+
+// sortMembers adds the names of the members that have a value but no effect to o.Ignored, and the
+// names of unknown members with a value to o.Undone.
+func (o *Order) sortMembers(members map[string]json.RawMessage, knownNames []string) {
+	for name, value := range members {
+		switch lower := strings.ToLower(name); {
+		case isNoRequest(name, value):
+		case slices.Contains(harmless, lower):
+			o.Ignored = append(o.Ignored, name)
+		case !slices.Contains(knownNames, lower):
+			o.Undone = append(o.Undone, name)
+		}
+	}
+	slices.Sort(o.Undone)
+	slices.Sort(o.Ignored)
+}
+
+// isNoRequest reports whether the value of an unknown field requests nothing, so that a service can
+// ignore it.
+func isNoRequest(name string, value json.RawMessage) bool {
+	switch string(value) {
+	case `""`, "0", "false", "null", "[]", "{}":
+		return true
+	}
+	// CapMonster's clients send this default value for a Turnstile.
+	return name == "cloudflareTaskType" && string(value) == `"token"`
+}
+
+// TasksAnswer is the body of every response of the tasks protocol, and of its callbacks.
+type TasksAnswer struct {
+	ErrorID          int      `json:"errorId"`
+	ErrorCode        string   `json:"errorCode,omitempty"`
+	ErrorDescription string   `json:"errorDescription,omitempty"`
+	TaskID           int64    `json:"taskId,omitempty"`
+	Status           string   `json:"status,omitempty"`
+	Solution         any      `json:"solution,omitempty"` // the result of the function Solved
+	Cost             string   `json:"cost,omitempty"`
+	IP               string   `json:"ip,omitempty"`
+	CreateTime       int64    `json:"createTime,omitempty"` // in Unix seconds
+	EndTime          int64    `json:"endTime,omitempty"`
+	SolveCount       int      `json:"solveCount,omitempty"`
+	Balance          *float64 `json:"balance,omitempty"`
+}
+
+// Solved returns the object `solution` of a solved task, with the user agent. The solution
+// consists of either the text or the named values.
+func Solved(t captcha.Type, text string, values map[string]string, agent string) any {
+	if member := captcha.Of(t).Solution; member != "" {
+		values = map[string]string{member: text}
+	}
+	if agent != "" {
+		values["userAgent"] = agent
+	}
+	return values
+}
+
+// TasksError returns the response with an error code of the tasks protocol. For CodeNotReady it
+// returns a status instead of an error. The argument why is an explanation for people.
+func TasksError(code, why string) TasksAnswer {
+	if code == CodeNotReady {
+		return TasksAnswer{Status: "processing"}
+	}
+	return TasksAnswer{ErrorID: ErrorID(code), ErrorCode: code, ErrorDescription: why}
+}

@@ -1,0 +1,312 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"poold/internal/captcha"
+	"poold/internal/strictjson"
+)
+
+// LegacyCall is a parsed call of in.php or res.php.
+type LegacyCall struct {
+	Form    Form
+	Key     string
+	Action  Action
+	Word    string // for res.php: the value of the parameter `action`
+	IDs     []string
+	Many    bool // for a Poll: the parameter "ids" lists several tasks
+	Priced  bool // for a Poll: the action is get2, whose response includes the price
+	Verdict Verdict
+	Order   Order // for a Submit: the order
+	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
+	Bad string
+}
+
+// Form says which form of response a caller of in.php or res.php requests.
+type Form struct{ JSON, CORS bool }
+
+// fields holds the parameters of a call.
+type fields struct {
+	values url.Values
+	file   []byte // content of the part "file" of a multipart form; nil = there is no such part
+}
+
+// ReadLegacy parses a call of in.php or res.php. The parameters may be in the query, a form, a
+// multipart form or a JSON object. For a malformed call, ReadLegacy sets Bad and returns the parts
+// that it could parse.
+func ReadLegacy(r Request) LegacyCall {
+	f, err := sentFields(r)
+	v := f.values
+	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
+	if err != nil || v.Has("clientKey") { // clientKey belongs to the tasks protocol
+		c.Bad = CodeBadParams
+	}
+	if r.Path == "/in.php" {
+		c.Action, c.Order = Submit, f.order()
+		if c.Bad != "" {
+			c.Order.Bad, c.Order.BadField = c.Bad, ""
+		}
+		return c
+	}
+	c.Word = v.Get("action")
+	switch c.Word {
+	case "get", "get2":
+		c.Action, c.Priced = Poll, c.Word == "get2"
+		if ids := v.Get("ids"); ids != "" && !c.Priced {
+			c.Many, c.IDs = true, strings.Split(ids, ",")
+			return c
+		}
+		c.IDs = []string{v.Get("id")}
+	case "getbalance":
+		c.Action = Balance
+	case "reportgood", "reportbad":
+		c.Action, c.IDs, c.Verdict = Report, []string{v.Get("id")}, Verdict{Good: c.Word == "reportgood"}
+	case "threadsinfo":
+		c.Action = Threads
+	default:
+		c.Action, c.IDs = Other, []string{v.Get("id")}
+	}
+	return c
+}
+
+var errTwice = errors.New("a field was given twice")
+
+// sentFields merges the parameters of the query and of the body. It returns an error if a parameter
+// occurs twice.
+func sentFields(r Request) (fields, error) {
+	values, err := url.ParseQuery(r.RawQuery)
+	f := fields{values: values}
+	if r.Method == http.MethodPost {
+		err = errors.Join(err, f.readBody(r))
+	}
+	for _, texts := range f.values {
+		if len(texts) > 1 {
+			return f, errTwice
+		}
+	}
+	return f, err
+}
+
+func (f *fields) readBody(r Request) error {
+	kind, params, _ := mime.ParseMediaType(r.ContentType)
+	body := bytes.TrimSpace(r.Body)
+	switch {
+	case kind == "multipart/form-data":
+		return f.readParts(r.Body, params["boundary"])
+	case kind == "application/json", kind != "application/x-www-form-urlencoded" && bytes.HasPrefix(body, []byte("{")):
+		return f.readObject(body)
+	}
+	more, err := url.ParseQuery(string(r.Body))
+	f.add(more)
+	return err
+}
+
+func (f *fields) add(more url.Values) {
+	for name, texts := range more {
+		f.values[name] = append(f.values[name], texts...)
+	}
+}
+
+// readObject adds the members of a JSON object. Values must not be nested.
+func (f *fields) readObject(body []byte) error {
+	var members map[string]any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber() // keeps ids, and numbers such as 0.30, as they were written
+	if err := d.Decode(&members); err != nil {
+		return fmt.Errorf("reading the body: %w", err)
+	}
+	more := make(url.Values, len(members))
+	for name, value := range members {
+		switch value := value.(type) {
+		case nil:
+		case bool:
+			more.Set(name, map[bool]string{false: "0", true: "1"}[value])
+		default:
+			more.Set(name, fmt.Sprint(value))
+		}
+	}
+	f.add(more)
+	return strictjson.Check(body)
+}
+
+// readParts adds the fields of a multipart form. The only file of the form is the picture.
+func (f *fields) readParts(body []byte, boundary string) error {
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the form: %w", err)
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return fmt.Errorf("reading a part of the form: %w", err)
+		}
+		switch name := part.FormName(); {
+		case name == "file" && f.file != nil:
+			return errTwice
+		case name == "file":
+			f.file = append([]byte{}, text...)
+		default:
+			f.values.Add(name, string(text))
+		}
+	}
+}
+
+// inPHPNames returns the names of a field in in.php.
+func inPHPNames(f captcha.Field) string { return f.InPHP }
+
+// order converts the parameters of a submission to an Order. Some parameters change neither the solution nor how the
+// client gets it: they name the author of the client program or ask for a dump of the call.
+func (f fields) order() Order {
+	v := f.values
+	o := Order{Pingback: v.Get("pingback")}
+	id, method := &o.Identity, v.Get("method")
+	id.Type = typeOf(func(k captcha.Kind) []captcha.Name { return k.InPHP }, v.Get("version"),
+		func(name string) bool { return name == method })
+	if id.Type == "" {
+		o.Bad, o.BadField = CodeNoMethod, "method"
+		return o
+	}
+	o.read(inPHPNames, v.Get)
+	known := strings.Fields("key method json header_acao pingback version")
+	for _, field := range captcha.Of(id.Type).Fields {
+		known = append(known, captcha.Read(field.InPHP)...)
+	}
+	if id.Type == captcha.Image {
+		known = append(known, "body")
+	}
+	for name := range v {
+		switch text := v.Get(name); {
+		case text == "", text == "0", slices.Contains(known, name):
+		case name == "soft_id", name == "softId", name == "debug_dump":
+			o.Ignored = append(o.Ignored, name)
+		default:
+			o.Undone = append(o.Undone, name)
+		}
+	}
+	slices.Sort(o.Undone)
+	slices.Sort(o.Ignored)
+	if IsRecaptcha(id.Type) && !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
+		o.refuse(CodeBadParams, "version")
+	}
+	if id.Type == captcha.Image {
+		o.Image = f.file
+		if method != "post" {
+			o.decodePicture(v.Get("body"))
+		}
+		o.readPicture()
+	}
+	id.ProxyType = strings.ToLower(id.ProxyType)
+	if o.Pingback != "" && !isWebURL(o.Pingback) {
+		o.refuse(CodeBadParams, "pingback")
+	}
+	o.refuse(checkIdentity(*id))
+	return o
+}
+
+// LegacyForm returns the form for a submission to a service's in.php, without the key. The argument
+// image is nil except for pictures. The error names what the protocol cannot express.
+func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
+	kind := captcha.Of(id.Type)
+	method := sentName(kind.InPHP, service)
+	if err := checkExpressible(&id, method); err != nil {
+		return nil, err
+	}
+	form := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	set("method", method.Name)
+	set("version", method.Version)
+	for _, field := range kind.Fields {
+		for _, name := range captcha.Sent(field.InPHP, service) {
+			if field.Key != "" {
+				set(name, text(id.Ptr(field.Key)))
+			}
+		}
+	}
+	set("proxytype", strings.ToUpper(id.ProxyType))
+	if id.Type == captcha.Image {
+		form.Set("body", base64.StdEncoding.EncodeToString(image))
+	}
+	return form, nil
+}
+
+// The values of the header Content-Type of responses.
+const (
+	PlainText = "text/plain; charset=utf-8"
+	JSONText  = "application/json; charset=utf-8"
+)
+
+// Reply is the Content-Type and the body of a response with status 200.
+type Reply struct {
+	Type string
+	Body []byte
+}
+
+// LegacyAnswer is the JSON form of a response of the legacy protocol.
+type LegacyAnswer struct {
+	Status    int    `json:"status"`
+	Request   any    `json:"request,omitempty"`
+	UserAgent string `json:"user_agent,omitempty"` // the spelling of captchaai
+	Useragent string `json:"useragent,omitempty"`  // the spelling of 2captcha
+	Price     string `json:"price,omitempty"`
+	ErrorText string `json:"error_text,omitempty"`
+}
+
+// ThreadsAnswer is the response to threadsinfo.
+type ThreadsAnswer struct {
+	Status  int `json:"status"`
+	Threads int `json:"threads"`
+	Working int `json:"working_threads"`
+	Free    int `json:"free_threads"`
+}
+
+// Say returns a response in the form that the caller requested: either v as JSON, or the plain
+// text.
+func (f Form) Say(text string, v any) Reply {
+	if f.JSON {
+		return JSON(v)
+	}
+	return Reply{PlainText, []byte(text)}
+}
+
+// Fail returns the response with an error code. The argument why is an explanation for people and
+// may be empty.
+func (f Form) Fail(code, why string) Reply {
+	return f.Say(code, LegacyAnswer{Request: code, ErrorText: why})
+}
+
+// Bare returns a successful response. If it is plain text, it lacks the usual prefix "OK|".
+func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
+
+// Accept returns the response to an accepted submission, with the id of the task. In JSON the id is
+// a number if numeric is true, and a string if it is false.
+func (f Form) Accept(n int64, numeric bool) Reply {
+	id := strconv.FormatInt(n, 10)
+	v := LegacyAnswer{Status: 1, Request: id}
+	if numeric {
+		v.Request = n
+	}
+	return f.Say("OK|"+id, v)
+}
+
+// JSON returns the response with v as JSON. encoding/json must be able to marshal v.
+func JSON(v any) Reply { return Reply{JSONText, strictjson.Encode(v)} }

@@ -1,0 +1,298 @@
+package choice
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/redisdb/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// known returns the sums of a provider with many outcomes.
+func known(solved, accepted float64) pool.Sums {
+	return pool.Sums{
+		"order:ended": 40, "order:solved": 40 * solved,
+		"report:accepted:a": 40 * accepted, "report:rejected:a": 40 * (1 - accepted),
+	}
+}
+
+func TestBest(t *testing.T) {
+	quiet := pool.Sums{"order:ended": 9, "order:solved": 9}
+	for _, c := range []struct {
+		name   string
+		prices []float64
+		sums   []pool.Sums
+		dice   float64
+		want   int
+		how    string
+	}{
+		{"nothing is known: the price decides", []float64{2, 1}, []pool.Sums{nil, nil}, 1, 1, Best},
+		{"equal costs: the first", []float64{1.01, 1}, []pool.Sums{nil, nil}, 1, 0, Best},
+		{"failures cost more than the price", []float64{1, 1.5}, []pool.Sums{known(0.5, 1), known(1, 1)}, 1, 1, Best},
+		{"rejections, too", []float64{1, 1.5}, []pool.Sums{known(1, 0.5), known(1, 1)}, 1, 1, Best},
+		{"without reports all tokens count as accepted", []float64{1, 1.2}, []pool.Sums{quiet, quiet}, 1, 0, Best},
+		{"an unknown provider must prove that it is better", []float64{1.3, 1}, []pool.Sums{known(1, 1), nil}, 1, 0, Best},
+		{"and gets its chance", []float64{1.3, 1}, []pool.Sums{known(1, 1), nil}, 0.02, 1, Explore},
+		{"but not if it can save nothing", []float64{1.3, 1.3}, []pool.Sums{known(1, 1), nil}, 0.02, 0, Best},
+		{"others explore in turn", []float64{1.3, 1, 1}, []pool.Sums{known(1, 1), nil, nil}, 0.001, 1, Explore},
+		{"to the last", []float64{1.3, 1, 1}, []pool.Sums{known(1, 1), nil, nil}, 0.0299, 2, Explore},
+		{"a price is unknown: all are equal", []float64{-1, 1}, []pool.Sums{known(0.8, 1), known(1, 1)}, 1, 1, Best},
+		{"so is a price of 0", []float64{0, 1}, []pool.Sums{known(0.8, 1), known(1, 1)}, 1, 1, Best},
+		{"everything fails everywhere", []float64{1, 2}, []pool.Sums{known(0, 0), known(0, 0)}, 1, 0, Best},
+		{"one offer", []float64{1}, []pool.Sums{known(0, 0)}, 0.01, 0, Best},
+	} {
+		if index, how := best(c.prices, c.sums, c.dice); index != c.want || how != c.how {
+			t.Errorf("%s: %d, %s, want %d, %s", c.name, index, how, c.want, c.how)
+		}
+	}
+}
+
+// A cost is finite and positive, whatever the sums.
+func TestSharesStayInRange(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 1))
+	for range 10_000 {
+		all := 50 * dice.Float64()
+		if l := lower(all*dice.Float64(), all); !(l >= leastShare && l <= 1) {
+			t.Fatal(l)
+		}
+	}
+}
+
+// A fall of a share below half is noticed within about 30 outcomes.
+func TestAFallIsNoticed(t *testing.T) {
+	for _, c := range []struct{ was, is float64 }{{0.95, 0}, {0.95, 0.1}, {0.8, 0.05}} {
+		all, draws := 0, 400
+		for seed := range draws {
+			dice, s := rand.New(rand.NewPCG(uint64(seed), 2)), pool.Sums{}
+			outcomes := func(n int, share float64) {
+				for range n {
+					adds := pool.Sums{"order:ended": 1}
+					if dice.Float64() < share {
+						adds["order:solved"] = 1
+					}
+					add(s, 0, "order:", adds)
+				}
+			}
+			for outcomes(200, c.was); mean(s["order:solved"], s["order:ended"]) > (c.was+c.is)/2; all++ {
+				outcomes(1, c.is)
+			}
+		}
+		if mean := float64(all) / float64(draws); mean > 32 {
+			t.Errorf("from %v to %v: noticed after %.0f outcomes", c.was, c.is, mean)
+		}
+	}
+}
+
+// A caller's reports weigh at most half if others report. One that sends nearly all decides alone.
+func TestReports(t *testing.T) {
+	for _, c := range []struct {
+		spite, others float64 // weights of the rejections of one caller, and of the acceptances of the others
+		want          float64
+	}{{0, 20, 1}, {10, 20, 0.667}, {20, 20, 0.5}, {35, 5, 0.5}, {38, 2, 0.05}, {40, 0, 0}} {
+		s := pool.Sums{"report:rejected:x": c.spite, "report:accepted:a": c.others / 2, "report:accepted:b": c.others / 2}
+		if accepted, all := reports(s); math.Abs(accepted/all-c.want) > 0.001 {
+			t.Errorf("%+v: %.3f of %.0f accepted", c, accepted/all, all)
+		}
+	}
+}
+
+// replica is a Chooser at a Redis in a bubble, with the providers a (1 per 1000) and b (1.2 per 1000).
+type replica struct {
+	*Chooser
+	pool   *pool.Pool
+	logged strings.Builder
+}
+
+func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica {
+	t.Helper()
+	db, _ := server.Client(redis.Options{})
+	t.Cleanup(func() { _ = db.Close() })
+	r := new(replica)
+	log := slog.New(slog.NewTextHandler(&r.logged, nil))
+	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: "r", Log: log})
+	r.Chooser = New(r.pool, log)
+	var list []Provider
+	for i, name := range providers {
+		list = append(list, Provider{name, func(captcha.Type) float64 { return 0.001 + 0.0002*float64(i) }})
+	}
+	r.SetProviders(list)
+	return r
+}
+
+// end places and ends an order, and returns its name, which is its identity, too.
+func (r *replica) end(t *testing.T, provider string, how pool.How) (order string) {
+	t.Helper()
+	ctx := context.Background()
+	name := fmt.Sprint("o", time.Now().UnixNano())
+	o := &pool.Order{
+		Name: name, ID: captcha.ID(name), Account: provider, Key: provider, Life: time.Minute,
+		Concurrency: 9, Depth: 9, Price: -1,
+	}
+	_, _, err := r.pool.Place(ctx, o)
+	if err == nil {
+		_, err = r.pool.Begin(ctx, o.Name, "n")
+	}
+	if err == nil {
+		_, err = r.pool.Bought(ctx, o, o.Name, "")
+	}
+	if err == nil {
+		_, _, err = r.pool.End(ctx, o, &pool.End{
+			How: how, Anyone: true, Provider: provider, Value: o.Name, Task: o.Name, Lifetime: time.Minute,
+			Lead: 10 * time.Second, Type: captcha.HCaptcha,
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	r.Read(ctx)
+	return o.Name
+}
+
+// All replicas choose by the same sums, also one that starts later. They say when and why another provider gets
+// the most orders.
+func TestReplicasShareTheSums(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := redistest.InBubble(t)
+		r := start(t, server, "a", "b")
+		chooses := func(r *replica) string {
+			i, how := r.Choose(Best, captcha.HCaptcha, false, []Offer{{"a", 0.001}, {"b", 0.0012}})
+			if cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Offer{{"b", 0.0012}, {"a", 0}}); cheapest != 1 {
+				t.Error("not the cheapest")
+			}
+			return fmt.Sprint(i, how)
+		}
+		for range 20 {
+			order := r.end(t, "a", pool.Solved)
+			if _, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), true, "qa", "n", ""); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t, "b", pool.Solved)
+			r.end(t, "b", pool.Busy) // is no outcome of the provider's work
+			r.end(t, "a", pool.Solved)
+		}
+		if got := chooses(r); got != "0best" {
+			t.Errorf("chooses %s while a is cheaper and both solve", got)
+		}
+		rows := r.Rows()
+		near := func(got, want float64) bool { return math.Abs(got/want-1) < 0.05 }
+		if len(rows) != 2 || !near(rows[0].Share, 0.667) || !near(rows[0].Accepted, 1) || !near(rows[0].Cost, 0.00102) ||
+			rows[0].Reports < 15 || rows[1].Reports != 0 ||
+			!near(rows[1].LeadP50.Seconds(), 10) || !near(rows[1].LeadP90.Seconds(), 10) {
+			t.Errorf("%+v", rows)
+		}
+		for range 25 {
+			r.end(t, "a", pool.Failed)
+		}
+		for range 25 {
+			r.end(t, "b", pool.Solved)
+		}
+		late := start(t, server, "a", "b")
+		late.Read(t.Context())
+		if chooses(r) != "1best" || chooses(late) != "1best" {
+			t.Errorf("chooses %s, and a replica that starts later %s", chooses(r), chooses(late))
+		}
+		changes := r.Changes()
+		if len(changes) != 1 || changes[0].From != "a" || changes[0].To != "b" {
+			t.Fatalf("%+v", changes)
+		}
+		why := changes[0].Reason
+		if !strings.HasPrefix(why, "a: ") || !strings.Contains(why, "% of hcaptcha unsolved in the last") {
+			t.Error(why)
+		}
+		if !strings.Contains(r.logged.String(), "another provider gets the most orders") || late.logged.Len() > 0 {
+			t.Errorf("logged %q and, by a replica that started later, %q", r.logged.String(), late.logged.String())
+		}
+		// The sums fade: a is unknown, and cheaper.
+		time.Sleep(5 * time.Hour)
+		r.Read(t.Context())
+		if got := chooses(r); got != "0best" {
+			t.Errorf("chooses %s five hours later", got)
+		}
+		server.SetDown(true)
+		limited, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if r.Read(limited); len(r.Rows()) != 2 {
+			t.Error("the sums of before the outage are gone")
+		}
+	})
+}
+
+// A refusal of the parameters concerns its identity alone, for ten minutes. With one provider nothing is read.
+func TestARefusalConcernsItsIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := redistest.InBubble(t)
+		r := start(t, server, "a", "b")
+		id := captcha.ID(r.end(t, "a", pool.Hopeless))
+		for _, want := range []string{"[a]", "[]"} {
+			c, err := r.pool.Look(t.Context(), pool.Query{ID: id})
+			if got := fmt.Sprint(c.Brake.Avoid); err != nil || got != want {
+				t.Errorf("avoids %s, want %s, %v", got, want, err)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if rows := r.Rows(); len(rows) != 0 {
+			t.Errorf("a refusal counts in %+v", rows)
+		}
+		r.end(t, "b", pool.Solved)
+		one := start(t, server, "b")
+		if one.Read(t.Context()); one.Rows() != nil {
+			t.Errorf("rows %+v", one.Rows())
+		}
+	})
+}
+
+// The model of the scenarios moves sums as the scripts do.
+func TestSumsAreThoseOfTheModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, want := start(t, redistest.InBubble(t), "a", "b"), pool.Sums{}
+		dice := rand.New(rand.NewPCG(1, 3))
+		began := time.Now()
+		now := func() float64 { return time.Since(began).Seconds() }
+		for range 60 {
+			at, how, adds := now(), pool.Solved, pool.Sums{"recent": 1, "order:ended": 1, "order:solved": 1}
+			if dice.IntN(4) == 0 {
+				how = pool.Failed
+				delete(adds, "order:solved")
+			}
+			order := r.end(t, "a", how)
+			if add(want, at, "order:", adds); how == pool.Solved {
+				verdict := []string{"rejected", "accepted"}[dice.IntN(2)]
+				add(want, now(), "report:", pool.Sums{"report:" + verdict + ":": 1})
+				_, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), verdict == "accepted", "qa", "n", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Duration(dice.IntN(100)) * time.Second)
+		}
+		add(want, now(), "", nil)
+		all, err := r.pool.Sums(t.Context(), []string{"a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := all[captcha.HCaptcha]["a"]
+		for name, sum := range want {
+			for long := range got {
+				if strings.HasPrefix(long, "report:") && strings.HasPrefix(long, name) {
+					name = long // with the hash of the caller
+				}
+			}
+			if name != "at" && math.Abs(got[name]-sum) > 0.001 {
+				t.Errorf("%s: %v, the model has %v", name, got[name], sum)
+			}
+		}
+	})
+}

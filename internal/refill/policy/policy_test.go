@@ -1,0 +1,514 @@
+//go:build !race
+
+package policy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// target is a target under test, with the counts that a script would read.
+type target struct {
+	p  Params
+	l  *Learned
+	c  Counts
+	at float64 // seconds since epoch
+}
+
+func newTarget(change func(p *Params)) *target {
+	x := &target{p: usual(), c: Counts{NextExpiry: -1, NextLook: -1}}
+	if change != nil {
+		change(&x.p)
+	}
+	x.l = NewLearned(x.p)
+	x.learn()
+	return x
+}
+
+func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
+
+func (x *target) learn() { x.l.Learn(x.p, &x.c, after(x.at)) }
+
+func (x *target) decide() Decision { return Decide(x.p, x.l, &x.c, after(x.at)) }
+
+// hits adds n requests that find a token, one every gap seconds.
+func (x *target) hits(n int, gap float64) *target {
+	for range n {
+		x.c.Totals.Requests++
+		x.c.Totals.Hits++
+		x.learn()
+		x.at += gap
+	}
+	return x
+}
+
+func (x *target) misses(n int64) {
+	x.c.Totals.Requests += n
+	x.learn()
+}
+
+func (x *target) expire(n int64) {
+	x.c.Totals.Expired += n
+	x.learn()
+}
+
+func repeat(n int, lead time.Duration) (leads []time.Duration) {
+	for range n {
+		leads = append(leads, lead)
+	}
+	return leads
+}
+
+// The rule of docs/configuration.md: an order is placed while (fresh tokens that outlive the lead time) + (orders) -
+// (pending callers) < depth.
+func TestFixed(t *testing.T) {
+	for name, x := range map[string]struct {
+		c     Counts
+		order int
+		next  time.Duration
+	}{
+		"empty":                              {Counts{NextLook: -1}, 5, Never},
+		"full":                               {Counts{Fresh: 5, Outliving: 5, NextLook: time.Minute}, 0, time.Minute},
+		"orders count":                       {Counts{Fresh: 1, Outliving: 1, Orders: 3, NextLook: 9}, 1, 9},
+		"a token that dies soon is replaced": {Counts{Fresh: 5, Outliving: 4, NextLook: 3}, 1, 3},
+		"each pending caller wants one more": {Counts{Orders: 5, Waiting: 3, NextLook: -1, NextEnd: 7}, 3, 7},
+		"surplus orders nothing":             {Counts{Fresh: 9, Outliving: 9, Orders: 2}, 0, 0},
+		"paused":                             {Counts{Paused: true, Waiting: 3, Resumes: 8}, 0, 8},
+		"paused without an end":              {Counts{Paused: true, Waiting: 3}, 0, Never},
+		"failing, the first probe":           {Counts{Failures: 8, NextLook: -1}, 1, ProbeEvery},
+		"seven failures":                     {Counts{Failures: 7, NextLook: -1}, 5, Never},
+	} {
+		a := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
+		a.c = x.c
+		if d := a.decide(); d.Order != x.order || d.Next != x.next || !x.c.Paused && d.Want != 5 {
+			t.Errorf("%s: %+v, want %d and %v", name, d, x.order, x.next)
+		}
+	}
+}
+
+// Between two probes are five seconds. A success ends them.
+func TestProbes(t *testing.T) {
+	x := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
+	x.c.Failures = FailuresInARow
+	x.l.Ordered(x.p, 5, 1, after(x.at))
+	for _, c := range []struct {
+		after    float64
+		failures int
+		order    int
+		next     time.Duration
+		limit    string
+	}{{1, 8, 0, 4 * time.Second, LimitProbe}, {5, 99, 1, ProbeEvery, LimitProbe}, {5, 0, 5, Never, LimitNone}} {
+		x.at, x.c.Failures = c.after, c.failures
+		if d := x.decide(); d.Order != c.order || d.Next != c.next || d.Limit != c.limit || d.Failing != (c.failures > 7) {
+			t.Errorf("after %g s: %+v", c.after, d)
+		}
+	}
+}
+
+func TestLead(t *testing.T) {
+	ms := func(n ...int) (leads []time.Duration) {
+		for _, n := range n {
+			leads = append(leads, time.Duration(n)*time.Second)
+		}
+		return leads
+	}
+	for name, x := range map[string]struct {
+		leads  []time.Duration
+		change func(p *Params)
+		want   time.Duration
+	}{
+		"nothing known":          {nil, func(*Params) {}, 20 * time.Second},
+		"two are not enough":     {ms(50, 50), func(*Params) {}, 20 * time.Second},
+		"the median of three":    {ms(30, 10, 12), func(*Params) {}, 12 * time.Second},
+		"of four":                {ms(30, 10, 12, 14), func(*Params) {}, 13 * time.Second},
+		"fixed: half the life":   {ms(70, 70, 70), func(p *Params) { p.Adaptive = false }, 40 * time.Second},
+		"adaptive: the life":     {ms(99, 99, 99), func(*Params) {}, 80 * time.Second},
+		"guessed: half the life": {nil, func(p *Params) { p.Usable = 30 * time.Second }, 15 * time.Second},
+		"with min, a long one":   {ms(10, 20, 30, 40, 50), func(p *Params) { p.Min = 1 }, 45 * time.Second},
+		"a life that is used up": {nil, func(p *Params) { p.Usable = -time.Second }, 0},
+	} {
+		a := newTarget(x.change)
+		a.c.Leads = x.leads
+		a.learn()
+		if got := a.l.Lead(a.p, after(0)); (got - x.want).Abs() > time.Microsecond {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
+		}
+	}
+}
+
+// Without demand no token is wanted. For a steady demand, more tokens are wanted than one lead time needs; after its
+// end, none.
+func TestDemandIsFollowed(t *testing.T) {
+	x := newTarget(nil)
+	if d := x.decide(); d.Want != 0 || d.Limit != LimitNone || d.Next != Never {
+		t.Errorf("at first: %+v", d)
+	}
+	x.hits(2000, 1)
+	if d := x.decide(); d.Want < 22 || d.Want > 60 || d.Forecast < 16 || d.Forecast > 24 || d.Risk > 0.03 {
+		t.Errorf("at one a second: %+v", d)
+	}
+	if x.at += 900; x.decide().Want != 0 {
+		t.Errorf("a quarter of an hour later: %+v", x.decide())
+	}
+}
+
+// After hours of lone requests, a request is no burst; after hours of bursts it is. A token for a timer is wanted a lead
+// time ahead, and not so early that it would expire before.
+func TestWhatFollowedIsRemembered(t *testing.T) {
+	lone, bursts := newTarget(nil), newTarget(nil)
+	for range 60 {
+		lone.hits(1, 1000)
+		bursts.hits(30, 1)
+		bursts.at += 970
+	}
+	if d := lone.hits(1, 0).decide(); d.Want > 1 {
+		t.Errorf("a lone request: %+v", d)
+	}
+	if d := bursts.hits(1, 0).decide(); d.Want < 10 {
+		t.Errorf("a burst: %+v", d)
+	}
+	timer := newTarget(nil).hits(60, 300)
+	timer.at -= 300
+	last := timer.at
+	for silence, want := range map[float64]int{100: 0, 205: 0, 250: 0, 270: 1} {
+		if timer.at = last + silence; timer.decide().Want != want {
+			t.Errorf("%g s after the last request of a timer: %+v", silence, timer.decide())
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	fixed := func(p *Params) { p.Adaptive = false }
+	warm := func(n int) func(p *Params) {
+		return func(p *Params) {
+			p.Warm = []Warm{{n, func(at time.Time) (time.Time, time.Time) { return at, at.Add(time.Hour) }}}
+		}
+	}
+	both := func(list ...func(p *Params)) func(p *Params) {
+		return func(p *Params) {
+			for _, f := range list {
+				f(p)
+			}
+		}
+	}
+	depth := func(n int) func(p *Params) { return func(p *Params) { p.Depth = n } }
+	min3 := func(p *Params) { p.Min = 3 }
+	idle := func(d time.Duration) func(p *Params) { return func(p *Params) { p.IdleAfter = d } }
+	for name, x := range map[string]struct {
+		change  func(*Params)
+		expired int64
+		after   float64
+		want    int
+		limit   string
+	}{
+		"depth":                    {change: depth(7), want: 7, limit: LimitDepth},
+		"depth 0":                  {change: depth(0)},
+		"credit":                   {expired: 500, limit: LimitCredit},
+		"credit, min":              {change: min3, expired: 503, want: 3, limit: LimitCredit},
+		"credit, warm":             {change: warm(9), expired: 509, want: 9, limit: LimitCredit},
+		"min alone":                {change: min3, after: 4000, want: 3},
+		"warm beats depth":         {change: both(depth(7), warm(12)), after: 4000, want: 12},
+		"idle":                     {change: idle(time.Second), after: 2, limit: LimitIdle},
+		"idle_after is not over":   {change: both(depth(7), idle(time.Minute)), want: 7, limit: LimitDepth},
+		"fixed":                    {change: fixed, want: 200},
+		"fixed knows no credit":    {change: fixed, expired: 999, want: 200},
+		"fixed, idle":              {change: both(fixed, idle(time.Minute)), after: 61, limit: LimitIdle},
+		"fixed, in a warm window":  {change: both(fixed, depth(5), warm(9)), want: 9},
+		"fixed, a smaller window":  {change: both(fixed, warm(9)), want: 200},
+		"fixed, idle and a window": {change: both(fixed, idle(time.Minute), warm(9)), after: 61, want: 9, limit: LimitIdle},
+	} {
+		a := newTarget(x.change).hits(1000, 0.5)
+		a.expire(x.expired)
+		a.at += x.after
+		if d := a.decide(); d.Want != x.want || d.Limit != x.limit {
+			t.Errorf("%s: %+v, want %d, %q", name, d, x.want, x.limit)
+		}
+	}
+}
+
+// A window counts while it runs, and as long before as most solves take, but at most half a usable life.
+func TestWindows(t *testing.T) {
+	each := func(hour, minute, tokens int, lasts time.Duration) Warm {
+		return Warm{tokens, func(at time.Time) (time.Time, time.Time) {
+			from := at.Truncate(24 * time.Hour).Add(time.Duration(hour*60+minute) * time.Minute)
+			if !from.Add(lasts).After(at) {
+				from = from.Add(24 * time.Hour)
+			}
+			return from, from.Add(lasts)
+		}}
+	}
+	x := newTarget(func(p *Params) { p.Warm = []Warm{each(8, 55, 10, 30*time.Minute), each(9, 0, 4, time.Hour)} })
+	for _, lead := range []time.Duration{20 * time.Second, 70 * time.Second} {
+		x.c.Leads = repeat(48, lead)
+		x.learn()
+		lead = min(lead, 40*time.Second)
+		for _, c := range []struct {
+			at, next time.Duration
+			tokens   int
+		}{
+			{8 * time.Hour, 55*time.Minute - lead, 0}, {8*time.Hour + 55*time.Minute - lead, 30*time.Minute + lead - 0, 10},
+			{9*time.Hour + 25*time.Minute, 35 * time.Minute, 4}, {10 * time.Hour, 22*time.Hour + 55*time.Minute - lead, 0},
+		} {
+			x.at = c.at.Seconds()
+			if d := x.decide(); d.Warm != c.tokens || d.Next > c.next {
+				t.Errorf("lead time %v, at %v: %+v, want %d for %v", lead, c.at, d, c.tokens, c.next)
+			}
+		}
+	}
+}
+
+// A hit earns miss_cost, a miss a twentieth. Expiries that min causes are free.
+func TestCredit(t *testing.T) {
+	x := newTarget(nil)
+	credit := func(what string, want float64) {
+		t.Helper()
+		if got := x.decide().Credit; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s: credit %g, want %g", what, got, want)
+		}
+	}
+	credit("new", 15)
+	x.misses(100)
+	credit("a hundred misses", 30)
+	x.hits(10, 0)
+	credit("ten hits", 60)
+	x.expire(70)
+	credit("in debt", -10)
+	if d := x.decide(); d.Want != 0 && d.Limit != LimitCredit || d.Order > 0 {
+		t.Errorf("in debt: %+v", d)
+	}
+	x.expire(100_000)
+	credit("the deepest debt", -16*15)
+	x.hits(10_000, 0)
+	credit("saved up", 16*15)
+	x = newTarget(func(p *Params) { p.Min = 4 })
+	for range 100 {
+		x.at += 80
+		x.expire(4)
+	}
+	credit("the expiries of min", 15)
+	x.expire(10)
+	credit("and ten more", 5)
+}
+
+// An order counts by the probability that it lands. An outage does not change the share of failures.
+func TestOrdersCountByTheirChance(t *testing.T) {
+	x := newTarget(nil).hits(2000, 1)
+	x.c.Orders = 10
+	for fails, counted := range map[float64]int{0: 10, 0.3: 7, 0.8: 2} {
+		x.l.fails = fails
+		if d := x.decide(); d.Order != d.Want-counted {
+			t.Errorf("if %g of the solves fail: %+v", fails, d)
+		}
+	}
+	for range 100 {
+		x.c.Totals.Failed++
+		x.c.Totals.Solved += 2
+		x.learn()
+	}
+	if math.Abs(x.l.fails-1.0/3) > 0.03 {
+		t.Errorf("a third fails: %g", x.l.fails)
+	}
+	x.c.Failures, x.c.Totals.Failed = FailuresInARow, x.c.Totals.Failed+500
+	if x.learn(); x.l.fails > 0.37 {
+		t.Errorf("an outage made the share %g", x.l.fails)
+	}
+}
+
+// Pending callers get orders whatever the forecast and the credit say.
+func TestPendingCallers(t *testing.T) {
+	x := newTarget(nil)
+	x.expire(60)
+	x.c.Waiting = 3
+	if d := x.decide(); d.Order != 3 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// If slots are scarce, tokens are ordered for later, too. Free slots are soon believed.
+func TestFewSlots(t *testing.T) {
+	x := newTarget(nil).hits(2000, 1)
+	want := func(gap float64) int { x.l.slots.gap = gap; return x.decide().Want }
+	free, few, fewer := want(0), want(1.5), want(3)
+	if few < free+10 || fewer < few+5 {
+		t.Errorf("%d wanted with free slots, %d with a slot each 1.5 s, %d with one each 3 s", free, few, fewer)
+	}
+	x.l.slots = slots{}
+	for range 100 {
+		x.at += 3.6
+		x.l.Ordered(x.p, 100, 1, after(x.at))
+	}
+	if gap := x.l.slots.gap; math.Abs(gap-3.6) > 0.1 {
+		t.Errorf("a slot each 3.6 s is taken for one each %g s", gap)
+	}
+	x.l.Ordered(x.p, 1, 1, after(x.at))
+	for range 1000 {
+		x.l.Ordered(x.p, 1, 1, after(x.at))
+	}
+	if gap := x.l.slots.gap; gap > 0.01 {
+		t.Errorf("still %g s after a thousand free slots", gap)
+	}
+}
+
+// The constants stretch with the lead times. The rate stays the same.
+func TestScale(t *testing.T) {
+	for lead, scale := range map[float64]float64{18: 1, 28: 1, 1.8: 0.1, 72: 4, 0: leastScale} {
+		x := newTarget(nil).hits(600, 1)
+		x.l.memory.rescale(1)
+		x.c.Leads = repeat(48, inSeconds(lead))
+		x.learn()
+		if x.l.memory.scale != scale || lead > 1 && math.Abs(x.decide().Forecast/lead-1) > 0.25 {
+			t.Errorf("%g s: scale %g, %+v", lead, x.l.memory.scale, x.decide())
+		}
+	}
+}
+
+// If the clock goes back or Redis loses its counts, nothing is learned twice.
+func TestOddClocksAndCounts(t *testing.T) {
+	x := newTarget(nil).hits(1000, 1)
+	x.at-- // the time of the last request
+	was, entries := x.decide(), len(x.l.memory.entries)
+	x.at -= 3600
+	if d := x.decide(); d.Want != was.Want {
+		t.Errorf("an hour back: %+v, before %+v", d, was)
+	}
+	x.c.Totals = Totals{}
+	if x.learn(); len(x.l.memory.entries) != entries {
+		t.Error("lost counts are requests")
+	}
+}
+
+// With a wanted hit rate, no more tokens are wanted than it needs, however cheap they are.
+func TestHitRateIsAStop(t *testing.T) {
+	wants := map[float64]int{}
+	for _, rate := range []float64{0.5, 0.9, 0.99} {
+		x := newTarget(func(p *Params) { p.MissCost, p.HitRate, p.Depth = 1000, rate, 500 }).hits(500, 1)
+		d := x.decide()
+		if wants[rate] = d.Want; d.Want < 2 || d.Risk > 1-rate {
+			t.Errorf("hit_rate %g: %+v", rate, d)
+		}
+	}
+	if wants[0.5] >= wants[0.9] || wants[0.9] >= wants[0.99] {
+		t.Errorf("%v", wants)
+	}
+}
+
+func drawParams(t *rapid.T) Params {
+	p := Params{
+		Adaptive:  rapid.Bool().Draw(t, "adaptive"),
+		Depth:     rapid.IntRange(0, 300).Draw(t, "depth"),
+		HitRate:   rapid.Float64Range(0.5, 0.9999).Draw(t, "hit rate"),
+		MissCost:  rapid.Float64Range(0.1, 1000).Draw(t, "miss cost"),
+		IdleAfter: rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Hour}).Draw(t, "idle after"),
+		Usable:    time.Duration(rapid.Int64Range(int64(time.Second), int64(24*time.Hour)).Draw(t, "usable")),
+		FirstPoll: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "first")),
+	}
+	if p.Adaptive {
+		p.Min = rapid.IntRange(0, p.Depth).Draw(t, "min")
+	}
+	if n := rapid.SampledFrom([]int{0, 0, 0, 25}).Draw(t, "warm"); n > 0 {
+		p.Warm = []Warm{{n, func(at time.Time) (time.Time, time.Time) { return at, at.Add(time.Hour) }}}
+	}
+	return p
+}
+
+// After any sequence of events, a decision keeps the limits and has orders for pending callers.
+func TestDecisionsKeepTheLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := &target{p: drawParams(t)}
+		x.l = NewLearned(x.p)
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			x.at += rapid.SampledFrom([]float64{-50, 0, 0.001, 0.3, 1, 7, 60, 900, 1e5}).Draw(t, "pause")
+			n, f := int64(rapid.IntRange(0, 40).Draw(t, "n")), &x.c.Totals
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0, 1:
+				f.Requests, f.Hits = f.Requests+n, f.Hits+n/2
+			case 2:
+				f.Solved += n
+				x.c.Leads = repeat(48, time.Duration(n*n)*time.Second)
+			case 3:
+				f.Failed += n
+			case 4:
+				f.Expired += n
+			case 5:
+				x.l.Ordered(x.p, int(n), int(n/2), after(x.at))
+			}
+			x.learn()
+			x.c.Fresh = rapid.IntRange(0, 300).Draw(t, "fresh")
+			x.c.Outliving = rapid.IntRange(0, x.c.Fresh).Draw(t, "outliving")
+			x.c.Orders = rapid.IntRange(0, 60).Draw(t, "orders")
+			x.c.Waiting = rapid.IntRange(0, 20).Draw(t, "waiting")
+			x.c.NextLook = time.Duration(rapid.Int64Range(-1, int64(time.Minute)).Draw(t, "look"))
+			x.check(t)
+		}
+	})
+}
+
+func (x *target) check(t rapid.TB) {
+	t.Helper()
+	d, c := x.decide(), &x.c
+	most := max(x.p.Depth, d.Warm)
+	held := c.Fresh + c.Orders - c.Waiting
+	if !x.p.Adaptive {
+		held += c.Outliving - c.Fresh
+	}
+	switch {
+	case d.Want < max(x.p.Min, d.Warm) || d.Want > most, d.Order < 0, d.Next < 0, !(d.Risk >= 0 && d.Risk <= 1+1e-9), math.IsNaN(d.Forecast):
+	case d.Order > 0 && held+d.Order > most:
+	case c.Outliving == c.Fresh && held < max(x.p.Min, d.Warm) && d.Order == 0:
+	case c.Fresh == 0 && c.Waiting > c.Orders && most > 0 && d.Order == 0:
+	default:
+		return
+	}
+	t.Fatalf("%+v\n%+v: %+v", x.p, c, d)
+}
+
+// For any demand and provider, the credit limits the number of expired tokens, and the run ends.
+func TestWasteIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawParams(t)
+		p.Adaptive, p.Min, p.Warm = true, 0, nil
+		p.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
+		p.FirstPoll = time.Duration(rapid.IntRange(1, 60).Draw(t, "guess")) * time.Second
+		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
+		var arrivals []float64
+		at := 0.0
+		for range rapid.IntRange(1, 15).Draw(t, "bursts") {
+			at += min((p.Usable + 6*median).Seconds(), rapid.SampledFrom([]float64{1, 20, 90, 400}).Draw(t, "gap"))
+			for range rapid.IntRange(1, 40).Draw(t, "burst") {
+				arrivals = append(arrivals, at)
+				at += 0.2
+			}
+		}
+		solves := Solves{Median: median, Sigma: 0.5, Least: median / 4, Most: 5 * median, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
+		r, err := Simulation{Params: p, Solves: solves, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// At most heldTimes as many tokens are held as the credit affords, and that is one more for a recent hit.
+		earned := startCredit(&p) + (p.MissCost+1)*float64(r.Hits) + calibrated.missEarns*p.MissCost*float64(r.Misses)
+		if bound := math.Ceil(float64(calibrated.heldTimes) * earned); float64(r.Expired) > bound || r.PeakHeld > p.Depth || r.StaleServed > 0 {
+			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %g: %+v", r.Expired, r.Bought, r.Hits, r.Misses, bound, r)
+		}
+	})
+}
+
+// Tokens of min are kept without demand, and their replacements mostly land before they expire.
+func TestMinIsKept(t *testing.T) {
+	arrivals, dice := []float64{0}, rand.New(rand.NewPCG(1, 0))
+	for at := 0.0; len(arrivals) < 90; {
+		at += 300 + 900*dice.Float64()
+		arrivals = append(arrivals, at, at+0.1, at+0.2)
+	}
+	p := Solves{Median: 20 * time.Second, Sigma: 0.3, Least: 10 * time.Second, Most: 40 * time.Second}
+	s := Simulation{Params: usual(), Solves: p, Concurrency: 64, Arrivals: arrivals}
+	s.Params.MissCost = 1
+	without := simulated(t, s)
+	s.Params.Min = 3
+	if with := simulated(t, s); with.HitRate < 0.85 || without.HitRate > 0.5 {
+		t.Errorf("with min %+v\nwithout %+v", with, without)
+	}
+}

@@ -1,0 +1,552 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/panics"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/redisdb"
+	"poold/internal/refill"
+	"poold/internal/refill/choice"
+	"poold/internal/replicas"
+	"poold/internal/targets"
+)
+
+const (
+	// fresh is how long the readers share a document, and the state of the providers.
+	fresh = time.Second
+	// A document that took long to build lives as many times as long, so that readers cost at most a fifth of a core.
+	restsFor = 4
+	// readLimit limits all reads for a document.
+	readLimit = 10 * time.Second
+	// providersLimit limits the read of the providers' orders, which each caller of an empty pool may wait for.
+	providersLimit = 250 * time.Millisecond
+	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce that of concurrent exchanges: while
+	// Redis executes one, another one is decoded.
+	surveyPart, surveysAtOnce = 25, 4
+	// manyTargets is the number above which nobody surveys the targets for a line that may have no reader.
+	manyTargets = 1000
+	// unknownLead is the assumed lead time before the first solve.
+	unknownLead = 15 * time.Second
+	// fewReports is the minimum number of reports for the mark markRejected.
+	fewReports = 5
+	// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
+	timestamp = "2006-01-02T15:04:05.000Z"
+	// Each reason why figures are not current ends with lastKnown.
+	lastKnown = "; the figures are the last known ones"
+)
+
+// Pool reads what all replicas share; *pool.Pool implements it.
+type Pool interface {
+	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
+	LookGuests(ctx context.Context) (pool.GuestStock, error)
+	Spent(ctx context.Context, scope string) (hour, day int, err error)
+	Savings(ctx context.Context) ([]pool.SavingsDay, error)
+	Outbox(ctx context.Context) (waiting, dropped int64, err error)
+}
+
+// Buyer reports on the providers; *purchase.Buyer implements it.
+type Buyer interface {
+	Providers(ctx context.Context) []purchase.Status
+	Stranded() []purchase.Stranded
+	DeadLetterCount() (letters, aside int)
+}
+
+// Sources are what a Collector reads. No function blocks.
+type Sources struct {
+	File interface {
+		Current() *targets.Set
+		Status() targets.Status
+	}
+	Pool          Pool
+	Buyer         Buyer
+	Health        func() redisdb.Health
+	History       func() history.Health         // nil = no history is kept
+	Replicas      func() []replicas.Replica     // nil result = unknown
+	Outcomes      func() []choice.Row           // compares the providers
+	Changes       func() []choice.Change        // of the provider with the most orders
+	CallsPerToken func(provider string) float64 // calls of this replica; 0 before its first token
+	Log           *slog.Logger
+
+	RedisMode string    // embedded | single | sentinel | cluster
+	Version   string    // of the daemon
+	StartedAt time.Time // of the daemon
+}
+
+// Collector builds documents. It is safe for concurrent use.
+type Collector struct {
+	Sources
+
+	stopping  atomic.Bool
+	changes   atomic.Uint64 // calls of Changed
+	documents cached[*Document]
+	providers cached[*providers]
+
+	// The last good answers of Redis; only for the goroutine that builds.
+	stocks map[captcha.ID]pool.Stock
+	sums   sums
+}
+
+// sums are the figures over all targets and guests.
+type sums struct {
+	known                 bool
+	spent                 int // of the overall budget in the last day
+	guests                pool.GuestStock
+	guestsHour, guestsDay int // of the budget of all guests
+	savings               []pool.SavingsDay
+	waiting, dropped      int64 // rows for the history
+}
+
+type providers struct {
+	list []purchase.Status
+	set  *targets.Set
+	at   time.Time
+}
+
+// cached has the last result of an expensive query; readers that come while it runs share the result.
+type cached[T any] struct {
+	making singleflight.Group
+	last   T // guarded by making
+}
+
+func (c *cached[T]) get(isFresh func(T) bool, query func() T) T {
+	for {
+		got, _, _ := c.making.Do("", func() (any, error) {
+			if !isFresh(c.last) {
+				c.last = query()
+			}
+			return c.last, nil
+		})
+		if last, _ := got.(T); isFresh(last) { // a query that was under way may have begun before a change
+			return last
+		}
+	}
+}
+
+// NewCollector returns a Collector without reading any source.
+func NewCollector(s Sources) *Collector { return &Collector{Sources: s} }
+
+// Changed makes the current document obsolete: the next one shows a change.
+func (c *Collector) Changed() { c.changes.Add(1) }
+
+// Stopping makes the document obsolete. Every later one says that the daemon is not ready.
+func (c *Collector) Stopping() {
+	c.stopping.Store(true)
+	c.Changed()
+}
+
+// Build returns a document of the current Set that was built at most a second ago, or, if that takes long, at most
+// four times as long ago as it takes. Other callers may wait for it, too, so it is completed if this caller hangs up.
+func (c *Collector) Build(ctx context.Context) *Document {
+	ctx, changes := context.WithoutCancel(ctx), c.changes.Load()
+	isFresh := func(d *Document) bool {
+		return d != nil && d.set == c.File.Current() && d.changes >= changes && time.Now().Before(d.until)
+	}
+	return c.documents.get(isFresh, func() *Document { return c.build(ctx) })
+}
+
+// Outage reports whether all providers are down, why, and when the first of them may be called again (zero =
+// unknown). Each caller of an empty pool asks.
+func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
+	return outage(c.providersNow(context.WithoutCancel(ctx), c.File.Current()))
+}
+
+func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purchase.Status {
+	isFresh := func(p *providers) bool { return p != nil && p.set == set && time.Since(p.at) < fresh }
+	return c.providers.get(isFresh, func() *providers {
+		ctx, cancel := context.WithTimeout(ctx, providersLimit)
+		defer cancel()
+		return &providers{c.Buyer.Providers(ctx), set, time.Now()}
+	}).list
+}
+
+// Brief returns one line for `systemctl status`. It quotes nothing from the configuration file, because every local
+// user can read it.
+func (c *Collector) Brief(ctx context.Context) string {
+	count := len(c.File.Current().Targets)
+	line := "serving " + plural(count, "target")
+	switch health := c.Health(); {
+	case !health.Up:
+		line = "waiting for redis, which holds the tokens of " + plural(count, "target") + ": " + health.Reason
+	case count <= manyTargets:
+		ready := 0
+		for _, t := range c.Build(ctx).Targets {
+			ready += t.Fresh
+		}
+		line += ", " + plural(ready, "token") + " ready"
+	}
+	if !c.File.Status().OK {
+		line += "; the configuration file was refused, the last good one stays in use: see the log"
+	}
+	return line
+}
+
+// Detail returns the status of a target with its counts by minute and by hour; nil = the document lacks the target.
+func (c *Collector) Detail(ctx context.Context, name string) *TargetDetail {
+	d := c.Build(ctx)
+	t, ok := d.Target(name)
+	if !ok {
+		return nil
+	}
+	detail := &TargetDetail{Target: *t, Currency: d.Currency}
+	detail.Hour.TargetHour, detail.Hour.Minutes = t.Hour, t.Hour.Minutes
+	periods, err := c.Pool.Hours(ctx, captcha.ID(t.Identity))
+	if err != nil {
+		c.Log.DebugContext(ctx, "hours not read for the status", "err", err)
+		return detail
+	}
+	detail.LastDay = &TargetLastDay{}
+	detail.LastDay.Counts, detail.LastDay.HitRate, detail.LastDay.Hours = sumPeriods(periods)
+	return detail
+}
+
+func (c *Collector) build(ctx context.Context) *Document {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	began, changes, set := time.Now(), c.changes.Load(), c.File.Current()
+	stocks, err := c.survey(ctx, set)
+	isRead := func(s pool.Stock) bool { return !s.At.IsZero() }
+	sumsErr := err
+	if err == nil {
+		sumsErr = c.readSums(ctx)
+	}
+	providers, health := c.providersNow(ctx, set), c.Health()
+	letters, aside := c.Buyer.DeadLetterCount()
+	d := &Document{
+		Version: c.Version, AsOf: stamp(began), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
+		DeadLetters:     letters,
+		Config:          configOf(c.File.Status(), set),
+		Redis:           Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
+		Budget:          usage(c.sums.spent, set.Budget.PerDay),
+		Dedup:           dedupOf(c.sums.savings, sumsErr),
+		ProviderChanges: []ProviderChange{},
+		Targets:         make([]Target, len(stocks)),
+		set:             set, changes: changes, summed: sumsErr == nil,
+	}
+	if !d.Redis.OK && d.Redis.Reason == "" {
+		d.Redis.Reason = redisdb.Reason(err)
+	}
+	d.Ready = (d.Redis.OK || health.Full) && !c.stopping.Load()
+	if !c.sums.known { // Redis has been away since the start
+		d.Budget = nil
+	}
+	if set.Solve != nil || c.sums.guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
+		d.Solve = solveOf(set, &c.sums, sumsErr)
+	}
+	for _, r := range c.Replicas() {
+		d.Replicas = append(d.Replicas, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started)})
+	}
+	if c.History != nil {
+		h := c.History()
+		d.History = &History{OK: h.Down == "", Reason: h.Down, Sent: h.Sent, Dropped: h.Dropped,
+			Waiting: c.sums.waiting, Unrecorded: c.sums.dropped, since: h.Since}
+	}
+	d.Providers = providersOf(providers, c.Outcomes(), set, c.CallsPerToken)
+	for _, change := range c.Changes() {
+		d.ProviderChanges = append(d.ProviderChanges, ProviderChange{
+			Type: string(change.Type), From: change.From, To: change.To, At: stamp(change.At), Reason: change.Reason,
+		})
+	}
+	why, _, _ := outage(providers)
+	for i := range stocks {
+		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], why, err)
+	}
+	d.announce(providers, health, aside, c.Buyer.Stranded(), began)
+	d.encode = sync.OnceValue(d.toJSON)
+	d.until = time.Now().Add(max(fresh, restsFor*time.Since(began)))
+	return d
+}
+
+// survey reads the stock of all targets. What it cannot read has the last known figures, so that no counter falls to
+// zero, and the field At is zero.
+func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock, error) {
+	stocks, queries := make([]pool.Stock, len(set.Targets)), make([]pool.Query, len(set.Targets))
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		stocks[i] = c.stocks[t.ID]
+		lead := cmp.Or(refill.StatusOf(t, &stocks[i].Counts).Lead, unknownLead)
+		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: lead}
+		stocks[i].At, stocks[i].NextExpiry = time.Time{}, -1 // it was relative to the time of the read
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(surveysAtOnce)
+	for at := 0; at < len(queries); at += surveyPart {
+		group.Go(func() (err error) {
+			ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
+			defer cancel()
+			panicked := panics.Contain(c.Log, "panic while reading the stock for the status", func() {
+				var found []pool.Stock
+				if found, err = c.Pool.LookAll(ctx, queries[at:min(at+surveyPart, len(queries))]); err == nil {
+					copy(stocks[at:], found)
+				}
+			})
+			return cmp.Or(err, panicked)
+		})
+	}
+	err := group.Wait()
+	if err != nil {
+		c.Log.DebugContext(ctx, "stock not read for the status", "err", err)
+	}
+	c.stocks = map[captcha.ID]pool.Stock{}
+	for i := range stocks {
+		c.stocks[queries[i].ID] = stocks[i]
+	}
+	return stocks, err
+}
+
+// readSums reads the sums, or leaves the last known ones.
+func (c *Collector) readSums(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
+	defer cancel()
+	var s sums
+	var errs [5]error
+	_, s.spent, errs[0] = c.Pool.Spent(ctx, pool.ScopeAll)
+	s.guestsHour, s.guestsDay, errs[1] = c.Pool.Spent(ctx, pool.ScopeSolve)
+	s.guests, errs[2] = c.Pool.LookGuests(ctx)
+	s.savings, errs[3] = c.Pool.Savings(ctx)
+	s.waiting, s.dropped, errs[4] = c.Pool.Outbox(ctx)
+	if err := errors.Join(errs[:]...); err != nil {
+		c.Log.DebugContext(ctx, "sums not read for the status", "err", err)
+		return err
+	}
+	s.known = true
+	c.sums = s
+	return nil
+}
+
+// targetOf converts what is known of a target. The argument outage is the reason why no provider can be used; "" = one
+// can. The argument err is the reason why the stock may be the last known one.
+func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, outage string, err error) Target {
+	plan, f, priced := refill.StatusOf(t, &s.Counts), &s.Counters, !lacksPrice(set, t.Identity.Type)
+	cause := CauseOf(t, plan, &s.Counts, outage)
+	if s.At.IsZero() && (plan.State == refill.OK || plan.State == refill.Starved) {
+		cause.State, cause.Reason = refill.Starved, redisdb.Reason(err)+lastKnown
+	}
+	target := Target{
+		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
+		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl, Depth: t.Depth, Refill: string(t.Refill),
+		State: cause.State, Reason: cause.Reason, Marks: marks(plan.Failing, s.Verdicts), FailedInARow: s.Brake.Failures,
+		Want: plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit, Warm: plan.Warm,
+		Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought, Unknown: s.Unknown,
+		Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Missed), // requests without an outcome do not count
+		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
+		LeadTime:        LeadTime{P50: percentile(s.Leads, 50), P90: percentile(s.Leads, 90)},
+		NextExpiry:      known(s.NextExpiry >= 0, seconds(s.NextExpiry)),
+		Days:            []TargetDay{}, LastFailures: []LastFailure{},
+		counted: *f, objective: t.HitRate, unread: s.At.IsZero(),
+	}
+	if cause.State == refill.Refused {
+		target.RetryAt = stamp(plan.Until)
+	}
+	if t.Refill == targets.RefillAdaptive {
+		target.Credit = thousandths(plan.Credit)
+	}
+	target.Hour.Counts, target.Hour.HitRate, target.Hour.Minutes = sumPeriods(s.Minutes)
+	for _, day := range slices.Backward(s.Days) {
+		target.Days = append(target.Days, TargetDay{
+			Date: day.At.Format(time.DateOnly), Counts: countsOf(&day.Counters), Failed: day.Failed, Lost: day.Lost,
+			Expired: day.Expired, Spent: spent(&day.Counters, priced),
+		})
+	}
+	for _, f := range s.Failures {
+		target.LastFailures = append(target.LastFailures, LastFailure{At: stamp(f.At), Reason: f.Reason})
+	}
+	if t.Budget != (targets.Budget{}) {
+		target.Budget = &Budget{Hour: usage(s.SpentHour, t.Budget.PerHour), Day: usage(s.SpentDay, t.Budget.PerDay)}
+	}
+	return target
+}
+
+// marks lists the marks of a target. The result is never nil.
+func marks(failing bool, verdicts []bool) []string {
+	list := []string{}
+	if failing {
+		list = append(list, markFailing)
+	}
+	rejected := 0
+	for _, accepted := range verdicts {
+		if !accepted {
+			rejected++
+		}
+	}
+	if len(verdicts) >= fewReports && 2*rejected > len(verdicts) {
+		list = append(list, markRejected)
+	}
+	return list
+}
+
+// solveOf converts the sums over all guests. A non-nil err is the reason why they are not current.
+func solveOf(set *targets.Set, s *sums, err error) *Solve {
+	section := cmp.Or(set.Solve, &targets.Solve{})
+	g, f := s.guests, &s.guests.Counters
+	return &Solve{
+		Owner: section.Owner, Reason: notNow(err),
+		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
+		Counters: countersOf(f, g.Waiting), Refused: f.Declined, Replays: f.Replays,
+		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
+		Budget:  Budget{Hour: usage(s.guestsHour, section.Budget.PerHour), Day: usage(s.guestsDay, section.Budget.PerDay)},
+		counted: *f,
+	}
+}
+
+// dedupOf converts and sums the savings. A non-nil err is the reason why they are not current.
+func dedupOf(days []pool.SavingsDay, err error) *Dedup {
+	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
+	for i, day := range days {
+		d.Days[i] = DedupDay{Date: day.Date, BySource: map[string]int64{}}
+		for _, source := range []pool.SavingsSource{
+			pool.SavedPool, pool.SavedSolve, pool.SavedWaiting, pool.SavedAfter, pool.SavedReplay, pool.SavedMissed, pool.SavedRefused,
+		} {
+			d.Days[i].BySource[string(source)] = day.BySource[source]
+			d.Days[i].Requests += day.BySource[source]
+		}
+		d.Requests += d.Days[i].Requests
+		d.Missed += day.BySource[pool.SavedMissed]
+		d.Refused += day.BySource[pool.SavedRefused]
+		d.Saved += day.BySource[pool.SavedWaiting] + day.BySource[pool.SavedAfter] + day.BySource[pool.SavedReplay]
+	}
+	if served := d.Served(); served > 0 {
+		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
+	}
+	return &d
+}
+
+// notNow returns the reason why figures are not current; "" = they are.
+func notNow(err error) string {
+	if err == nil {
+		return ""
+	}
+	return redisdb.Reason(err) + lastKnown
+}
+
+func configOf(status targets.Status, set *targets.Set) Config {
+	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}, RestartNeeded: set.RestartNeeded()}
+	for _, p := range status.Problems {
+		c.Problems = append(c.Problems, p.String())
+	}
+	for _, p := range set.Warnings {
+		c.Warnings = append(c.Warnings, p.String())
+	}
+	return c
+}
+
+// providersOf converts the states of the providers, with the rows that compare them.
+func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set, callsPerToken func(string) float64) []Provider {
+	list := make([]Provider, len(states))
+	for i, p := range states {
+		list[i] = Provider{
+			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason, Remedy: p.State.Remedy,
+			Since: stamp(p.State.Since), RetryAt: stamp(p.State.Until), Balance: p.State.Balance,
+			InFlight: p.InFlight, Concurrency: p.Concurrency, CallsPerToken: math.Round(callsPerToken(p.Name)*10) / 10,
+			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
+			Types:     []ProviderType{},
+		}
+		for _, r := range rows {
+			if r.Provider == p.Name {
+				list[i].Types = append(list[i].Types, ProviderType{
+					Type: string(r.Type), Share: thousandths(r.Share), Solved: thousandths(r.Solved),
+					Cost: known(r.Cost >= 0, math.Round(r.Cost*1e9)/1e9), Accepted: known(r.Reports > 0, thousandths(r.Accepted)),
+					LeadP50: seconds(r.LeadP50), LeadP90: seconds(r.LeadP90),
+				})
+			}
+		}
+	}
+	return list
+}
+
+// usage returns the use of a budget; nil if the budget has no limit.
+func usage(used, limit int) *Usage {
+	if limit <= 0 {
+		return nil
+	}
+	return &Usage{Used: used, Limit: limit}
+}
+
+// countersOf converts counters, given the number of callers that wait now.
+func countersOf(f *pool.Counters, waiting int) Counters {
+	c := Counters{
+		Counts: countsOf(f), Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
+		Accepted: f.Accepted, Rejected: f.Rejected,
+	}
+	c.Requests += int64(waiting)
+	return c
+}
+
+func countsOf(f *pool.Counters) Counts {
+	return Counts{
+		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.Declined,
+		Hits:     f.Hits, Waited: f.Waited, Misses: f.Missed, Bought: f.Bought, Solved: f.Solved,
+	}
+}
+
+// sumPeriods converts periods, and returns the sums of their counts and the share of hits.
+func sumPeriods(periods []pool.Period) (sum Counts, hitRate float64, list []TargetPeriod) {
+	list = make([]TargetPeriod, len(periods))
+	for i, p := range periods {
+		n := countsOf(&p.Counters)
+		list[i] = TargetPeriod{At: stamp(p.At), Counts: n}
+		sum = Counts{
+			sum.Requests + n.Requests, sum.Hits + n.Hits, sum.Waited + n.Waited, sum.Misses + n.Misses,
+			sum.Bought + n.Bought, sum.Solved + n.Solved,
+		}
+	}
+	return sum, ratio(sum.Hits, sum.Hits+sum.Waited+sum.Misses), list
+}
+
+// stamp formats a time. For the zero time the result is "".
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(timestamp)
+}
+
+// known returns a figure that may be unknown; nil = it is.
+func known(is bool, figure float64) *float64 {
+	if !is {
+		return nil
+	}
+	return &figure
+}
+
+func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// ratio returns a/b, rounded to four decimal places; 0 if b is 0.
+func ratio(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return math.Round(float64(a)/float64(b)*1e4) / 1e4
+}
+
+// seconds converts a duration to seconds, rounded to the millisecond. Duration.Seconds is not
+// precise enough, because it returns 4.8870000000000005 for 4.887 s.
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}
+
+// percentile returns the p-th percentile by nearest rank, in seconds; 0 for an empty list.
+func percentile(list []time.Duration, p int) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	rank := (len(sorted)*p + 99) / 100 // the rank is rounded up; the first rank is 1
+	return seconds(sorted[rank-1])
+}

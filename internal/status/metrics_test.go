@@ -1,0 +1,109 @@
+package status
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"poold/internal/pool"
+	"poold/internal/refill"
+)
+
+// metricsOf returns the metrics of a document. The keys are the names and the values of the labels, by the names of the
+// labels, but the target comes first.
+func metricsOf(t *testing.T, d *Document) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(d)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name, labels := strings.TrimPrefix(family.GetName(), "poold_"), ""
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "target" {
+					name += " " + label.GetValue()
+				} else {
+					labels += " " + label.GetValue()
+				}
+			}
+			found[name+labels] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+		}
+	}
+	return found
+}
+
+// All guests together have the metrics of one target.
+func TestMetrics(t *testing.T) {
+	got := metricsOf(t, NewCollector(busySources()).Build(t.Context()))
+	maps.DeleteFunc(got, func(name string, _ float64) bool {
+		return strings.Contains(name, " staging") || strings.Contains(name, " checkout")
+	})
+	want := map[string]float64{
+		"pool_tokens /solve": 2, "orders_in_flight /solve bought": 4, "orders_in_flight /solve placed": 1, "token_requests_total /solve hit": 20,
+		"token_requests_total /solve waited": 60, "token_requests_total /solve miss": 6, "token_requests_total /solve refused": 1,
+		"token_requests_total /solve replay": 11, "tokens_returned_total /solve": 2, "bought_total /solve": 100, "solved_total /solve": 84,
+		"tokens_expired_total /solve": 3, "tokens_discarded_total /solve": 3, "orders_failed_total /solve": 9, "orders_lost_total /solve": 1,
+		"reports_total /solve accepted": 12, "reports_total /solve rejected": 8, "spend_total /solve": 0.25, "budget_used /solve day": 33,
+		"budget_limit /solve day": 300, "target_info /solve ops@example.com ": 1, "solve_guests": 7, "budget_used * day": 1234, "budget_limit * day": 20000,
+		"solve_requests_today missed": 2, "solve_requests_today pool": 1, "solve_requests_today refused": 1, "solve_requests_today replay": 5,
+		"solve_requests_today shared_cache": 4, "solve_requests_today shared_wait": 3, "solve_requests_today solve": 2,
+		"history_up": 0, "history_records_total sent": 120, "history_records_total dropped": 4, "history_unrecorded_total *": 23,
+		"config_last_reload_successful": 1, "redis_up": 1, "dead_letters": 2, "provider_up solver": 1, "provider_balance solver": 12.5,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+}
+
+// Each counter of pool.Counters is in the document of a target and in the metrics, except counters that have another
+// form there.
+func TestEveryCounterIsShown(t *testing.T) {
+	noMetric := map[string]bool{"Left": true, "Refused": true}
+	noMember := map[string]bool{"Left": true, "Refused": true, "Replays": true, "Declined": true, "Spent": true}
+	for field := range reflect.TypeFor[pool.Counters]().Fields() {
+		const value = 7_000_000_000
+		s, stock := sources(newSet(newTarget("login")))
+		var f pool.Counters
+		reflect.ValueOf(&f).Elem().FieldByIndex(field.Index).SetInt(value)
+		stock.stocks[s.File.Current().Targets[0].ID] = decided(pool.Stock{Counts: pool.Counts{Counters: f}}, refill.Status{State: refill.OK, Want: 1})
+		d := NewCollector(s).Build(t.Context())
+		shown := false
+		for _, v := range metricsOf(t, d) {
+			shown = shown || v == value || v == float64(money(value))
+		}
+		if shown == noMetric[field.Name] {
+			t.Errorf("%s in the metrics: %v", field.Name, shown)
+		}
+		text := strings.ReplaceAll(string(d.JSON()), `"requests":7000000000`, "")
+		if shown := strings.Contains(text, ":7000000000"); shown == noMember[field.Name] {
+			t.Errorf("%s in the document: %v", field.Name, shown)
+		}
+	}
+}
+
+// Few reports are not enough for a mark.
+func TestMarks(t *testing.T) {
+	for _, c := range []struct {
+		failing  bool
+		verdicts string // + accepted, - rejected
+		want     string
+	}{
+		{false, "", ""}, {false, "----", ""}, {false, "+--+-", "mostly_rejected"}, {false, "+-+-+", ""}, {false, "---+++", ""},
+		{true, "+++++", "failing"}, {true, "-----", "failing mostly_rejected"},
+	} {
+		var verdicts []bool
+		for _, v := range c.verdicts {
+			verdicts = append(verdicts, v == '+')
+		}
+		if got := marks(c.failing, verdicts); got == nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

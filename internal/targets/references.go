@@ -1,0 +1,119 @@
+package targets
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFile is the maximum size in bytes of a file that the configuration file refers to.
+const MaxFile = 64 << 10
+
+// References reads what a configuration file refers to. The zero value has no variables and no
+// files.
+type References struct {
+	// Variable looks up an environment variable in the same way as os.LookupEnv.
+	Variable func(name string) (string, bool)
+	// File reads a file. It may return more than MaxFile bytes, and Parse then reports the file as too
+	// large. Parse adds the path to its error. If File is nil, Parse refuses ${file:PATH}, and does not
+	// read the certificate of server.tls.
+	File func(path string) ([]byte, error)
+}
+
+// expand replaces the references in one value and returns their names. The problem does not quote
+// the value, because the text around a reference may be a secret.
+func (refs References) expand(value string) (text string, names []string, problem string) {
+	text = reference.ReplaceAllStringFunc(value, func(found string) string {
+		if strings.HasPrefix(found, "$$") {
+			return found[1:]
+		}
+		body, closed := strings.CutSuffix(found[2:], "}")
+		name, text, why := body, "", "a reference is not closed: "+referenceForms
+		if closed {
+			name, text, why = refs.lookup(body)
+		}
+		names, problem = append(names, name), cmp.Or(problem, why)
+		return text
+	})
+	return text, names, problem
+}
+
+// reference matches a reference, one that is not closed, and the escape $${.
+var reference = regexp.MustCompile(`\$?\$\{[^}]*\}?`)
+
+// referenceForms is the remedy for malformed references.
+const referenceForms = "write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// lookup returns the name in a reference and the value that replaces the reference.
+func (refs References) lookup(body string) (name, text, problem string) {
+	if path, isFile := strings.CutPrefix(body, "file:"); isFile {
+		text, problem = refs.line(path)
+		return body, text, problem
+	}
+	name, fallback, hasFallback := strings.Cut(body, ":-")
+	switch {
+	case strings.Contains(fallback, "${"):
+		return "", "", "references do not nest: the default of one cannot be another"
+	case !variableName.MatchString(name):
+		return "", "", "invalid reference: " + referenceForms
+	}
+	set := false
+	if refs.Variable != nil {
+		text, set = refs.Variable(name)
+	}
+	switch {
+	case text == "" && hasFallback:
+		return name, fallback, ""
+	case !set:
+		return "", "", fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+	}
+	return name, text, ""
+}
+
+// line returns the content of a file without its final newline. No problem quotes the content.
+func (refs References) line(path string) (text, problem string) {
+	switch {
+	case !isPrintable(path, ' ') || len(path) > maxText || !filepath.IsAbs(path):
+		return "", "a reference to a file needs an absolute path: write ${file:/run/secrets/NAME}"
+	case refs.File == nil:
+		return "", "references to files are not allowed here"
+	}
+	content, problem := refs.content(path)
+	if problem != "" {
+		return "", problem
+	}
+	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
+	oneLine := utf8.Valid(content) && !bytes.ContainsFunc(content, isControl)
+	problem = first(fault{len(content) == 0, emptyFile}, fault{!oneLine, "is not one line of text: write only the value into it, without further lines"})
+	if problem != "" {
+		return "", fmt.Sprintf("the file %s %s", path, problem)
+	}
+	return string(content), ""
+}
+
+// emptyFile also refuses a file that is being written, so that the last good value stays.
+const emptyFile = "is empty: write the value into it"
+
+// content reads a file of at most MaxFile bytes.
+func (refs References) content(path string) (content []byte, problem string) {
+	content, err := refs.File(path)
+	problem = first(
+		fault{errors.Is(err, fs.ErrNotExist), "does not exist: create it, or correct the path"},
+		fault{errors.Is(err, fs.ErrPermission), "cannot be read: permission denied: allow the user of the daemon to read it"},
+		fault{err != nil, fmt.Sprint("cannot be read: ", err)},
+		fault{len(content) == 0, emptyFile},
+		fault{len(content) > MaxFile, "is larger than 64 KiB: name the file that holds only the value"},
+	)
+	if problem != "" {
+		problem = fmt.Sprintf("the file %s %s", path, problem)
+	}
+	return content, problem
+}

@@ -1,0 +1,381 @@
+package targets
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The maximum lengths of texts, in bytes.
+const (
+	maxText     = 2048
+	maxLongText = 16 << 10
+)
+
+// longTexts are the fields of requests that may be longer than maxText.
+var longTexts = map[string]int{"data_s": maxLongText, "rqdata": maxLongText, "image": 2 * MostPicture}
+
+// text reads a text. No message quotes it, because it may be a secret. Numbers and booleans count as
+// texts too, because an identifier may look like one. The text of a key without a value is "".
+func (at *place) text() bool {
+	if !at.scalar("text") {
+		return false
+	}
+	if at.null {
+		at.value = ""
+	}
+	most := maxText
+	if at.r.request {
+		most = max(most, longTexts[at.key])
+	}
+	odd := ""
+	if !isPrintable(at.value, ' ') {
+		odd = TextFault(at.value)
+	}
+	rule := first(
+		fault{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
+		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"}, // the JSON decoder replaces invalid bytes
+		fault{odd != "", odd},
+		fault{strings.TrimSpace(at.value) != at.value, "must not begin or end with a space"},
+		fault{len(at.value) > most, fmt.Sprintf("must not be longer than %d bytes", most)},
+	)
+	at.obey(rule)
+	return rule == ""
+}
+
+// TextFault returns why a text of an operator, such as an owner or the reason for a pause, cannot
+// be shown in one line. It returns "" for a valid text. Characters that change the direction of
+// text are invalid, because they would also change how the rest of the line is shown. So are characters
+// without a width, such as the byte order mark that an editor writes into the file of a key.
+func TextFault(text string) string {
+	for _, c := range text {
+		switch {
+		case isControl(c):
+			return "must not hold line breaks or other control characters"
+		case 0x202a <= c && c <= 0x202e, 0x2066 <= c && c <= 0x2069:
+			return fmt.Sprintf("must not hold U+%04X, which turns the direction of the text around it: remove it", c)
+		case c == 0x200b, c == 0x2060, c == 0xfeff:
+			return fmt.Sprintf("must not hold the invisible character U+%04X: remove it, or save the file without a byte order mark", c)
+		}
+	}
+	return ""
+}
+
+// isControl reports whether c is a C0 or C1 control character.
+func isControl(c rune) bool { return c < 0x20 || 0x7f <= c && c < 0xa0 }
+
+// isPrintable reports whether a text consists of ASCII characters from the minimum to '~'. It must
+// be fast, because a picture in base64 may have 1.4 million bytes.
+func isPrintable(text string, minimum byte) bool {
+	for i := range len(text) {
+		if text[i] < minimum || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// not returns the last part of a message about an invalid value. It quotes the value only if the
+// file contains it literally. Only rules of values that cannot be secrets call it.
+func (at *place) not() string {
+	if len(at.names) > 0 {
+		return fmt.Sprintf("; the value of ${%s} is something else", at.names[0])
+	}
+	return ", not " + quote(at.value)
+}
+
+// toSet returns the last part of a message, which lists the environment variables to set.
+func toSet(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return ": set " + orList(names)
+}
+
+// fault is a rule and whether a value violates it.
+type fault struct {
+	bad  bool
+	rule string
+}
+
+// first returns the first rule that a value violates, or "".
+func first(faults ...fault) string {
+	for _, f := range faults {
+		if f.bad {
+			return f.rule
+		}
+	}
+	return ""
+}
+
+// obey reports the rule that the value violates; "" = none.
+func (at *place) obey(rule string) {
+	if rule != "" {
+		at.fail("%s", rule)
+	}
+}
+
+// check reports the rule that the value of a key violates; "" = none.
+func (at *place) check(key, rule string) {
+	if at.has(key) && at.ok(key) && rule != "" {
+		at.keys[key].fail("%s", rule)
+	}
+}
+
+// rule reports that a rule of several keys does not hold, unless the value of this key is invalid.
+func (at *place) rule(holds bool, key, format string, args ...any) {
+	if !holds && at.ok(key) {
+		at.at(key).fail(format, args...)
+	}
+}
+
+// warnIf warns about a key that the section contains with a valid value.
+func (at *place) warnIf(odd bool, key, format string, args ...any) {
+	if odd && at.has(key) && at.ok(key) {
+		at.at(key).warn(format, args...)
+	}
+}
+
+// form checks that the text of a key matches a pattern.
+func (at *place) form(key string, pattern *regexp.Regexp, want string) {
+	if at.has(key) && at.ok(key) && !pattern.MatchString(at.keys[key].value) {
+		at.keys[key].fail("must be %s%s", want, at.keys[key].not())
+	}
+}
+
+// oneOf checks that the text of a key is one of the words.
+func oneOf[T ~string](at *place, key string, words ...T) {
+	if at.has(key) && at.ok(key) {
+		at.keys[key].oneOf(wordsOf(words))
+	}
+}
+
+func (at *place) oneOf(words []string) {
+	if slices.Contains(words, at.value) {
+		return
+	}
+	remedy := ""
+	if meant := Nearest(at.value, words); meant != "" && len(at.names) == 0 {
+		remedy = "; did you mean " + meant + "?"
+	}
+	at.fail("must be %s%s%s", orList(words), at.not(), remedy)
+}
+
+func wordsOf[T ~string](words []T) (all []string) {
+	for _, w := range words {
+		all = append(all, string(w))
+	}
+	return all
+}
+
+// notEmpty refuses a list without items.
+func (at *place) notEmpty(key string) {
+	at.rule(!at.has(key) || len(at.keys[key].items) > 0, key, "is empty: list at least one, or remove the line")
+}
+
+// between checks that the value of a key is in a range. If the value is not even a number or a
+// duration, between adds the range to the problem.
+func between[T int | float64 | time.Duration](at *place, key string, value, lo, hi T) {
+	if !at.has(key) {
+		return
+	}
+	kind, text := "a number", func(v T) string { return strconv.FormatFloat(float64(v), 'f', -1, 64) }
+	switch any(lo).(type) {
+	case int:
+		kind = "a whole number"
+	case time.Duration:
+		kind, text = "a duration", func(v T) string { return shortDuration(time.Duration(v)) }
+	}
+	want := fmt.Sprintf("%s from %s to %s", kind, text(lo), text(hi))
+	if item := at.keys[key]; item.bad {
+		problem := &at.r.problems[item.problem]
+		problem.Text = strings.Replace(problem.Text, kind, want, 1)
+	} else if value < lo || value > hi {
+		item.fail("must be %s%s", want, item.not())
+	}
+}
+
+// shortDuration formats a duration without zero parts, such as 24h instead of 24h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// decimal matches the numbers that have the same meaning in YAML, in Go and for people.
+var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// decode reads a rate such as 5/m: a number per second, minute or hour.
+func (r *Rate) decode(at *place) {
+	if !at.text() {
+		return
+	}
+	count, unit, _ := strings.Cut(at.value, "/")
+	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
+	n, err := strconv.ParseFloat(count, 64)
+	switch {
+	case err != nil || per == 0 || !decimal.MatchString(count):
+		at.fail("must be a rate such as 20/s, 30/m or 500/h%s", at.not())
+	case n <= 0 || n > 1e6:
+		at.fail("must be above 0 and at most 1000000: for no limit, remove the line")
+	case n < 1 && float64(per)/n > float64(24*time.Hour):
+		at.fail("must be at least 1 in 24 hours: to hand out nothing, remove the target")
+	default:
+		*r = Rate{Count: n, Per: per}
+	}
+}
+
+// maxProblems is the maximum number of reported problems of one file, in the log and in the
+// response to POST /-/reload.
+const maxProblems = 200
+
+// maxQuoted is the maximum number of bytes of a value or key that a message quotes.
+const maxQuoted = 60
+
+// Problem is one fault or one unusual setting in the file.
+type Problem struct {
+	File string // the path that the operator gave; "" for the body of a request
+	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
+	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
+
+	column int  // the column of the key, which orders problems of one line
+	demo   bool // whether this warning only explains why Set.Demo is true
+}
+
+// String formats the problem as "FILE:LINE: text". It omits unknown parts.
+func (p Problem) String() string {
+	switch {
+	case p.File == "":
+		return p.Text
+	case p.Line == 0:
+		return fmt.Sprintf("%s: %s", p.File, p.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+}
+
+// Problems is the list of all faults of a file, sorted by line.
+type Problems []Problem
+
+// Error returns one line for each problem.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted returns the problems in the order of the file, at most maxProblems of them.
+func (ps Problems) sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Or(a.Line-b.Line, a.column-b.column) })
+	if len(ps) <= maxProblems {
+		return ps
+	}
+	rest := len(ps) - maxProblems
+	return append(ps[:maxProblems:maxProblems], Problem{
+		File: ps[0].File, Line: ps[maxProblems].Line, Text: fmt.Sprintf("and %d more problems", rest),
+	})
+}
+
+// Status describes the last attempt to read the file.
+type Status struct {
+	LoadedAt time.Time // time at which the Set in use was read; zero before the first Set
+	OK       bool      // whether the last attempt found a valid file
+	Problems []Problem // problems of the last attempt; if OK is true, the changes that need a restart
+}
+
+// NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
+// If s is a demo, NewWarnings omits the warnings that only explain why s is a demo.
+func (s *Set) NewWarnings(old *Set) (all []Problem) {
+	for _, w := range s.Warnings {
+		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
+		if !known && (!w.demo || !s.Demo()) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// quote shortens and quotes a literal value of the file. It escapes control characters, because
+// they could control the terminal of the operator.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		return strconv.Quote(strings.ToValidUTF8(s[:maxQuoted], "")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// pathPart returns a key as a part of a path of keys. It quotes a key that contains punctuation.
+func pathPart(key string) string {
+	if plainKey.MatchString(key) {
+		return key
+	}
+	return quote(key)
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)
+
+// orList formats words as a text such as "a", "a or b" or "a, b or c".
+func orList[T ~string](words []T) string {
+	all := wordsOf(words)
+	last := len(all) - 1
+	if last == 0 {
+		return all[0]
+	}
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
+
+// Nearest returns the known word whose spelling is most similar to the word, or "" if no known word
+// is similar. If the word is a prefix of several known words, Nearest returns the first of these.
+// The cost is bounded even for a very long word.
+func Nearest(word string, known []string) string {
+	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
+	word = same(word)
+	best, bestDistance := "", max(1, min(2, len(word)/2))+len(word)/12+1
+	for _, candidate := range known {
+		other := same(candidate)
+		if len(word) >= 4 && strings.HasPrefix(other, word) {
+			return candidate
+		}
+		if longer := len(other) - len(word); max(longer, -longer) >= bestDistance {
+			continue // the distance is at least the difference of the lengths
+		}
+		if d := distance(word, other); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// distance returns the minimum number of letters to add, remove or change to turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // the distances of the part of a to each part of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -67,7 +67,7 @@ func stepsFail(t *testing.T, s claims.Store) []error {
 	errs := []error{entered, held, ended, c.Release(t.Context(), key, 1, "x")}
 	for i, err := range errs {
 		if !errors.Is(err, redisdb.ErrDown) || mine || ok {
-			t.Errorf("step %d: %v", i, err)
+			t.Fatalf("step %d: %v", i, err)
 		}
 	}
 	return errs

@@ -401,7 +401,7 @@ func (b *Buyer) countOwned() (n int) {
 
 // compare compares the orders that this replica owns in Redis with those that run here. It resumes those
 // that do not run: adopted ones, and those that a panic or a lost answer of Redis left behind. It stops
-// those that it does not own: a callback at another replica has ended them.
+// those that it does not own: a callback at another replica has ended them, or another replica runs them.
 func (b *Buyer) compare(ctx context.Context) {
 	b.mu.Lock()
 	running := maps.Clone(b.running)
@@ -417,12 +417,14 @@ func (b *Buyer) compare(ctx context.Context) {
 			b.resume(ctx, name)
 		}
 	}
-	for _, o := range running {
+	for name, o := range running {
 		o.owned.Store(false)
 		o.elsewhere.Store(true)
 		o.stop()
 		if a, _ := b.accounts.of(&o.facts); a != nil && o.facts.Called {
-			b.noteCallback(a, true)
+			if _, goesOn, err := b.c.Pool.Find(ctx, name); err == nil && !goesOn {
+				b.noteCallback(a, true)
+			}
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // fault sets the brake of an account. A brake is not set by a call that was sent before another call
-// proved the account (up).
+// proved the account (up), and does not replace one of the kind account.
 var fault = newScript("fault", `
 -- KEYS 1 brake:ACCOUNT
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
 -- Reply {1 it is set, else 0}
 local b, at = redis.call('HMGET', KEYS[1], 'kind', 'since', 'up'), now - ARGV[4]
-if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now or b[1] == 'account' and ARGV[1] == 'outage' then return {0} end
+if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now or b[1] == 'account' and ARGV[1] ~= 'account' then return {0} end
 redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'reason', ARGV[2], 'every', ARGV[3], 'next', now + ARGV[3],
   'since', b[1] == ARGV[1] and b[2] or at)
 redis.call('PEXPIRE', KEYS[1], 86400000)
@@ -28,15 +28,12 @@ return {1}
 
 // lift ends the brake of an account, because a call that was sent ago_ms ago proved it.
 var lift = newScript("lift", `
--- KEYS 1 brake:ACCOUNT 2 obstacles
+-- KEYS 1 brake:ACCOUNT
 -- ARGV 1 account 2 ago_ms
 -- Reply {1 it was set, else 0}
 local since = tonumber(redis.call('HGET', KEYS[1], 'since') or 0)
 if since == 0 or now - ARGV[2] < since then return {0} end
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'up', now - ARGV[2])
-redis.call('PEXPIRE', KEYS[1], 60000)
-redis.call('ZADD', KEYS[2], now, ARGV[1])
+prove(KEYS[1], ARGV[1], now - ARGV[2])
 return {1}
 `)
 
@@ -160,7 +157,7 @@ func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago t
 
 // Lift ends the brake of an account's key, because a call that was sent `ago` ago worked.
 func (p *Pool) Lift(ctx context.Context, account, key string, ago time.Duration) (was bool, err error) {
-	v, err := p.call(ctx, lift, []string{p.key("brake", key), p.key("obstacles")}, account, ago.Milliseconds())
+	v, err := p.call(ctx, lift, []string{p.key("brake", key)}, account, ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err
 }
 

@@ -114,7 +114,7 @@ var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
 -- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (an unknown order counts so long)
 -- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
-local o = redis.call('HMGET', KEYS[1], 'owner', 'state')
+local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted')
 local task = ARGV[4]
 if not o[1] or o[2] == 'e' or task == '' and (o[1] ~= ARGV[3] or o[2] == 'b') then return {'gone'} end
 if task ~= '' then
@@ -122,7 +122,7 @@ if task ~= '' then
   if other and other ~= ARGV[1] then return {'repeated'} end
   redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[5])
   local kind = redis.call('HGET', KEYS[5], 'kind')
-  if kind and kind ~= 'polls' then redis.call('DEL', KEYS[5]) end -- an accepted submit proves the account
+  if kind and kind ~= 'polls' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
 if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
@@ -157,12 +157,10 @@ local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
 if not o[1] or o[2] == 'e' then return {'gone'} end
 if ARGV[2] ~= '' and o[1] ~= ARGV[2] then return {'other'} end
 if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
-redis.call('ZREM', KEYS[2], order) -- needs no memory
+for i = 2, 4 do redis.call('ZREM', KEYS[i], order) end -- needs no memory
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'state', 'e')
 redis.call('PEXPIRE', KEYS[1], 60000)
-redis.call('ZREM', KEYS[3], order)
-redis.call('ZREM', KEYS[4], order)
 redis.call('SREM', '@owned:' .. o[1], order)
 local counted = o[2] == 'b' or o[2] == 'u'
 local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
@@ -208,7 +206,7 @@ end
 -- orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
-  if b[3] == 'hopeless' and how ~= 'hopeless' then return end -- the strictest stays
+  if b[3] and b[3] ~= how and string.find('hopeless account outage polls', b[3], 1, true) then return end -- the strictest stays
   local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
   local failures = redis.call('HINCRBY', key, 'failures', 1)
   redis.call('HSET', key, 'kind', how, 'reason', reason)

@@ -120,26 +120,6 @@ local function bury(id)
   return redis.call('ZCARD', '@tickets:' .. id)
 end
 
--- expire removes the tokens that die before the moment, and returns the next one. A task whose token
--- expired unread ends: its ticket must not buy again.
-local function expire(id, moment)
-  local list, n = '@tokens:' .. id, 0
-  local first = redis.call('LINDEX', list, 0)
-  while first and leading(first) < moment do
-    redis.call('LPOP', list)
-    n, first = n + 1, redis.call('LINDEX', list, 0)
-  end
-  if n == 0 then return first end
-  count(id, 'expired', n)
-  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
-    if n > 0 and string.find(ticket, '||', 1, true) then
-      n = n - 1
-      fail(id, ticket, '0|the token expired before the task was read')
-    end
-  end
-  return first
-end
-
 -- assign gives each live ticket, oldest first, the token that dies first of those that live long
 -- enough for it. It returns the element for a caller with this ticket and need, and the tickets
 -- before the caller that have a token.
@@ -170,6 +150,28 @@ local function assign(id, own, need)
   return own and first(need), served
 end
 
+-- expire removes the tokens that die before the moment, and returns the next one. A task whose token
+-- expired unread ends, because its ticket must not buy again; not so if another token is there for it.
+local function expire(id, moment)
+  local list, n = '@tokens:' .. id, 0
+  local first = redis.call('LINDEX', list, 0)
+  while first and leading(first) < moment do
+    redis.call('LPOP', list)
+    n, first = n + 1, redis.call('LINDEX', list, 0)
+  end
+  if n == 0 then return first end
+  count(id, 'expired', n)
+  local _, served = assign(id)
+  for _, ticket in ipairs(served) do served[ticket] = true end
+  for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
+    if n > 0 and string.find(ticket, '||', 1, true) and not served[ticket] then
+      n = n - 1
+      fail(id, ticket, '0|the token expired before the task was read')
+    end
+  end
+  return first
+end
+
 -- wake tells the callers for whom there is a token to repeat their take.
 local function wake(id)
   if redis.call('EXISTS', '@tickets:' .. id) == 0 then return end
@@ -192,6 +194,14 @@ local function turn(obstacle)
   redis.call('SET', '@turn:' .. first[1], first[2], 'PX', 10000)
   soon(first[1])
   return first[1]
+end
+
+-- prove ends the brake of an account's key: a call that was sent at the moment worked.
+local function prove(brake, account, moment)
+  redis.call('DEL', brake)
+  redis.call('HSET', brake, 'up', moment)
+  redis.call('PEXPIRE', brake, 60000)
+  redis.call('ZADD', '@obstacles', now, account)
 end
 
 -- outcome adds to the exponentially weighted sums of a provider and a type. A sum falls to 1/e in an hour; those of a kind

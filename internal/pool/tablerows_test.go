@@ -70,6 +70,22 @@ func laned(calls ...*Call) func(p *Pool) any {
 	}
 }
 
+// sharing sends two requests with one key, of which the first waits for a second or hangs up before.
+func sharing(hangsUp time.Duration) func(p *Pool) any {
+	return func(p *Pool) any {
+		ctx, stop := context.WithTimeout(context.Background(), hangsUp)
+		defer stop()
+		second := make(chan error)
+		go func() {
+			_, err := p.Take(context.Background(), aCall(func(c *Call) { c.Fingerprint, c.Nonce, c.Wait = "fp", "m", 2*time.Second }))
+			second <- err
+		}()
+		_, err := p.Take(ctx, aCall(func(c *Call) { c.Fingerprint, c.Wait = "fp", time.Second }))
+		p.settle()
+		return fmt.Sprint(err, ", tickets: ", p.db.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ", <-second)
+	}
+}
+
 func waiting(c *Call) { c.Wait = time.Minute }
 
 var tables = map[string][]row{
@@ -110,8 +126,18 @@ var tables = map[string][]row{
 		{name: "a later request with the key tries again", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "no order can be placed for a call", given: "SET reply:c f|||budget|now+5000|the|budget\n", call: once(aCall(waiting))},
 		{name: "a guest counts with all guests", given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n", call: once(aCall(func(c *Call) { c.ID = Guest("A") }))},
+		{name: "two requests wait with one key: the end of one leaves their ticket", call: sharing(time.Minute)},
+		{name: "so does the hang-up of one", call: sharing(300 * time.Millisecond)},
+		{name: "the rate keeps a call away until its wait is over", given: twoTokens + "LPUSH rate:A now-500\n", call: func(p *Pool) any {
+			ctx := context.Background()
+			time.AfterFunc(400*time.Millisecond, func() { // another call is faster
+				p.db.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
+			})
+			return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
+		}},
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
-		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 1000||c 2 1000||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "a task gets another token than the one that expired", given: "RPUSH tokens:A now+500|o0\n" + oneToken + "ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "the caller has given up", given: oneToken, call: late(once(aCall(nil)))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
 	},
@@ -282,7 +308,9 @@ var tables = map[string][]row{
 		{name: "an ended order", given: "HSET order:o owner r1 state e\n", call: begun("n")},
 	},
 	"bought": {
-		{name: "the task is known", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\nHSET brake:k kind refused count 3\n", call: boughtWith("7")},
+		{name: "the task is known", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7")},
+		{name: "an accepted submit proves the account", given: "HSET order:o owner r1 state s account main submitted now-700\nHSET brake:k kind refused count 3\n", call: boughtWith("7")},
+		{name: "so does one whose start is not known", given: "HSET order:o owner r1 state p account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
 		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
 		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n", call: boughtWith("7")},
 		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
@@ -334,6 +362,8 @@ var tables = map[string][]row{
 		{name: "a late token is a solved order", given: anOrder, call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "a compared provider is avoided after it refused the parameters", given: anOrder, call: ended(how(Hopeless), compared)},
 		{name: "so is one whose orders begin a brake", given: anOrder + "HSET brake:A count 7 kind failed\n", call: ended(how(Failed), compared)},
+		{name: "no slot: a second later the next order", given: anOrder, call: ended(how(Busy))},
+		{name: "no slot hides no fault of the account", given: anOrder + "HSET brake:k kind account reason money since now-9 every 60000 next now+60000\n", call: ended(how(Busy))},
 		{name: "a busy provider is not compared", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy), compared)},
 		{name: "nor is a fault of the account", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault), compared)},
 		{name: "nor an order that was not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Stopped), compared)},
@@ -370,6 +400,7 @@ var tables = map[string][]row{
 		{name: "another call has proved the account since", given: "HSET brake:k up now-500\n", call: braked(BrakeAccount, time.Second)},
 		{name: "a mark in the future is void", given: "HSET brake:k up now+500\n", call: braked(BrakeAccount, time.Second)},
 		{name: "an outage leaves a fault of the account", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeOutage, 0)},
+		{name: "so does a service without a slot", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(string(Busy), 0)},
 		{name: "a proof ends the brake and wakes who waits", given: "HSET brake:k kind account since now-9000 every 5000 next now+1\n", call: lifted(time.Second)},
 		{name: "a proof from before the fault", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: lifted(time.Second)},
 		{name: "a probe", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: func(p *Pool) any { return p.Probe(context.Background(), "main", "k") }},

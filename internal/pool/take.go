@@ -65,11 +65,8 @@ if not element then
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
   if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
     local other = ARGV[4] .. '|' .. nonce .. '|' .. ARGV[2]
-    if not live(other) then
-      redis.call('ZREM', KEYS[2], other)
-    elseif redis.call('ZSCORE', KEYS[2], other) then
-      return {'parked', 0}
-    end
+    if live(other) and redis.call('ZSCORE', KEYS[2], other) then return {'parked', 0} end
+    redis.call('ZREM', KEYS[2], other)
   end
   waiting = redis.call('ZCARD', KEYS[2])
   if ARGV[6] % 2 == 0 or waiting >= tonumber(ARGV[8]) then
@@ -284,28 +281,35 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	park := c.Wait > 0 || c.Task
 	woken, stop := p.waiters.add(c.Name, park && !c.Task)
 	defer stop()
+	abandon := func() {
+		stop()
+		p.abandon(c) //nolint:contextcheck // the caller is gone
+	}
 	for first := true; ; first = false {
 		token, pause, err := p.takeOnce(ctx, c, park, first)
-		if err != nil || pause == 0 {
+		if pause == 0 {
 			if !c.Task && errors.Is(err, ErrDown) {
-				p.abandon(c) //nolint:contextcheck // the script may have run, and the caller is gone
+				abandon() // the script may have run
 			}
 			return token, err
 		}
 		left := time.Until(over)
 		if left <= 0 {
+			if stop(); p.waiters.has(c.Name) {
+				return Token{}, err // the ticket belongs to another request with the same key
+			}
 			if err := p.endCall(ctx, c, "missed"); err != nil {
 				p.abandon(c) //nolint:contextcheck // the caller is gone
 				return Token{}, err
 			}
-			return Token{}, &EmptyError{}
+			return Token{}, err
 		}
 		select {
 		case <-ctx.Done():
-			p.abandon(c) //nolint:contextcheck // the caller is gone
+			abandon()
 			return Token{}, ctx.Err()
 		case <-p.closing:
-			p.abandon(c) //nolint:contextcheck // the caller learns it at once
+			abandon()
 			return Token{}, ErrClosed
 		case <-woken:
 		case <-time.After(min(left, pause)):
@@ -316,7 +320,7 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 // ErrWaiting means that the token of a compatible task is not there yet.
 var ErrWaiting = errors.New("pool: the call waits")
 
-// takeOnce runs the script once. A positive pause means that the call waits.
+// takeOnce runs the script once. A positive pause means that the call waits; the error says what for.
 func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
 	life, per := replyLife, max(c.RatePer, time.Millisecond)
 	if c.Fingerprint != "" || c.Task {
@@ -344,7 +348,7 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		if c.Task {
 			return Token{}, 0, ErrWaiting
 		}
-		return Token{}, repeatEvery, nil
+		return Token{}, repeatEvery, &EmptyError{}
 	case "none", "full":
 		p.changed(c.ID)
 		return Token{}, 0, &EmptyError{Full: answer == "full"}
@@ -353,10 +357,11 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 	case "late":
 		return Token{}, 0, errLate
 	case "limited":
-		if wait := span(reply[1]); wait < c.Wait {
-			return Token{}, wait, nil
+		wait, err := span(reply[1]), &RateError{RetryAfter: span(reply[1])}
+		if wait < c.Wait {
+			return Token{}, wait, err
 		}
-		return Token{}, 0, &RateError{RetryAfter: span(reply[1])}
+		return Token{}, 0, err
 	default:
 		token, err := p.answer(c, answer, text(reply[1]), time.UnixMilli(number(reply[2])))
 		return token, 0, err
@@ -432,6 +437,9 @@ func (p *Pool) abandon(c *Call) {
 // that stayed would be demand for as long as this replica lives.
 func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	try := func() error {
+		if p.waiters.has(c.Name) {
+			return nil // the ticket belongs to another request with the same key
+		}
 		ctx, stop := context.WithTimeout(context.Background(), cancelFor)
 		defer stop()
 		return p.endCall(ctx, c, "left")
@@ -457,9 +465,6 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 				}
 				time.Sleep(cancelEvery / 10)
 			case <-time.After(cancelEvery/2 + rand.N(cancelEvery)): //nolint:gosec // G404: no secret depends on the pause
-			}
-			if p.waiters.has(c.Name) {
-				return // the ticket belongs to another request with the same key
 			}
 			err = try()
 		}

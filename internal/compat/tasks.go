@@ -287,7 +287,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 	case !first:
 		result.Token.Source = pool.FromReplay
 	case task.Guest && result.Token.Source == pool.FromWait:
-		result.Token.Source = solve.FromSolve
+		result.Token.Source = pool.FromSolve
 	}
 	return result, err
 }

@@ -116,12 +116,12 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		row    string           // that the take gets
 		want   *history.Handout // of a shared token; nil = the take has the row
 	}{
-		{fmt.Sprintf(guestBody, ""), solve.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`, nil},
-		{fmt.Sprintf(targetBody, "checkout"), solve.FromSolve, `{"Key":"all","Target":"checkout","Buys":true}`, nil},
-		{fmt.Sprintf(imageBody, ""), solve.FromSolve, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`, nil},
+		{fmt.Sprintf(guestBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`, nil},
+		{fmt.Sprintf(targetBody, "checkout"), pool.FromSolve, `{"Key":"all","Target":"checkout","Buys":true}`, nil},
+		{fmt.Sprintf(imageBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`, nil},
 		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`,
 			&history.Handout{Key: "all", Action: history.Taken, Target: "/solve", Image: image, Source: "shared"}},
-		{fmt.Sprintf(guestBody, `,"dedup":"identity"`), solve.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`,
+		{fmt.Sprintf(guestBody, `,"dedup":"identity"`), pool.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`,
 			&history.Handout{Key: "all", Action: history.Bought, Target: "/solve", Source: "solve", Price: 400}},
 	} {
 		d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source, Price: 400}
@@ -147,7 +147,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 func TestKeyRequestsCountByOutcome(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")), Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
 	d := start(t, solvingSet(t, keys...), nil, nil)
-	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Source: solve.FromSolve}
+	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Source: pool.FromSolve}
 	const login = "/pool/staging-login/token"
 	d.fill(t, "staging-login", 1)
 	id := d.takeOne(t, bearer(keyAll))

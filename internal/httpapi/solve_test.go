@@ -53,7 +53,7 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 		<-waiting.Done()
 	}
 	token := f.token
-	token.Value, token.Source = cmp.Or(token.Value, "canary-token"), cmp.Or(token.Source, solve.FromSolve)
+	token.Value, token.Source = cmp.Or(token.Value, "canary-token"), cmp.Or(token.Source, pool.FromSolve)
 	if token.Born.IsZero() {
 		token.Born, token.Dies = day, day.Add(time.Minute)
 	}
@@ -93,7 +93,7 @@ const (
 // identity of a target.
 func TestSolveRequestsReachOndemand(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
-	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: solve.FromSolve}
+	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: pool.FromSolve}
 	a := d.solve(t, fmt.Sprintf(guestBody, `,"timeout":"9s"`), bearer(keyAll), "Idempotency-Key: again")
 	if a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", a.status, a.body)

@@ -7,11 +7,14 @@
 //
 // # Keys
 //
-// The tag is {captcha} by default (redis.prefix).
+// The tag is {captcha} by default (redis.prefix). ID is an identity, ORDER an order, CALL a call, ACCOUNT a provider of
+// the file. The brake of an account belongs to its key: there, ACCOUNT is PROVIDER.HASH OF THE KEY.
 //
 //	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
-//	token:ORDER          string  born ms|provider|user agent|text; until its expiry
-//	sale:ORDER           string  identity|provider|task|born ms|type, then |reported; for reports. Without another
+//	token:ORDER          string  born ms|provider|price|user agent|text; until a minute after its expiry, after the
+//	                             hand-out as long as the call's answer
+//	sale:ORDER           string  a token that landed: identity|provider|task|born ms|type, then |reported; until 15 min
+//	                             after its expiry, so that callers can report on it. Without another
 //	                             provider the type is empty
 //	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica
 //	                             belongs to a compatible task
@@ -57,8 +60,8 @@
 //     hand-out, and every id that a script creates leaves a mark that lives longer than a message
 //     can be late (reply:CALL, state e of order:ORDER). A repeated miss, decline or flush may count or
 //     report otherwise.
-//   - A script forbids what somebody may do next (begin, stopped), never what somebody knows
-//     (bought with a task, end).
+//   - A script forbids what somebody may do next (begin, stopped), never what somebody knows: bought with a
+//     task, end with a token. Only the owner may say that an order brought nothing.
 //   - The first write of cancel, end, and a take that finds a token needs no memory, so they work while
 //     Redis is full.
 //   - No caller is served before an older ticket that could have the token.

@@ -139,6 +139,7 @@ return {'ok'}
 
 // end ends an order: everything that its end changes, in one step. A repetition finds it ended.
 //
+// Package purchase decides which end it is; the script corrects what only the journal knows, and all replicas agree on.
 // The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
 // (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
 // margin) and repeated (the service sold the text before), which were bought. Only solved, lost and timed out

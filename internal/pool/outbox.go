@@ -107,7 +107,7 @@ func (p *Pool) Shared(ctx context.Context, t *Token, row string) error {
 	switch t.Source {
 	case FromPool:
 		kind = "hits"
-	case FromWait, "solve":
+	case FromWait, FromSolve:
 		kind = "waited"
 	}
 	_, err := p.call(ctx, shared, []string{p.key("outbox", Handouts)}, kind, t.Order, row, t.Price)

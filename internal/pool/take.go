@@ -93,7 +93,8 @@ return {done, token, now}
 
 // cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. The ticket
 // goes, a token returns to the stock, and a take of this call that is still on its way gets nothing. A
-// call with a key keeps its token: its caller, or another one, may repeat it.
+// call with a key keeps its token, because its caller, or another one, may repeat it; for the same reason a
+// take that is still on its way may then get one.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
 -- ARGV 1 id 2 ticket 3 margin_ms 4 reply_ms 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
@@ -211,6 +212,7 @@ const (
 	FromPool   Source = "pool"   // the token was in stock
 	FromWait   Source = "wait"   // the token landed while the caller waited
 	FromReplay Source = "replay" // the call had been answered before
+	FromSolve  Source = "solve"  // the token was bought for the call; package solve says so
 )
 
 // Token is a token that was handed out. Times are on Redis' clock.

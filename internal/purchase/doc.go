@@ -20,8 +20,8 @@
 //	            callback ends it before
 //
 // The table in order.go says what ends an order in which state, and how. An order that a crash, a panic
-// or a lost answer of Redis left behind is found by its owner's next beats, and is resumed by the same
-// table.
+// or a lost answer of Redis left behind is found by the next beats of its owner, or of the replica that has taken it
+// over, and is resumed by the same table.
 //
 // # Rules
 //

@@ -364,7 +364,8 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		b.c.Log.Warn("the task of a submit is not stored: only a callback can bring its token", "target", f.Target,
 			"provider", f.Provider, "task", task, "err", err)
 		f.Task = ""
-	case how == pool.Gone: // a callback was faster
+	case how == pool.Gone: // a callback was faster, or the deadline was
+		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider, "task", task)
 		f.Task = ""
 	case how == pool.Repeated:
 		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,

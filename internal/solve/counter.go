@@ -23,7 +23,7 @@ type counter struct {
 }
 
 var savedBy = map[pool.Source]pool.SavingsSource{
-	pool.FromPool: pool.SavedPool, FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting, pool.FromReplay: pool.SavedReplay,
+	pool.FromPool: pool.SavedPool, pool.FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting, pool.FromReplay: pool.SavedReplay,
 }
 
 // count counts a request. Without a token it is missed if a token could have come, else refused.

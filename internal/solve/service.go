@@ -17,9 +17,6 @@ import (
 	"poold/internal/pool"
 )
 
-// FromSolve is the source of a token that was bought for the request.
-const FromSolve pool.Source = "solve"
-
 // MostWaiting limits the callers that wait for one guest, over all replicas.
 const MostWaiting = 500
 
@@ -185,7 +182,7 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 		err = ctx.Err() // the caller hung up, whatever the exchange with Redis says
 	}
 	if token.Source == pool.FromWait {
-		token.Source = FromSolve
+		token.Source = pool.FromSolve
 	}
 	return token, Explain(err)
 }

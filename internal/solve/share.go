@@ -385,7 +385,7 @@ func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, tok
 	if ss.isShared(ctx, claim, token, ended && err == nil) {
 		first = readEnd(shared, waiters[0].r.Call.Margin)
 	} else if token.Source == pool.FromWait || token.Source == pool.FromReplay {
-		first.token.Source = FromSolve
+		first.token.Source = pool.FromSolve
 	}
 	ss.deliver(sh, waiters[:1], first)
 	if err == nil {

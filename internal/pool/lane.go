@@ -15,7 +15,7 @@ import (
 var takes = newScript("takes", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 due
 -- ARGV 1 id 2 margin_ms 3 reply_ms 4 moment at which the callers give up, then call, need_ms, nonce, row for each call
--- Reply now, then stored answer and token of each call, or slow and ''; now alone if it came too late
+-- Reply now, then the stored answer of each call, or slow; now alone if it came too late
 if now > tonumber(ARGV[4]) then return {now} end
 local id, calls, replies, taken = ARGV[1], (#ARGV - 4) / 4, {now}, 0
 local stock, texts, names, answers = {}, {}, {}, {}
@@ -32,8 +32,7 @@ for i = 1, calls do
     done = hand(ARGV[4 * i + 1], '', ARGV[4 * i + 3], 'hits', element, token, tonumber(ARGV[3]), ARGV[4 * i + 4])
     taken = taken + 1
   end
-  replies[#replies + 1] = done
-  replies[#replies + 1] = done ~= 'slow' and token or ''
+  replies[i + 1] = done
 end
 if taken > 0 then
   redis.call('LTRIM', KEYS[1], taken, -1)
@@ -51,10 +50,10 @@ type lane struct {
 
 type laneCall struct {
 	*Call
-	answer, token string
-	now           time.Time // on Redis' clock
-	err           error
-	done          chan struct{}
+	answer string
+	now    time.Time // on Redis' clock
+	err    error
+	done   chan struct{}
 }
 
 const (
@@ -96,7 +95,7 @@ func (p *Pool) fast(c *Call) (Token, error) {
 	case call.answer == "slow":
 		return Token{}, errSlow
 	}
-	return p.answer(c, call.answer, call.token, call.now)
+	return p.answer(c, call.answer, call.now)
 }
 
 // serve runs scripts until no call of the lane is pending.
@@ -125,7 +124,7 @@ func (p *Pool) serve(id captcha.ID, l *lane) {
 		}
 		for i, c := range calls {
 			if c.err = err; err == nil {
-				c.answer, c.token, c.now = text(v[2*i+1]), text(v[2*i+2]), time.UnixMilli(number(v[0]))
+				c.answer, c.now = text(v[i+1]), time.UnixMilli(number(v[0]))
 			}
 			close(c.done)
 		}

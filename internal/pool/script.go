@@ -88,12 +88,12 @@ local function stored(order)
   return found and leading(found) <= now + 1000 and found or nil
 end
 
--- hand stores a token as the answer of a call. The answer and the text live for life ms; 0 = until the token dies.
+-- hand makes a token the answer of a call, which lives for life ms; 0 = until the token dies.
 local function hand(call, fingerprint, nonce, source, element, token, life, row)
   local dies, order = string.match(element, '^(%d+)|(.*)$')
-  local done = table.concat({'t', fingerprint, nonce, source, order, dies}, '|')
-  if life > 0 then redis.call('PEXPIRE', '@token:' .. order, life) else life = math.max(1, dies - now) end
-  redis.call('SET', '@reply:' .. call, done, 'PX', life)
+  local done = table.concat({'t', fingerprint, nonce, source, order, dies, token}, '|')
+  redis.call('DEL', '@token:' .. order) -- needs no memory
+  redis.call('SET', '@reply:' .. call, done, 'PX', life > 0 and life or math.max(1, dies - now))
   if row ~= '' then
     tell('handouts', 'kind', source, 'order', order, 'row', row, 'price', string.match(token, '^%d+|[^|]*|([^|]*)'))
   end

@@ -64,7 +64,7 @@ func laned(calls ...*Call) func(p *Pool) any {
 				results = append(results, c.answer, c.err)
 				continue
 			}
-			results = append(results, taken(p.answer(c.Call, c.answer, c.token, c.now)))
+			results = append(results, taken(p.answer(c.Call, c.answer, c.now)))
 		}
 		return fmt.Sprint(results...)
 	}
@@ -113,7 +113,7 @@ var tables = map[string][]row{
 		{name: "a key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n", call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
 		{name: "a key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000\nSET token:o9 now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
+		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000|now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
 		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
 		{name: "the failure of a call's order", given: "SET reply:c f|||1|bad|parameters\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
@@ -155,25 +155,25 @@ var tables = map[string][]row{
 		{name: "the callers have given up", given: oneToken, call: late(laned(aCall(nil)))},
 	},
 	"again": {
-		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\n", call: again},
+		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-5000|main|5||T1\n", call: again},
 		{name: "a failure", given: oneToken + "SET reply:c f|||0|bad\n", call: again},
 		{name: "the token has died", given: oneToken + "SET reply:c t|fp|n|hits|o9|now+60000\n", call: again},
 		{name: "no answer", given: oneToken, call: again},
 	},
 	"cancel": {
-		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
-		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
-		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900\nSET token:o1 now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
+		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
+		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
+		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
 		{name: "a token whose text is gone expires", given: "SET reply:c t||n|hits|o1|now+60000\n", call: cancelled(aCall(nil), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
 		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
 		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
-		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
 		{name: "a call with a key that waits at another replica too", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
-		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000\nSET token:o1 now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 	},
 	"guest": {
 		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},

@@ -17,7 +17,7 @@ import (
 
 // take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
-// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES is a token, f|||REFUSED|REASON the failure of the
+// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|the entry token:ORDER, f|||REFUSED|REASON the failure of the
 // call's order (or f|||budget|UNTIL_MS|REASON, f|||brake|UNTIL_MS|REASON: nothing was ordered),
 // w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
 var take = newScript("take", `
@@ -25,22 +25,22 @@ var take = newScript("take", `
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (0, 1; 2 and 3: also the first take of a request with a key)
 --      7 reply_ms (0 = until the token dies) 8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms
 --      12 fingerprint 13 nonce 14 moment at which the caller gives up
--- Reply {stored answer, token, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms} or {late}
+-- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms} or {late}
 if now > tonumber(ARGV[14]) then return {'late'} end
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
-local done, kind, fingerprint, nonce, order = redis.call('GET', KEYS[3])
+local done, kind, fingerprint, nonce = redis.call('GET', KEYS[3])
 if tonumber(ARGV[6]) > 1 and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
   redis.call('DEL', KEYS[3])
   done = nil
 end
 if done then
-  kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)|?[^|]*|?([^|]*)')
+  kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)')
   if fingerprint ~= ARGV[12] and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
   if kind ~= 'w' then
     redis.call('ZREM', KEYS[2], ticket)
     if kind == 't' and nonce ~= ARGV[13] then count(id, 'replays', 1) end
-    return {done, kind == 't' and redis.call('GET', '@token:' .. order) or '', now}
+    return {done, now}
   end
 end
 local waiting, element, token = redis.call('ZCARD', KEYS[2])
@@ -60,7 +60,7 @@ repeat
 until token or not element
 if not element then
   local ended = redis.call('GET', KEYS[3])
-  if ended and ended ~= done then return {ended, '', now} end -- expire has ended this task
+  if ended and ended ~= done then return {ended, now} end -- expire has ended this task
   soon(id)
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
   if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
@@ -88,7 +88,7 @@ if rate > 0 then
   redis.call('PEXPIRE', KEYS[5], per)
 end
 soon(id)
-return {done, token, now}
+return {done, now}
 `)
 
 // cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. The ticket
@@ -111,13 +111,14 @@ if ARGV[5] == '1' then
   return {0}
 end
 redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
-local order, dies = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)$')
+local order, dies, token = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(.*)$')
 if not order then return {0} end
 count(id, 'returned', 1)
 if ARGV[7] ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
-if tonumber(dies) < now + ARGV[3] or redis.call('PEXPIRE', '@token:' .. order, dies - now + 60000) == 0 then
+if tonumber(dies) < now + ARGV[3] then
   count(id, 'expired', 1)
 else
+  redis.call('SET', '@token:' .. order, token, 'PX', dies - now + 60000)
   insert(id, dies .. '|' .. order)
   wake(id)
 end
@@ -365,30 +366,26 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		}
 		return Token{}, 0, err
 	default:
-		token, err := p.answer(c, answer, text(reply[1]), time.UnixMilli(number(reply[2])))
+		token, err := p.answer(c, answer, time.UnixMilli(number(reply[1])))
 		return token, 0, err
 	}
 }
 
-// answer reads a stored answer and the text of its token. Now is on Redis' clock.
-func (p *Pool) answer(c *Call, stored, value string, now time.Time) (Token, error) {
-	f := strings.SplitN(stored, "|", 6)
+// answer reads a stored answer. Now is on Redis' clock.
+func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
+	f := strings.SplitN(stored, "|", 11)
 	switch {
 	case f[0] == "f" && len(f) >= 5:
 		return Token{}, readFailure(strings.Join(f[3:], "|"))
 	case f[0] == "l":
 		return Token{}, errEnded
-	case f[0] != "t" || len(f) != 6:
+	case f[0] != "t" || len(f) != 11:
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
-	v := strings.SplitN(value, "|", 5)
-	if len(v) != 5 {
-		return Token{}, &EmptyError{} // a repetition after the token's death
-	}
 	p.changed(c.ID)
-	token := Token{Order: f[4], Born: millis(v[0]), Provider: v[1], UserAgent: v[3], Value: v[4], Dies: millis(f[5]), Source: FromPool}
+	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[6]), Provider: f[7], UserAgent: f[9], Value: f[10], Source: FromPool}
 	token.TTL = token.Dies.Sub(now)
-	token.Price, _ = strconv.ParseInt(v[2], 10, 64)
+	token.Price, _ = strconv.ParseInt(f[8], 10, 64)
 	switch {
 	case f[2] != c.Nonce:
 		token.Source = FromReplay
@@ -400,28 +397,21 @@ func (p *Pool) answer(c *Call, stored, value string, now time.Time) (Token, erro
 
 // Again returns the stored answer of a call, and takes nothing. Without one it is an *EmptyError.
 func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
-	var stored, value string
-	var now time.Time
+	var stored *redis.StringCmd
+	var clock *redis.TimeCmd
 	err = p.plainly(ctx, func(ctx context.Context) error {
-		stored, err = p.db.Get(ctx, p.key("reply", c.Name)).Result()
-		if order := strings.Split(stored, "|"); err == nil && order[0] == "t" && len(order) == 6 {
-			pipe := p.db.Pipeline()
-			token, clock := pipe.Get(ctx, p.key("token", order[4])), pipe.Time(ctx)
-			_, err = pipe.Exec(ctx)
-			value, now = token.Val(), clock.Val()
-		}
-		if errors.Is(err, redis.Nil) {
-			return nil
-		}
+		pipe := p.db.Pipeline()
+		stored, clock = pipe.Get(ctx, p.key("reply", c.Name)), pipe.Time(ctx)
+		_, err := pipe.Exec(ctx)
 		return err
 	})
 	switch {
+	case errors.Is(err, redis.Nil):
+		return Token{}, &EmptyError{}
 	case err != nil:
 		return Token{}, err
-	case stored == "":
-		return Token{}, &EmptyError{}
 	}
-	return p.answer(c, stored, value, now)
+	return p.answer(c, stored.Val(), clock.Val())
 }
 
 // Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key

@@ -45,6 +45,9 @@ func sameExpiries(t *testing.T, before, after map[string]time.Duration, passed t
 	}
 	for key, left := range before {
 		now, is := after[key]
+		if !is && left < passed+time.Second {
+			continue // it has expired, on a busy machine
+		}
 		if difference := left - now; !is || difference < -time.Second || difference > passed+time.Second {
 			t.Errorf("%s had %v left to live, and has %v (%t)", key, left, now, is)
 		}

@@ -89,6 +89,7 @@ for i = 13, #KEYS do
 end
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + ARGV[5], ARGV[1]) end
 redis.call('SADD', KEYS[3], ARGV[1])
+redis.call('ZADD', '@replicas', 'NX', now, ARGV[4]) -- if it was buried meanwhile, the order is adopted all the same
 redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
   'facts', ARGV[9], 'price', ARGV[10])
 if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn

@@ -274,6 +274,7 @@ var tables = map[string][]row{
 		{name: "nothing fails", given: "ZADD due now+9000 A\nHSET brake:A paused why\n", call: retried},
 	},
 	"place": {
+		{name: "an order of a replica that was buried meanwhile", given: "ZREM replicas r1\n", call: placed(nil)},
 		{name: "an order is placed", call: placed(nil)},
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
 		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state e\n", call: placed(nil)},

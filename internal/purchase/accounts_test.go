@@ -354,9 +354,10 @@ func TestChoice(t *testing.T) {
 	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.poll, second.poll = notReady, notReady
-		full := first.entry()
+		full, dear := first.entry(), second.entry()
 		full.Concurrency = 1
-		r := w.replica("r1", full, second.entry())
+		dear.Price = func(captcha.Type) float64 { return 0.02 } // no order explores it
+		r := w.replica("r1", full, dear)
 		for _, c := range []struct {
 			policy string
 			urgent bool

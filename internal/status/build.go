@@ -29,8 +29,9 @@ import (
 const (
 	// fresh is how long the readers share a document, and the state of the providers.
 	fresh = time.Second
-	// A document that took long to build lives as many times as long, so that readers cost at most a fifth of a core.
-	restsFor = 4
+	// A document that took long to build lives as many times as long, so that readers cost at most a fifth of a core, but
+	// not longer than restsMost: Redis or this process may have stood still.
+	restsFor, restsMost = 4, 5 * time.Second
 	// readLimit limits all reads for a document.
 	readLimit = 10 * time.Second
 	// providersLimit limits the read of the providers' orders, which each caller of an empty pool may wait for.
@@ -151,7 +152,7 @@ func (c *Collector) Stopping() {
 }
 
 // Build returns a document of the current Set that was built at most a second ago, or, if that takes long, at most
-// four times as long ago as it takes. Other callers may wait for it, too, so it is completed if this caller hangs up.
+// four times as long ago as it takes and at most 5 s ago. Other callers may wait for it, too, so it is completed if this caller hangs up.
 func (c *Collector) Build(ctx context.Context) *Document {
 	ctx, changes := context.WithoutCancel(ctx), c.changes.Load()
 	isFresh := func(d *Document) bool {
@@ -268,7 +269,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	}
 	d.announce(providers, health, aside, c.Buyer.Stranded(), began)
 	d.encode = sync.OnceValue(d.toJSON)
-	d.until = time.Now().Add(max(fresh, restsFor*time.Since(began)))
+	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d
 }
 

@@ -61,16 +61,13 @@ var flush = newScript("flush", `
 -- KEYS 1 tokens:ID 2 stats:ID 3 due
 -- ARGV 1 id
 -- Reply {number of discarded tokens}
-local n = 0
-for _, element in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-  n = n + 1
-  redis.call('DEL', '@token:' .. string.match(element, '|(.*)$'))
-end
-if n == 0 then return {0} end
+local stock = redis.call('LRANGE', KEYS[1], 0, -1)
+for _, element in ipairs(stock) do redis.call('DEL', '@token:' .. string.match(element, '|(.*)$')) end
+if #stock == 0 then return {0} end
 redis.call('DEL', KEYS[1])
-count(ARGV[1], 'discarded', n)
+count(ARGV[1], 'discarded', #stock)
 soon(ARGV[1])
-return {n}
+return {#stock}
 `)
 
 // report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition.

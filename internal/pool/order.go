@@ -132,6 +132,7 @@ if task == '' then
   for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + ARGV[7], ARGV[1]) end
 elseif o[1] ~= ARGV[3] or o[2] == 'u' then
   redis.call('SADD', '@owned:' .. ARGV[3], ARGV[1])
+  redis.call('ZADD', '@replicas', 'NX', now, ARGV[3]) -- as in place
 end
 if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
 if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end

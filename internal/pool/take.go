@@ -35,7 +35,7 @@ if tonumber(ARGV[6]) > 1 and string.sub(done or '', 1, 1) == 'f' then -- an earl
   done = nil
 end
 if done then
-  kind, fingerprint, nonce, order = string.match(done, '^(%a)|([^|]*)|([^|]*)')
+  kind, fingerprint, nonce = string.match(done, '^(%a)|([^|]*)|([^|]*)')
   if fingerprint ~= ARGV[12] and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
   if kind ~= 'w' then
     redis.call('ZREM', KEYS[2], ticket)
@@ -403,13 +403,16 @@ func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 		pipe := p.db.Pipeline()
 		stored, clock = pipe.Get(ctx, p.key("reply", c.Name)), pipe.Time(ctx)
 		_, err := pipe.Exec(ctx)
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
 		return err
 	})
 	switch {
-	case errors.Is(err, redis.Nil):
-		return Token{}, &EmptyError{}
 	case err != nil:
 		return Token{}, err
+	case stored.Val() == "":
+		return Token{}, &EmptyError{}
 	}
 	return p.answer(c, stored.Val(), clock.Val())
 }

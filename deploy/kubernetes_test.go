@@ -260,6 +260,6 @@ func TestKubernetes(t *testing.T) {
 	for i, p := range running {
 		limit := time.Duration(*m.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds-c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 		p.stop(t, limit)
-		testkit.Within(t, time.Second, "the port to be closed", func() bool { return m.probe(pods[i], c.LivenessProbe) == 0 })
+		testkit.Within(t, 20*time.Second, "the port to be closed", func() bool { return m.probe(pods[i], c.LivenessProbe) == 0 })
 	}
 }

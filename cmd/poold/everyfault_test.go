@@ -278,7 +278,7 @@ func (s *everyFault) refuseSitekey() {
 		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that the target wants tokens
 		return s.replicas[1].target("refusable").State == "refused"
 	})
-	testkit.Within(s, 5*time.Second, "each replica to tell so", func() bool {
+	testkit.Within(s, 20*time.Second, "each replica to tell so", func() bool {
 		for _, p := range s.replicas {
 			if s.callers.take(p, "refusable", "?wait=0s") != http.StatusUnprocessableEntity {
 				return false

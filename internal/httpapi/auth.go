@@ -10,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 )
 
@@ -19,7 +18,7 @@ import (
 func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(inner echo.Context) error {
-			c := inner.(*base.Context)
+			c := inner.(*Context)
 			c.Counted = rt.scope == targets.ScopeToken || rt.scope == targets.ScopeSolve
 			c.Check = func() error { return s.check(c, rt) }
 			if !rt.open {
@@ -28,7 +27,7 @@ func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 				}
 				if c.Caller != nil {
 					if wait := c.Caller.OverRate(c.Began); wait > 0 {
-						return base.NewProblem(base.CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
+						return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
 					}
 				}
 			}
@@ -44,7 +43,7 @@ func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 
 // recheck checks a caller again after its wait: a reload may have changed the rights of its key, or
 // the target.
-func (s *Server) recheck(c *base.Context) error {
+func (s *Server) recheck(c *Context) error {
 	if s.access() == c.Access {
 		return nil
 	}
@@ -54,29 +53,29 @@ func (s *Server) recheck(c *base.Context) error {
 	case err != nil:
 		c.Caller, c.Target = caller, target // for the log and the response
 	case c.Target != nil && c.Target.ID != target.ID:
-		err = base.NewProblem(base.CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
+		err = NewProblem(CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
 	}
 	return err
 }
 
 // access returns the callers and targets of the current Set.
-func (s *Server) access() *base.Access {
+func (s *Server) access() *Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if set := s.Config.Current(); s.current == nil || s.current.Set != set {
-		s.current = base.NewAccess(set, s.current)
+		s.current = NewAccess(set, s.current)
 	}
 	return s.current
 }
 
 // check finds the caller and the target, and checks the rights of the caller.
-func (s *Server) check(c *base.Context, rt *route) (err error) {
+func (s *Server) check(c *Context, rt *route) (err error) {
 	c.Access, c.Caller, c.Target = s.access(), nil, nil
 	r := c.Request()
 	secret, basic := credential(r)
 	switch {
 	case len(c.Access.Callers) == 0:
-		c.Caller, err = base.Anyone, refuseStrangers(r)
+		c.Caller, err = Anyone, refuseStrangers(r)
 	case rt.scope == "":
 		return nil // a public file, or the handler checks the key
 	default:
@@ -84,10 +83,10 @@ func (s *Server) check(c *base.Context, rt *route) (err error) {
 			return s.refuseKey(c, rt, secret)
 		}
 		if !c.Caller.May(rt.scope) {
-			return base.NewProblem(base.CodeForbidden, "this key lacks the scope "+string(rt.scope))
+			return NewProblem(CodeForbidden, "this key lacks the scope "+string(rt.scope))
 		}
 		if rt.whole && c.Caller.Globs != nil {
-			return base.NewProblem(base.CodeForbidden, "this route covers all targets, and this key is limited to some")
+			return NewProblem(CodeForbidden, "this route covers all targets, and this key is limited to some")
 		}
 		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
 		if rt.changes() && basic {
@@ -103,11 +102,11 @@ func (s *Server) check(c *base.Context, rt *route) (err error) {
 // refuseKey returns the error for a request without a key or with a wrong key. It counts and logs
 // only wrong keys. A request with a right key is served even if many wrong keys come from the same
 // address.
-func (s *Server) refuseKey(c *base.Context, rt *route, secret string) error {
+func (s *Server) refuseKey(c *Context, rt *route, secret string) error {
 	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
 	if secret != "" {
 		if !s.wrongKeys.Allow(c) {
-			return base.NewProblem(base.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(base.RetryWrong)
+			return NewProblem(CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(RetryWrong)
 		}
 		detail = "the configuration file has no such key: compare the key with server.keys in the file"
 	}
@@ -119,13 +118,13 @@ func (s *Server) refuseKey(c *base.Context, rt *route, secret string) error {
 		h.Add(echo.HeaderWWWAuthenticate, `Basic realm="poold", charset="UTF-8"`)
 	}
 	h.Add(echo.HeaderWWWAuthenticate, `Bearer realm="poold"`)
-	return base.NewProblem(base.CodeUnauthorized, detail)
+	return NewProblem(CodeUnauthorized, detail)
 }
 
 // find returns the target with the given name, if the caller may use the target.
-func (s *Server) find(c *base.Context, name string) (*targets.Target, error) {
+func (s *Server) find(c *Context, name string) (*targets.Target, error) {
 	if !c.Caller.MayUse(name) { // also if there is no such target: a key must not learn which other targets exist
-		return nil, base.NewProblem(base.CodeForbidden, "this key is limited to other targets")
+		return nil, NewProblem(CodeForbidden, "this key is limited to other targets")
 	}
 	if t := c.Access.Targets[name]; t != nil {
 		return t, nil
@@ -143,7 +142,7 @@ func (s *Server) find(c *base.Context, name string) (*targets.Target, error) {
 	if near := targets.Nearest(name, known); near != "" {
 		detail += ": did you mean " + near + "?"
 	}
-	return nil, base.NewProblem(base.CodeUnknownTarget, detail)
+	return nil, NewProblem(CodeUnknownTarget, detail)
 }
 
 // credential returns the key of a request, or "", and whether the key is a Basic password.
@@ -167,14 +166,14 @@ func refuseStrangers(r *http.Request) error {
 	// reload already refuses a file without keys. The check reads the address of the socket, because
 	// the caller chooses the Host header.
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
-		return base.NewProblem(base.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
+		return NewProblem(CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
 	if !loopbackHost(r.Host) {
-		return base.NewProblem(base.CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
+		return NewProblem(CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			return base.NewProblem(base.CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
+			return NewProblem(CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
 		}
 	}
 	return refuseForeignPages(r)
@@ -190,7 +189,7 @@ func refuseForeignPages(r *http.Request) error {
 	from, err := url.Parse(r.Referer())
 	foreign := err != nil || from.Host != "" && !strings.EqualFold(from.Host, r.Host)
 	if crossOrigin.Check(&asked) != nil || foreign && r.Header.Get("Sec-Fetch-Site") == "" {
-		return base.NewProblem(base.CodeForbidden, "a web page of another site must not send this request")
+		return NewProblem(CodeForbidden, "a web page of another site must not send this request")
 	}
 	return nil
 }

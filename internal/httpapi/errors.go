@@ -13,7 +13,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -31,21 +30,21 @@ const unknownLead = 15 * time.Second
 // applies.
 var plainProblems = []struct {
 	err    error
-	code   base.Code
+	code   Code
 	detail string
 }{
-	{pool.ErrConflict, base.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
-	{base.ErrUnknownToken, base.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
-	{base.ErrReported, base.CodeReported, "this token was reported already; the first report counts"},
-	{purchase.ErrNotKept, base.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
-	{pool.ErrClosed, base.CodeShuttingDown, "the daemon is stopping"},
-	{solve.ErrStopping, base.CodeShuttingDown, "the daemon is stopping"},
+	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
+	{ErrUnknownToken, CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
+	{ErrReported, CodeReported, "this token was reported already; the first report counts"},
+	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
+	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},
+	{solve.ErrStopping, CodeShuttingDown, "the daemon is stopping"},
 }
 
 // respondError writes the problem for an error of a handler or of echo.
 func (s *Server) respondError(err error, inner echo.Context) {
-	c := inner.(*base.Context)
-	if c.Response().Committed || errors.Is(err, base.ErrHungUp) || c.Ctx().Err() != nil {
+	c := inner.(*Context)
+	if c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil {
 		// A caller that has closed only its sending half of the connection would take any response for
 		// the real one.
 		c.HungUp = true
@@ -68,14 +67,14 @@ func (s *Server) respondError(err error, inner echo.Context) {
 }
 
 // errNotFound returns the problem for an unknown path. The problem does not quote the path.
-func errNotFound() *base.Problem {
-	return base.NewProblem(base.CodeNotFound, "no route of poold has this path")
+func errNotFound() *Problem {
+	return NewProblem(CodeNotFound, "no route of poold has this path")
 }
 
 // explain returns the problem for an error. The cause of an unexpected error goes only to the log.
-func (s *Server) explain(c *base.Context, err error) *base.Problem {
+func (s *Server) explain(c *Context, err error) *Problem {
 	var (
-		own     *base.Problem
+		own     *Problem
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
@@ -89,34 +88,34 @@ func (s *Server) explain(c *base.Context, err error) *base.Problem {
 	case errors.Is(err, echo.ErrNotFound):
 		return errNotFound()
 	case errors.Is(err, echo.ErrMethodNotAllowed):
-		return base.NewProblem(base.CodeMethod, "allowed here: "+c.Response().Header().Get(echo.HeaderAllow))
+		return NewProblem(CodeMethod, "allowed here: "+c.Response().Header().Get(echo.HeaderAllow))
 	case errors.As(err, &empty):
 		return s.explainEmpty(c, empty)
 	case errors.As(err, &rate):
-		return base.NewProblem(base.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
+		return NewProblem(CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
 	case errors.As(err, &failed) && failed.Refused:
-		return base.NewProblem(base.CodeSolveRefused, failed.Reason)
+		return NewProblem(CodeSolveRefused, failed.Reason)
 	case errors.As(err, &failed):
-		return base.NewProblem(base.CodeSolveFailed, failed.Reason)
+		return NewProblem(CodeSolveFailed, failed.Reason)
 	case errors.As(err, &outage):
-		return base.NewProblem(base.CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), base.Jitter(base.ShortRetry)))
+		return NewProblem(CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), Jitter(ShortRetry)))
 	case errors.As(err, &budget):
-		return base.NewProblem(base.CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
+		return NewProblem(CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
 	case errors.As(err, &invalid):
-		return base.NewProblem(base.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
+		return NewProblem(CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
 	for _, a := range plainProblems {
 		if errors.Is(err, a.err) {
-			return base.NewProblem(a.code, a.detail)
+			return NewProblem(a.code, a.detail)
 		}
 	}
 	if errors.Is(err, history.ErrDown) {
-		return base.NewProblem(base.CodeStoreDown, historyReason(err))
+		return NewProblem(CodeStoreDown, historyReason(err))
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return base.NewProblem(base.CodeStoreDown, redisdb.Reason(err))
+		return NewProblem(CodeStoreDown, redisdb.Reason(err))
 	}
-	p := base.NewProblem(base.CodeInternal, "an unexpected error; the daemon's log has the cause")
+	p := NewProblem(CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
 	return p
 }
@@ -133,44 +132,44 @@ func historyReason(err error) string {
 
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
 // is ready and the time until a retry.
-func (s *Server) explainEmpty(c *base.Context, e *pool.EmptyError) *base.Problem {
+func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
-		return base.NewProblem(base.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(base.Jitter(unknownLead))
+		return NewProblem(CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(Jitter(unknownLead))
 	}
-	counts, err := s.delivery.Look(c.Ctx(), c.Target)
+	counts, err := s.Look(c.Ctx(), c.Target)
 	if err != nil {
 		return s.explain(c, err)
 	}
 	note := refill.StatusOf(c.Target, &counts)
 	retry := timeToLanding(&counts)
 	if retry <= 0 {
-		retry = base.Jitter(cmp.Or(note.Lead, unknownLead))
+		retry = Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return base.NewProblem(base.CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
+		return NewProblem(CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
 	}
 	out, until, _ := s.Status.Outage(c.Ctx())
 	cause := status.CauseOf(c.Target, note, &counts, out)
 	switch {
 	case cause.State == refill.Paused:
-		return base.NewProblem(base.CodePaused, cause.Reason).RetryAfter(retry)
+		return NewProblem(CodePaused, cause.Reason).RetryAfter(retry)
 	case cause.State == refill.Refused:
-		return base.NewProblem(base.CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
+		return NewProblem(CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
 		// Before note.Until, only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // without jitter: an earlier retry cannot succeed
 		}
-		return base.NewProblem(base.CodeBudget, cause.Reason).RetryAfter(retry)
+		return NewProblem(CodeBudget, cause.Reason).RetryAfter(retry)
 	case cause.Outage:
-		return base.NewProblem(base.CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
+		return NewProblem(CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
 		counts.Orders, counts.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
-	return base.NewProblem(base.CodePoolEmpty, detail).RetryAfter(retry)
+	return NewProblem(CodePoolEmpty, detail).RetryAfter(retry)
 }
 
 // timeToLanding estimates when an order lands for a caller that comes after all that wait; 0 = unknown.

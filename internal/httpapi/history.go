@@ -12,23 +12,22 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 )
 
 const (
 	// readLimit limits a query to the store of the history, so that the response can still be
-	// written within base.WriteLimit.
+	// written within WriteLimit.
 	readLimit = 8 * time.Second
 	// longestSitekey is the maximum number of characters of a site key, and of the id of a task.
 	longestSitekey = 256
 )
 
 // historySite is GET /history/site/{sitekey}: the ended orders of a site key.
-func (s *Server) historySite(c *base.Context) error {
+func (s *Server) historySite(c *Context) error {
 	q := history.Query{By: history.BySite, Value: history.Clean(c.Param("sitekey"))}
 	if !isKeyOrTask(c.Param("sitekey")) {
-		return base.NewProblem(base.CodeBadRequest, fmt.Sprintf(
+		return NewProblem(CodeBadRequest, fmt.Sprintf(
 			"a sitekey has 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
 	}
 	if err := readPageQuery(c, &q); err != nil {
@@ -38,15 +37,15 @@ func (s *Server) historySite(c *base.Context) error {
 }
 
 // historyOrders is GET /history/orders: the orders with the given status, of all targets or of the given target or owner.
-func (s *Server) historyOrders(c *base.Context) error {
+func (s *Server) historyOrders(c *Context) error {
 	q := history.Query{By: history.ByStatus}
 	target := func(text string) bool { q.Targets = []string{text}; return text != "" }
 	owner := func(text string) bool { q.Owner = history.Clean(text); return q.Owner != "" }
 	status := oneOf("status", "must be solved, error or polling: ?status=error", &q.Value,
 		string(history.StatusSolved), string(history.StatusError), string(history.StatusPolling))
 	err := readPageQuery(c, &q, status,
-		base.Param{Name: "target", Want: "must be the name of a target, or /solve", Set: target},
-		base.Param{Name: "owner", Want: "must be the owner of a target: ?status=error&owner=qa@example.com", Set: owner})
+		Param{Name: "target", Want: "must be the name of a target, or /solve", Set: target},
+		Param{Name: "owner", Want: "must be the owner of a target: ?status=error&owner=qa@example.com", Set: owner})
 	switch {
 	case err != nil:
 		return err
@@ -59,7 +58,7 @@ func (s *Server) historyOrders(c *base.Context) error {
 }
 
 // historyActive is GET /history/active: the orders in flight that may have reached the provider.
-func (s *Server) historyActive(c *base.Context) error {
+func (s *Server) historyActive(c *Context) error {
 	var q history.Query
 	if err := readPageQuery(c, &q); err != nil {
 		return err
@@ -69,10 +68,10 @@ func (s *Server) historyActive(c *base.Context) error {
 
 // historyKey is GET /history/key/{name}: the actions of a key on tokens. The configuration file may lack
 // the key's name, because the key may come from an earlier file.
-func (s *Server) historyKey(c *base.Context) error {
+func (s *Server) historyKey(c *Context) error {
 	q := history.Query{By: history.ByKey, Value: c.Param("name")}
 	if !keyName.MatchString(q.Value) {
-		return base.NewProblem(base.CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
+		return NewProblem(CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
 			history.Keyless+" stands for calls without a key")
 	}
 	if err := readPageQuery(c, &q); err != nil {
@@ -85,7 +84,7 @@ func (s *Server) historyKey(c *base.Context) error {
 }
 
 // respondPage runs a query and writes a page of its rows.
-func respondPage[T any](s *Server, c *base.Context, q history.Query) error {
+func respondPage[T any](s *Server, c *Context, q history.Query) error {
 	found, more, err := findRows[T](s, c, q)
 	if err != nil {
 		return err
@@ -94,7 +93,7 @@ func respondPage[T any](s *Server, c *base.Context, q history.Query) error {
 }
 
 // writePage writes a page. A Link header has the address of the next page, because CSV has no field for the cursor.
-func writePage[T any](c *base.Context, found []T, more bool) error {
+func writePage[T any](c *Context, found []T, more bool) error {
 	list := HistoryPage[T]{Records: append([]T{}, found...), Currency: c.Access.Set.Currency}
 	if n := len(found); more && n > 0 {
 		list.Next = encodeCursor(positionOf(found[n-1]))
@@ -122,7 +121,7 @@ func positionOf(row any) history.Position {
 var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
 
 // respondActive writes the orders in flight, sorted by the time of placing, the newest first.
-func (s *Server) respondActive(c *base.Context, q history.Query) error {
+func (s *Server) respondActive(c *Context, q history.Query) error {
 	all, err := s.Buyer.OrdersInFlight(c.Ctx())
 	if err != nil {
 		return err
@@ -149,7 +148,7 @@ func newestFirst(a, b history.Position) int {
 
 // historyOrder is GET /history/order/{id}: one ended order, found by its own id or by the provider's task
 // id. The response is the same for an unknown order and for an order that the caller may not see.
-func (s *Server) historyOrder(c *base.Context) error {
+func (s *Server) historyOrder(c *Context) error {
 	if err := c.ReadQuery(); err != nil {
 		return err
 	}
@@ -163,7 +162,7 @@ func (s *Server) historyOrder(c *base.Context) error {
 	case err != nil:
 		return err
 	case len(found) == 0:
-		return base.NewProblem(base.CodeUnknownOrder,
+		return NewProblem(CodeUnknownOrder,
 			"no ended order or task has this id, or the history has dropped it; /history/active lists orders in flight")
 	}
 	return respondTable(c, Order{found[0], c.Access.Set.Currency}, found)
@@ -171,10 +170,10 @@ func (s *Server) historyOrder(c *base.Context) error {
 
 // historyDay is GET /history/day/{date}: the figures of one UTC day. The figures by type cover all
 // targets, so a key that is limited to some targets does not see them.
-func (s *Server) historyDay(c *base.Context) error {
+func (s *Server) historyDay(c *Context) error {
 	date, ok := readDay(c.Param("date"))
 	if !ok {
-		return base.NewProblem(base.CodeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
+		return NewProblem(CodeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
 	}
 	if err := c.ReadQuery(); err != nil {
 		return err
@@ -210,7 +209,7 @@ func isKeyOrTask(text string) bool {
 
 // findRows queries the store for those targets of the query that the caller may see. If the caller may
 // see none of the targets, the result is empty.
-func findRows[T any](s *Server, c *base.Context, q history.Query) (list []T, more bool, err error) {
+func findRows[T any](s *Server, c *Context, q history.Query) (list []T, more bool, err error) {
 	if s.History == nil {
 		return nil, false, errNoHistory()
 	}
@@ -235,7 +234,7 @@ func findRows[T any](s *Server, c *base.Context, q history.Query) (list []T, mor
 }
 
 // readHistory executes a query to a store within readLimit.
-func readHistory(c *base.Context, ask func(context.Context) error) error {
+func readHistory(c *Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(c.Ctx(), readLimit)
 	defer cancel()
 	err := ask(ctx)
@@ -246,7 +245,7 @@ func readHistory(c *base.Context, ask func(context.Context) error) error {
 }
 
 // readDays reads the sums of each day of a range. All these queries together must end within readLimit.
-func (s *Server) readDays(c *base.Context, first, last time.Time, add func(*history.Sum)) error {
+func (s *Server) readDays(c *Context, first, last time.Time, add func(*history.Sum)) error {
 	if s.History == nil {
 		return errNoHistory()
 	}
@@ -265,11 +264,11 @@ func (s *Server) readDays(c *base.Context, first, last time.Time, add func(*hist
 }
 
 // errNoHistory returns the problem for a request to the history if no store is configured.
-func errNoHistory() *base.Problem {
-	return base.NewProblem(base.CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
+func errNoHistory() *Problem {
+	return NewProblem(CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
 }
 
 // errNoAudit returns the problem for a request to the audit if no audit is kept.
-func errNoAudit() *base.Problem {
-	return base.NewProblem(base.CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
+func errNoAudit() *Problem {
+	return NewProblem(CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
 }

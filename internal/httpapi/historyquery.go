@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 )
 
 const (
@@ -24,13 +23,13 @@ const (
 )
 
 // readPageQuery reads the parameters from, to, limit and cursor, and those in the argument more.
-func readPageQuery(c *base.Context, q *history.Query, more ...base.Param) error {
+func readPageQuery(c *Context, q *history.Query, more ...Param) error {
 	q.Limit = defaultPage
-	cursor := base.Param{
+	cursor := Param{
 		Name: "cursor", Want: "must be the `next` of an earlier answer, unchanged",
 		Set: func(text string) (ok bool) { q.Before, ok = decodeCursor(text); return ok },
 	}
-	params := []base.Param{moment("from", &q.From), moment("to", &q.To), whole("limit", history.MostLimit, &q.Limit), cursor}
+	params := []Param{moment("from", &q.From), moment("to", &q.To), whole("limit", history.MostLimit, &q.Limit), cursor}
 	err := c.ReadQuery(append(params, more...)...)
 	if err == nil {
 		err = checkRange(q.From, q.To)
@@ -39,21 +38,21 @@ func readPageQuery(c *base.Context, q *history.Query, more ...base.Param) error 
 }
 
 // moment returns a parameter that is a day or a time.
-func moment(name string, into *time.Time) base.Param {
-	return base.Param{
+func moment(name string, into *time.Time) Param {
+	return Param{
 		Name: name, Want: "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999",
 		Set: func(text string) (ok bool) { *into, ok = readMoment(text); return ok },
 	}
 }
 
 // oneOf returns a parameter that is one of the given texts.
-func oneOf(name, want string, into *string, allowed ...string) base.Param {
-	return base.Param{Name: name, Want: want, Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
+func oneOf(name, want string, into *string, allowed ...string) Param {
+	return Param{Name: name, Want: want, Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
 }
 
 func checkRange(from, to time.Time) error {
 	if !to.IsZero() && !from.Before(to) {
-		return base.NewProblem(base.CodeBadRequest, "from must be before to; the range excludes `to` itself")
+		return NewProblem(CodeBadRequest, "from must be before to; the range excludes `to` itself")
 	}
 	return nil
 }
@@ -72,7 +71,7 @@ type usageQuery struct {
 	from, to time.Time
 }
 
-func readUsageQuery(c *base.Context) (q usageQuery, err error) {
+func readUsageQuery(c *Context) (q usageQuery, err error) {
 	by := oneOf("by", "must be owner, target or key: ?by=owner", &q.by, byOwner, byTarget, byKey)
 	per := oneOf("per", "must be day or absent: ?by=owner&per=day", &q.per, "day")
 	switch err := c.ReadQuery(by, per, moment("from", &q.from), moment("to", &q.to)); {
@@ -106,9 +105,9 @@ func (q usageQuery) days(now time.Time, keep time.Duration, source string) (firs
 	}
 	switch {
 	case first.After(last):
-		err = base.NewProblem(base.CodeBadRequest, "from must not be after today if to is not given")
+		err = NewProblem(CodeBadRequest, "from must not be after today if to is not given")
 	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
-		err = base.NewProblem(base.CodeBadRequest, fmt.Sprintf("from and to must span at most %d UTC days, none before %s: the %s keeps %v hours",
+		err = NewProblem(CodeBadRequest, fmt.Sprintf("from and to must span at most %d UTC days, none before %s: the %s keeps %v hours",
 			longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
 	}
 	return first, last, err

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 )
 
@@ -131,8 +130,8 @@ type KeyUsageLine struct {
 
 // respondTable writes the document as JSON. If the caller prefers CSV, respondTable writes one row
 // for each record instead: the JSON fields of a record are the columns.
-func respondTable[T any](c *base.Context, document any, records []T) error {
-	c.AnswerWithin(base.WriteLimit)
+func respondTable[T any](c *Context, document any, records []T) error {
+	c.AnswerWithin(WriteLimit)
 	if !c.Prefers("text/csv") {
 		return c.JSON(http.StatusOK, document)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/status"
 )
 
@@ -29,7 +28,7 @@ type usage struct {
 
 // historyUsage is GET /history/usage: the figures of orders and tokens on some UTC days, by owner, by
 // target or by key.
-func (s *Server) historyUsage(c *base.Context) error {
+func (s *Server) historyUsage(c *Context) error {
 	asked, err := readUsageQuery(c)
 	switch {
 	case err != nil:
@@ -41,7 +40,7 @@ func (s *Server) historyUsage(c *base.Context) error {
 	keep, source := set.History.Keep, "history (history.keep)"
 	if asked.by == byKey {
 		if c.Caller.Globs != nil {
-			return base.NewProblem(base.CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
+			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
 		}
 		if !s.Audit {
 			return errNoAudit()
@@ -65,7 +64,7 @@ func (s *Server) historyUsage(c *base.Context) error {
 	return respondUsage(c, &sum, targetUsage)
 }
 
-func respondUsage[Line any](c *base.Context, sum *usage, line func(of usageOf, f history.Figures) Line) error {
+func respondUsage[Line any](c *Context, sum *usage, line func(of usageOf, f history.Figures) Line) error {
 	answer := UsageBy[Line]{By: sum.by, First: sum.first, Last: sum.last, Lines: []Line{}, Currency: c.Access.Set.Currency}
 	for _, of := range slices.SortedFunc(maps.Keys(sum.lines), func(a, b usageOf) int {
 		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.owner, b.owner))
@@ -112,7 +111,7 @@ func (s *usage) line(date, name, owner string) history.Figures {
 
 // addHandouts adds the numbers of handed-out and expired tokens, under the current owners of the
 // targets. Call addHandouts before addDay.
-func (s *usage) addHandouts(c *base.Context, d *status.Document, now time.Time) {
+func (s *usage) addHandouts(c *Context, d *status.Document, now time.Time) {
 	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)
 	if d.Redis.Reason != "" {
 		return // the snapshot is stale
@@ -130,7 +129,7 @@ func (s *usage) addHandouts(c *base.Context, d *status.Document, now time.Time) 
 }
 
 // addDay adds the figures of a day.
-func (s *usage) addDay(c *base.Context, day *history.Sum) {
+func (s *usage) addDay(c *Context, day *history.Sum) {
 	switch {
 	case s.by == byKey && day.Scope == history.ScopeKey:
 		s.line(day.Day, day.Name, "").Add(day.Figures)

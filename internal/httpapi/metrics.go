@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -167,9 +166,9 @@ func (m *Metrics) scraper(from *status.Collector) http.Handler {
 }
 
 // scrape is GET /metrics.
-func (s *Server) scrape(c *base.Context) error {
+func (s *Server) scrape(c *Context) error {
 	s.Status.Build(c.Ctx()) // with many targets it takes a second or longer; the time limit begins after it
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	s.scrapes.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

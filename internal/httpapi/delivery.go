@@ -1,69 +1,30 @@
-package base
+package httpapi
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/sync/singleflight"
 
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
-	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
+	"poold/internal/refill"
 	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
-// Pool is what replicas share in Redis; *pool.Pool implements it.
-type Pool interface {
-	Look(ctx context.Context, q pool.Query) (pool.Counts, error)
-	// Cancel takes back the token of a call whose answer did not leave. It does not block.
-	Cancel(c *pool.Call)
-	// Shared notes who shared a token.
-	Shared(ctx context.Context, t *pool.Token, row string) error
-	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (pool.Outcome, pool.Sale, error)
-}
-
-// Counts counts hand-outs and reports; *httpapi.Metrics implements it.
-type Counts interface {
-	HandedOut(token *pool.Token, waited time.Duration)
-	Reported(accepted bool, age time.Duration)
-}
-
-// Delivery sends tokens to their callers, and takes the callers' reports. A token that certainly
-// reached no caller returns to the stock. Use NewDelivery.
-type Delivery struct {
-	Pool    Pool
-	IDs     *tokenid.Secret
-	Buyer   ReportSender
-	Audit   bool                                                                // an audit is kept
-	Outage  func(ctx context.Context) (reason string, until time.Time, is bool) // see status.Collector.Outage
-	Metrics Counts
-	Log     *slog.Logger
-
-	unknown Tries // reports about unknown tokens, by Caller.StableName
-	looks   singleflight.Group
-}
-
-// NewDelivery completes a Delivery and returns it.
-func NewDelivery(d *Delivery) *Delivery {
-	d.unknown = NewTries(triesAMinute, RetryWrong)
-	return d
-}
-
 // Row returns what the audit needs to know of a caller, for package pool; "" = no audit is kept. If buys is true, a
 // token for which the caller waits is bought for it.
-func (d *Delivery) Row(c *Context, image string, buys bool) string {
-	if !d.Audit {
+func (s *Server) Row(c *Context, image string, buys bool) string {
+	if !s.Audit {
 		return ""
 	}
 	return history.Ask{Key: c.Caller.AuditName(), Target: c.TargetName(), Image: image, Buys: buys}.Row()
@@ -105,8 +66,8 @@ type Handout struct {
 	Shared   bool              // other callers may get the token too: the take itself has no row for the audit
 }
 
-// answer is the JSON of a response with a token.
-type answer struct {
+// tokenAnswer is the JSON of a response with a token.
+type tokenAnswer struct {
 	ID        string            `json:"id"`
 	Target    string            `json:"target,omitempty"` // absent if no target has the identity
 	Type      captcha.Type      `json:"type"`
@@ -121,16 +82,16 @@ type answer struct {
 }
 
 // Deliver sends a token: as text if the caller prefers text, otherwise as JSON.
-func (d *Delivery) Deliver(c *Context, t *Handout) error {
+func (s *Server) Deliver(c *Context, t *Handout) error {
 	if c.Ctx().Err() != nil {
-		d.ReturnToken(t)
+		s.ReturnToken(t)
 		return ErrHungUp
 	}
 	token := t.Token
 	if c.Prefers(echo.MIMETextPlain) {
-		return d.Send(c, t, echo.MIMETextPlainCharsetUTF8, []byte(token.Value))
+		return s.Send(c, t, echo.MIMETextPlainCharsetUTF8, []byte(token.Value))
 	}
-	a := answer{
+	a := tokenAnswer{
 		ID: t.ID, Type: t.Kind, Token: token.Value, Solution: t.Solution, Source: token.Source, Provider: token.Provider,
 		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(), UserAgent: token.UserAgent,
 	}
@@ -141,12 +102,12 @@ func (d *Delivery) Deliver(c *Context, t *Handout) error {
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(a) // texts, numbers and times can always be encoded
-	return d.Send(c, t, echo.MIMEApplicationJSON, body.Bytes())
+	return s.Send(c, t, echo.MIMEApplicationJSON, body.Bytes())
 }
 
 // Send writes a complete response with a token. Send waits until the operating system has accepted
 // all bytes, because an error after the return of the handler would be lost.
-func (d *Delivery) Send(c *Context, t *Handout, contentType string, body []byte) error {
+func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) error {
 	before := markSent(c.Ctx())
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 	err := c.Blob(http.StatusOK, contentType, body)
@@ -155,35 +116,77 @@ func (d *Delivery) Send(c *Context, t *Handout, contentType string, body []byte)
 	}
 	switch {
 	case err == nil:
-		d.Arrived(c, t)
+		s.Arrived(c, t)
 		return nil
 	case before.nothingSince():
-		d.ReturnToken(t)
+		s.ReturnToken(t)
 	default:
-		d.noteShared(c.Ctx(), t) // a part of the response was sent
+		s.noteShared(c.Ctx(), t) // a part of the response was sent
 	}
 	return ErrHungUp
 }
 
 // Arrived counts a token that reached its caller.
-func (d *Delivery) Arrived(c *Context, t *Handout) {
-	d.noteShared(c.Ctx(), t)
-	d.Metrics.HandedOut(t.Token, time.Since(c.Began))
+func (s *Server) Arrived(c *Context, t *Handout) {
+	s.noteShared(c.Ctx(), t)
+	s.Metrics.HandedOut(t.Token, time.Since(c.Began))
 }
 
-func (d *Delivery) noteShared(ctx context.Context, t *Handout) {
+func (s *Server) noteShared(ctx context.Context, t *Handout) {
 	if !t.Shared || t.Call.Row == "" {
 		return
 	}
-	if err := d.Pool.Shared(context.WithoutCancel(ctx), t.Token, t.Call.Row); err != nil {
-		d.Log.Warn("the audit lacks the hand-out of a shared token", "order", t.Token.Order, "err", err)
+	if err := s.Pool.Shared(context.WithoutCancel(ctx), t.Token, t.Call.Row); err != nil {
+		s.Log.Warn("the audit lacks the hand-out of a shared token", "order", t.Token.Order, "err", err)
 	}
 }
 
 // ReturnToken puts a token that reached no caller back into the stock, without blocking. A caller that can request the
 // token again owns it.
-func (d *Delivery) ReturnToken(t *Handout) {
+func (s *Server) ReturnToken(t *Handout) {
 	if !t.Shared && t.Call.Fingerprint == "" && !t.Call.Task {
-		d.Pool.Cancel(t.Call)
+		s.Pool.Cancel(t.Call)
 	}
+}
+
+// outagePatience is how long a caller waits at least during an outage, because many outages end within seconds.
+const outagePatience = 2 * time.Second
+
+// Look returns the counts of a target. Concurrent calls for a target share the result.
+func (s *Server) Look(ctx context.Context, t *targets.Target) (pool.Counts, error) {
+	counts, err, _ := s.looks.Do(string(t.ID), func() (any, error) {
+		return s.Pool.Look(context.WithoutCancel(ctx), pool.Query{ID: t.ID, Margin: t.Margin})
+	})
+	return counts.(pool.Counts), err
+}
+
+// IsHeld reports whether an operator must act before another order is placed for a target.
+func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
+	c, err := s.Look(ctx, t)
+	return err == nil && isHeld(refill.StatusOf(t, &c))
+}
+
+func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
+
+// IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
+// caller waits for a token that cannot be bought.
+func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool { return s.isOut(ctx, t, true) }
+
+// Out returns IsOut for a caller that begins to wait now: an outage of all providers counts only after a while.
+func (s *Server) Out(t *targets.Target) func(ctx context.Context) bool {
+	began := time.Now()
+	return func(ctx context.Context) bool { return s.isOut(ctx, t, time.Since(began) >= outagePatience) }
+}
+
+func (s *Server) isOut(ctx context.Context, t *targets.Target, outages bool) bool {
+	c, err := s.Look(ctx, t)
+	if err != nil || c.Fresh+c.Orders > 0 {
+		return false
+	}
+	now := refill.StatusOf(t, &c)
+	if isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until) {
+		return true
+	}
+	_, _, is := s.Status.Outage(ctx)
+	return outages && is
 }

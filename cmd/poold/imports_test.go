@@ -97,6 +97,7 @@ var livesIn = map[string][]string{
 	"github.com/chromedp":                      {"internal/httpapi/browsertest"},
 	"golang.org/x/sync":                        {"internal/pool", "internal/purchase", "internal/solve", "internal/refill", "internal/status", "internal/history/dynamostore", "internal/httpapi", "cmd/poold"},
 	"github.com/labstack/echo/v4":              {"internal/httpapi", "internal/httpapi/page", "bench/baselines"},
+	"github.com/munnerz/goautoneg":             {"internal/httpapi"},
 	"github.com/prometheus/client_golang":      {"internal/status", "internal/httpapi"},
 	"github.com/spf13/cobra":                   {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},
 	"github.com/coreos/go-systemd/v22":         {"internal/systemd"},

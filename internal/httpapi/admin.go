@@ -42,8 +42,8 @@ func (s *Server) pause(c *Context) error {
 	if err := s.Pool.Pause(c.Ctx(), c.Target.ID, "paused by "+by+terms, length); err != nil {
 		return err
 	}
-	s.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+terms+".")
-	return s.finishChange(c, "target paused", limits...)
+	text := "Buying for target " + c.Target.Name + " was paused" + terms + "."
+	return s.finishChange(c, events.TargetPaused, text, "target paused", limits...)
 }
 
 // resume is POST /pool/{target}/resume. The route ends a pause that a POST request has set. If the
@@ -60,8 +60,8 @@ func (s *Server) resume(c *Context) error {
 	if err != nil {
 		return err
 	}
-	s.note(c, events.TargetResumed, "Buying for target "+c.Target.Name+" was resumed.")
-	return s.finishChange(c, "target resumed", slog.Bool("tried_at_once", tried))
+	text := "Buying for target " + c.Target.Name + " was resumed."
+	return s.finishChange(c, events.TargetResumed, text, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
 // flush is DELETE /pool/{target}/tokens: it drops the ready tokens, for example after a change of
@@ -71,18 +71,14 @@ func (s *Server) flush(c *Context) error {
 	if err != nil {
 		return err
 	}
-	s.note(c, events.TargetFlushed, fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped))
-	return s.finishChange(c, "tokens flushed", slog.Int("tokens", dropped))
+	text := fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped)
+	return s.finishChange(c, events.TargetFlushed, text, "tokens flushed", slog.Int("tokens", dropped))
 }
 
-// note records the event for a request that changed a target.
-func (s *Server) note(c *Context, kind events.Kind, text string) {
+// finishChange completes a request that changed a target: it notes the event, logs the change with the name of the
+// caller's key, and marks the status as stale.
+func (s *Server) finishChange(c *Context, kind events.Kind, text, what string, more ...slog.Attr) error {
 	s.Events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
-}
-
-// finishChange completes a request that changed a target: it logs the name of the caller's key, and marks the status as
-// stale.
-func (s *Server) finishChange(c *Context, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	s.Log.LogAttrs(c.Ctx(), slog.LevelInfo, what, attrs...)
 	s.Status.Changed()
@@ -159,10 +155,7 @@ func (s *Server) probe(c *Context) error {
 	err := s.Buyer.Probe(c.Ctx(), name)
 	c.AnswerWithin(WriteLimit) // a provider that does not answer uses up the whole limit
 	s.Status.Changed()
-	if errors.Is(err, purchase.ErrUnknownProvider) {
-		return NewProblem(CodeUnknownProvider, "the configuration file has no provider of this name")
-	}
-	if errors.Is(err, pool.ErrDown) {
+	if errors.Is(err, purchase.ErrUnknownProvider) || errors.Is(err, pool.ErrDown) {
 		return err
 	}
 	var found provider.State

@@ -3,11 +3,14 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -108,7 +111,7 @@ func (s *Server) Deliver(c *Context, t *Handout) error {
 // Send writes a complete response with a token. Send waits until the operating system has accepted
 // all bytes, because an error after the return of the handler would be lost.
 func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) error {
-	before := markSent(c.Ctx())
+	before := sentBytes(c.Ctx())
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 	err := c.Blob(http.StatusOK, contentType, body)
 	if err == nil {
@@ -118,7 +121,7 @@ func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) e
 	case err == nil:
 		s.Arrived(c, t)
 		return nil
-	case before.nothingSince():
+	case before >= 0 && sentBytes(c.Ctx()) == before: // uncounted bytes may have left, and no token is handed out twice
 		s.ReturnToken(t)
 	default:
 		s.noteShared(c.Ctx(), t) // a part of the response was sent
@@ -189,4 +192,57 @@ func (s *Server) isOut(ctx context.Context, t *targets.Target, outages bool) boo
 	}
 	_, _, is := s.Status.Outage(ctx)
 	return outages && is
+}
+
+// countedConn counts the bytes that the operating system accepted for sending. The count shows
+// whether any byte of a response left the process.
+type countedConn struct {
+	net.Conn
+	written atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+type countListener struct{ net.Listener }
+
+// CountListener wraps a listener. The connections of the returned listener count the bytes that
+// they send. For TLS, use the returned listener as the inner listener: pass it to
+// http.Server.ServeTLS or to tls.NewListener.
+func CountListener(l net.Listener) net.Listener { return countListener{l} }
+
+func (l countListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err // not wrapped, because net/http checks its type
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+type connKey struct{}
+
+// ConnContext adds the connection and its byte count to the context of the connection's requests.
+// Assign ConnContext to the field ConnContext of an http.Server. For connections of other listeners
+// ConnContext returns ctx unchanged.
+func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	if counted, ok := conn.(*countedConn); ok {
+		return context.WithValue(ctx, connKey{}, counted)
+	}
+	return ctx
+}
+
+// sentBytes returns the number of bytes that were written to the request's connection so far; -1 = the bytes are not
+// counted.
+func sentBytes(ctx context.Context) int64 {
+	conn, ok := ctx.Value(connKey{}).(*countedConn)
+	if !ok {
+		return -1
+	}
+	return conn.written.Load()
 }

@@ -26,22 +26,20 @@
 // # Files
 //
 //	token.go, solve.go  hand out tokens, and solves on demand
-//	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance
+//	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance, and their terms
 //	protocols.go        /in.php, /res.php, /createTask and the other paths, in terms of compatible.go
-//	terms.go            the terms on which a client of these protocols gets a token
 //	refusals.go         error replies of these protocols: codes, explanations, and their log lines
 //	admin.go, events.go the actions of operators, and the list of events
 //	probes.go           /healthz and /readyz, callbacks of the solving services, profiles
 //	metrics.go          /metrics: the counts of this replica, and the figures of the status
+//	auth.go             finds the caller and the target; wrong keys are counted and slowed
+//	errors.go           error responses: format, codes, and the problems for all errors
 //	history*.go         ended orders, spending, and the actions of keys
 //	context.go          Context: echo's context with the caller and the target
 //	access.go           the keys and the targets of a Set
-//	problem.go          error responses: format and codes
 //	read.go             reading of queries and bodies
-//	wrongkeys.go        wrong keys are counted and slowed
-//	delivery.go         sends a token, or returns it; says whether a token can come
+//	delivery.go         sends a token, or returns it if its connection sent no byte; says whether a token can come
 //	report.go           reports of callers on their tokens
-//	conns.go            counts the bytes that each connection sent
 //
 // Package page renders the status as HTML. Package wire encodes and decodes the protocols of the solving services, and
 // package compat keeps their tasks.

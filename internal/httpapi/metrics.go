@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
@@ -137,31 +135,13 @@ func (m *Metrics) Reported(accepted bool, age time.Duration) {
 	m.reportAge.WithLabelValues(outcome).Observe(max(0, age.Seconds()))
 }
 
-func (m *Metrics) countResponse(status int) {
-	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
-}
-
-// countRequest counts a request by the key of its caller. The outcomes come from a fixed list.
-func (m *Metrics) countRequest(key, outcome string) {
-	m.keyRequests.WithLabelValues(key, outcome).Inc()
-}
-
-// current collects the figures of the status of now. One scrape shows one snapshot.
-type current struct{ status *status.Collector }
-
-func (c current) Describe(ch chan<- *prometheus.Desc) { (*status.Document)(nil).Describe(ch) }
-
-func (c current) Collect(ch chan<- prometheus.Metric) {
-	c.status.Build(context.Background()).Collect(ch)
-}
-
 // mostScrapes limits the memory for scrapes: one of 10,000 targets takes some megabytes.
 const mostScrapes = 4
 
 // scraper returns the handler of GET /metrics: the counts of this replica, and the figures of the status.
 func (m *Metrics) scraper(from *status.Collector) http.Handler {
 	state := prometheus.NewRegistry()
-	state.MustRegister(current{from})
+	state.MustRegister(from)
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state}, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
 }
 

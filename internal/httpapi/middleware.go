@@ -82,9 +82,9 @@ func (s *Server) logRequest(c *Context, v middleware.RequestLoggerValues) {
 	if c.HungUp {
 		v.Status, outcome = statusHungUp, "hung_up"
 	}
-	s.Metrics.countResponse(v.Status)
+	s.Metrics.requests.WithLabelValues(strconv.Itoa(v.Status)).Inc()
 	if c.Counted && c.Caller != nil {
-		s.Metrics.countRequest(c.Caller.AuditName(), outcome)
+		s.Metrics.keyRequests.WithLabelValues(c.Caller.AuditName(), outcome).Inc() // the outcomes come from a fixed list
 	}
 	level := slog.LevelDebug
 	if s.AccessLog {

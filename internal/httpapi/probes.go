@@ -18,29 +18,26 @@ func (s *Server) alive(c *Context) error {
 // The response lists the reasons.
 func (s *Server) ready(c *Context) error {
 	health := s.Health()
-	var reasons []*Problem
+	code, reasons := CodeStoreDown, []string(nil)
 	if s.stopping.Load() {
-		reasons = append(reasons, NewProblem(CodeShuttingDown, "the daemon is stopping"))
+		code, reasons = CodeShuttingDown, append(reasons, "the daemon is stopping")
 	}
 	if !health.Ready() {
-		reasons = append(reasons, NewProblem(CodeStoreDown, health.Reason))
+		reasons = append(reasons, health.Reason)
 	}
-	if len(reasons) == 0 {
-		ready := struct {
-			Ready   bool     `json:"ready"`
-			Reasons []string `json:"reasons,omitempty"` // reasons why some targets have no tokens
-		}{Ready: true}
-		if health.Reason != "" {
-			ready.Reasons = []string{health.Reason}
-		}
-		return c.JSON(http.StatusOK, ready)
+	if len(reasons) > 0 {
+		answer := NewProblem(code, reasons[0])
+		answer.Ready, answer.Reasons = new(bool), reasons
+		return answer
 	}
-	answer := reasons[0]
-	answer.Ready = new(bool)
-	for _, reason := range reasons {
-		answer.Reasons = append(answer.Reasons, reason.Detail)
+	ready := struct {
+		Ready   bool     `json:"ready"`
+		Reasons []string `json:"reasons,omitempty"` // reasons why some targets have no tokens
+	}{Ready: true}
+	if health.Reason != "" {
+		ready.Reasons = []string{health.Reason}
 	}
-	return answer
+	return c.JSON(http.StatusOK, ready)
 }
 
 // callback is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports the end

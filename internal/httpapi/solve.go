@@ -96,23 +96,17 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 		if key != "" {
 			return request, NewProblem(CodeBadRequest, "dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
 		}
+		if !asked.DedupProxy { // requests with different proxies share a solve
+			id.Proxy, id.ProxyType = "", ""
+		}
 		if call.Wait > 0 {
-			request.Share = &solve.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
+			request.Share = &solve.Share{Key: id.ID(), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
 		}
 	}
 	call.Row = s.Row(c, ImageOf(&asked), true)
 	solve.Identify(&call, c.Caller.StableName, key)
 	request.Call = &call
 	return request, nil
-}
-
-// shareKey returns the key of the requests that share a solve. If withProxy is false, requests with
-// different proxies can share a solve.
-func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
-	if !withProxy {
-		id.Proxy, id.ProxyType = "", ""
-	}
-	return id.ID()
 }
 
 // admitSolve sets the target of an identity, or none for a guest. If the caller may not request the
@@ -135,20 +129,15 @@ func (s *Server) explainSolve(c *Context, err error) error {
 		return NewProblem(CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
 	case !errors.As(err, &empty) || empty.Full:
 		return err
-	case c.Target == nil:
-		return solveTimeout()
+	case c.Target != nil:
+		counts, unread := s.Look(c.Ctx(), c.Target)
+		if unread != nil {
+			return unread
+		}
+		if _, _, out := s.Status.Outage(c.Ctx()); out || refill.StatusOf(c.Target, &counts).State != refill.OK {
+			return err // explain tells the cause
+		}
 	}
-	counts, unread := s.Look(c.Ctx(), c.Target)
-	if unread != nil {
-		return unread
-	}
-	if _, _, out := s.Status.Outage(c.Ctx()); out || refill.StatusOf(c.Target, &counts).State != refill.OK {
-		return err // explain tells the cause
-	}
-	return solveTimeout()
-}
-
-func solveTimeout() *Problem {
 	return NewProblem(CodeSolveTimeout,
 		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
 }

@@ -71,7 +71,7 @@ func (s *Server) showPage(c *Context) error {
 	if c.QueryParams().Has("csv") {
 		if table := s.askAPI(c, http.MethodGet, usagePath(query), "text/csv", nil); table.code == http.StatusOK {
 			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="poold-spend-by-`+query.Get("by")+`.csv"`)
-			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.body.Bytes())
+			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.Bytes())
 		}
 	}
 	return s.writePage(c, query, "")
@@ -111,7 +111,7 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	}
 	load := func(path string, into any) {
 		answer := s.askAPI(c, http.MethodGet, path, echo.MIMEApplicationJSON, nil)
-		if err := json.Unmarshal(answer.body.Bytes(), into); err != nil || answer.code != http.StatusOK {
+		if err := json.Unmarshal(answer.Bytes(), into); err != nil || answer.code != http.StatusOK {
 			view.Problem = strings.TrimPrefix(view.Problem+"; "+answer.problem(), "; ")
 		}
 	}
@@ -175,19 +175,18 @@ func (s *Server) askAPI(c *Context, method, path, accept string, body map[string
 
 // apiAnswer records an answer of the API.
 type apiAnswer struct {
+	bytes.Buffer
 	header http.Header
 	code   int
-	body   bytes.Buffer
 }
 
-func (a *apiAnswer) Header() http.Header            { return a.header }
-func (a *apiAnswer) WriteHeader(code int)           { a.code = code }
-func (a *apiAnswer) Write(text []byte) (int, error) { return a.body.Write(text) }
+func (a *apiAnswer) Header() http.Header  { return a.header }
+func (a *apiAnswer) WriteHeader(code int) { a.code = code }
 
 // problem returns the text of a problem document.
 func (a *apiAnswer) problem() string {
 	var p Problem
-	_ = json.Unmarshal(a.body.Bytes(), &p) // without a document the text is empty
+	_ = json.Unmarshal(a.Bytes(), &p) // without a document the text is empty
 	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
 }
 

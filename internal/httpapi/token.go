@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -59,22 +60,18 @@ func (s *Server) take(c *Context) error {
 func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	t := c.Target
 	call = CallFor(t)
-	waits := false
-	wait := duration("wait", maxWait, &call.Wait)
-	set := wait.Set
-	wait.Set = func(text string) bool {
-		waits = true
-		return set(text)
-	}
-	if err := c.ReadQuery(wait, duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
+	call.Wait = -1 // not given
+	if err := c.ReadQuery(duration("wait", maxWait, &call.Wait), duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
 		return call, false, err
 	}
 	switch {
-	case waits:
+	case call.Wait >= 0:
 	case t.OnEmpty == targets.OnEmptyWait:
 		call.Wait = defaultWait
 	case t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve):
 		call.Wait, buys = maxWait, true
+	default:
+		call.Wait = 0
 	}
 	key, err := idempotencyKey(c.Request().Header)
 	owner := c.Caller.StableName
@@ -100,19 +97,15 @@ func duration(name string, maximum time.Duration, into *time.Duration) Param {
 	}
 }
 
+var printable = regexp.MustCompile(`^[ -~]{1,255}$`)
+
 // idempotencyKey returns the request's Idempotency-Key; "" = it has none.
-func idempotencyKey(h http.Header) (key string, err error) {
-	values := h["Idempotency-Key"]
-	if len(values) == 0 {
+func idempotencyKey(h http.Header) (string, error) {
+	switch values := h["Idempotency-Key"]; {
+	case len(values) == 0:
 		return "", nil
+	case len(values) == 1 && printable.MatchString(values[0]):
+		return values[0], nil
 	}
-	key = values[0]
-	ok := len(values) == 1 && len(key) >= 1 && len(key) <= 255
-	for i := 0; ok && i < len(key); i++ {
-		ok = key[i] >= ' ' && key[i] <= '~'
-	}
-	if !ok {
-		return "", NewProblem(CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
-	}
-	return key, nil
+	return "", NewProblem(CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 }

@@ -22,7 +22,6 @@ import (
 	"poold/internal/compat"
 	"poold/internal/events"
 	"poold/internal/httpapi"
-	"poold/internal/httpapi/base"
 	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/pool/tokenid"
@@ -143,7 +142,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if d.port, err = listener.Listen(ctx, set.Server.Listen, set.Server.Connections, log); err != nil {
 		return err
 	}
-	d.listener = base.CountListener(d.port)
+	d.listener = httpapi.CountListener(d.port)
 	if set.Server.TLS.Certificate != nil {
 		d.listener = d.port.TLS(d.listener)
 	}

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/events"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -25,7 +24,7 @@ const reloadLimit = 30 * time.Second
 
 // pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
 // Tokens are still handed out, and orders in flight still land.
-func (s *Server) pause(c *base.Context) error {
+func (s *Server) pause(c *Context) error {
 	length, reason, err := readPause(c)
 	if err != nil {
 		return err
@@ -43,47 +42,43 @@ func (s *Server) pause(c *base.Context) error {
 	if err := s.Pool.Pause(c.Ctx(), c.Target.ID, "paused by "+by+terms, length); err != nil {
 		return err
 	}
-	s.note(c, events.TargetPaused, "Buying for target "+c.Target.Name+" was paused"+terms+".")
-	return s.finishChange(c, "target paused", limits...)
+	text := "Buying for target " + c.Target.Name + " was paused" + terms + "."
+	return s.finishChange(c, events.TargetPaused, text, "target paused", limits...)
 }
 
 // resume is POST /pool/{target}/resume. The route ends a pause that a POST request has set. If the
 // configuration file halts the target, the target stays halted until the file is changed. If the
 // target's orders fail or are refused, the next order is placed immediately.
-func (s *Server) resume(c *base.Context) error {
+func (s *Server) resume(c *Context) error {
 	switch {
 	case c.Target.Paused:
-		return base.NewProblem(base.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
+		return NewProblem(CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
 	case c.Target.Withheld:
-		return base.NewProblem(base.CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
+		return NewProblem(CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
 	}
 	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
 	if err != nil {
 		return err
 	}
-	s.note(c, events.TargetResumed, "Buying for target "+c.Target.Name+" was resumed.")
-	return s.finishChange(c, "target resumed", slog.Bool("tried_at_once", tried))
+	text := "Buying for target " + c.Target.Name + " was resumed."
+	return s.finishChange(c, events.TargetResumed, text, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
 // flush is DELETE /pool/{target}/tokens: it drops the ready tokens, for example after a change of
 // the target's page. New tokens are bought, and orders in flight still land.
-func (s *Server) flush(c *base.Context) error {
+func (s *Server) flush(c *Context) error {
 	dropped, err := s.Pool.Flush(c.Ctx(), c.Target.ID)
 	if err != nil {
 		return err
 	}
-	s.note(c, events.TargetFlushed, fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped))
-	return s.finishChange(c, "tokens flushed", slog.Int("tokens", dropped))
+	text := fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped)
+	return s.finishChange(c, events.TargetFlushed, text, "tokens flushed", slog.Int("tokens", dropped))
 }
 
-// note records the event for a request that changed a target.
-func (s *Server) note(c *base.Context, kind events.Kind, text string) {
+// finishChange completes a request that changed a target: it notes the event, logs the change with the name of the
+// caller's key, and marks the status as stale.
+func (s *Server) finishChange(c *Context, kind events.Kind, text, what string, more ...slog.Attr) error {
 	s.Events.Note(events.Event{Kind: kind, Subject: c.Target.Name, Target: c.Target.Name, Actor: actor(c), Text: text})
-}
-
-// finishChange completes a request that changed a target: it logs the name of the caller's key, and marks the status as
-// stale.
-func (s *Server) finishChange(c *base.Context, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	s.Log.LogAttrs(c.Ctx(), slog.LevelInfo, what, attrs...)
 	s.Status.Changed()
@@ -91,14 +86,14 @@ func (s *Server) finishChange(c *base.Context, what string, more ...slog.Attr) e
 }
 
 // reload is POST /-/reload. The reload completes even if its caller hangs up.
-func (s *Server) reload(c *base.Context) error {
+func (s *Server) reload(c *Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Ctx()), reloadLimit)
 	defer cancel()
 	err := s.Config.Reload(ctx, actor(c))
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	s.Status.Changed() // a refused file also changes the status
 	if err != nil && ctx.Err() != nil {
-		p := base.NewProblem(base.CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
+		p := NewProblem(CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
 		p.Cause = err
 		return p
 	}
@@ -117,7 +112,7 @@ const (
 
 // readPause reads the body of POST /pool/{target}/pause. Without a body the pause lasts
 // until an operator resumes the target.
-func readPause(c *base.Context) (length time.Duration, reason string, err error) {
+func readPause(c *Context) (length time.Duration, reason string, err error) {
 	if c.Request().ContentLength == 0 {
 		return 0, "", nil
 	}
@@ -132,14 +127,14 @@ func readPause(c *base.Context) (length time.Duration, reason string, err error)
 	if body.For != nil {
 		length, err = time.ParseDuration(*body.For)
 		if err != nil || length < shortestPause || length > longestPause {
-			return 0, "", base.NewProblem(base.CodeBadRequest, `"for" must be a duration with a unit from 1s to 720h, such as "2h"`)
+			return 0, "", NewProblem(CodeBadRequest, `"for" must be a duration with a unit from 1s to 720h, such as "2h"`)
 		}
 	}
 	if utf8.RuneCountInString(body.Reason) > mostReason {
-		return 0, "", base.NewProblem(base.CodeBadRequest, `"reason" must be one line of at most 200 characters`)
+		return 0, "", NewProblem(CodeBadRequest, `"reason" must be one line of at most 200 characters`)
 	}
 	if fault := targets.TextFault(body.Reason); fault != "" {
-		return 0, "", base.NewProblem(base.CodeBadRequest, `"reason" `+fault)
+		return 0, "", NewProblem(CodeBadRequest, `"reason" `+fault)
 	}
 	return length, body.Reason, nil
 }
@@ -155,15 +150,12 @@ type Probe struct {
 // probe is POST /providers/{provider}/probe, for an operator that has repaired the account: the
 // provider is tried now instead of at the next automatic probe. The probe reads the balance, if the
 // provider reports one, and allows the next order. A failed probe is answered with the state, too.
-func (s *Server) probe(c *base.Context) error {
+func (s *Server) probe(c *Context) error {
 	name := c.Param("provider")
 	err := s.Buyer.Probe(c.Ctx(), name)
-	c.AnswerWithin(base.WriteLimit) // a provider that does not answer uses up the whole limit
+	c.AnswerWithin(WriteLimit) // a provider that does not answer uses up the whole limit
 	s.Status.Changed()
-	if errors.Is(err, purchase.ErrUnknownProvider) {
-		return base.NewProblem(base.CodeUnknownProvider, "the configuration file has no provider of this name")
-	}
-	if errors.Is(err, pool.ErrDown) {
+	if errors.Is(err, purchase.ErrUnknownProvider) || errors.Is(err, pool.ErrDown) {
 		return err
 	}
 	var found provider.State
@@ -194,7 +186,7 @@ type LetterList struct {
 
 // deadLetters is GET /dead-letters: the callbacks that this replica could not store yet, without
 // their tokens.
-func (s *Server) deadLetters(c *base.Context) error {
+func (s *Server) deadLetters(c *Context) error {
 	list, err := s.Buyer.DeadLetters()
 	if err != nil { // the buyer has logged the error, which contains only file names
 		s.Log.DebugContext(c.Ctx(), "some dead letters cannot be read", slog.Any("err", err))
@@ -212,10 +204,10 @@ type Replayed struct {
 }
 
 // replay is POST /dead-letters/replay: it immediately retries all dead letters.
-func (s *Server) replay(c *base.Context) error {
+func (s *Server) replay(c *Context) error {
 	outcomes, err := s.Buyer.Replay(c.Ctx())
 	s.Status.Changed() // a replay that fails after some letters also changes the status
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	done := Replayed{
 		Replayed: outcomes[purchase.DeadLetterReplayed], Dropped: outcomes[purchase.DeadLetterDropped],
 		Expired: outcomes[purchase.DeadLetterExpired],

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -53,13 +52,13 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 		t.Errorf("one of 3 resumes tries at once: %s", d.logged)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
-	checkProblem(t, "paused in the file", a, 409, base.CodePausedInFile, "checkout")
+	checkProblem(t, "paused in the file", a, 409, CodePausedInFile, "checkout")
 	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 5 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
-		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, base.CodeStoreDown, "staging-login")
+		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, CodeStoreDown, "staging-login")
 	}
 }
 
@@ -83,7 +82,7 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	}
 	equal(t, "another target has", d.stock.readStock(t, d.target("checkout")).Fresh, 1)
 	d.stock.redis.SetDown(true)
-	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, base.CodeStoreDown, "staging-login")
+	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, CodeStoreDown, "staging-login")
 }
 
 // TestReloadFinishesWithoutItsCaller: the response to a reload is 204. The status changes
@@ -123,11 +122,11 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 		}
 		return fmt.Errorf("reloading: %w", targets.Problems(d.config.problems))
 	}
-	checkProblem(t, "an invalid file", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 422, base.CodeInvalidConfig, "",
+	checkProblem(t, "an invalid file", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 422, CodeInvalidConfig, "",
 		`"problems":["pools.yaml:4: depth must be positive","pools.yaml:9: unknown key"]`)
 	d.ask(t, "GET", "/status.json", bearer(keyAll)).check(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
-	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, base.CodeInternal, "")
+	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, CodeInternal, "")
 }
 
 func TestHealthAndReadiness(t *testing.T) {
@@ -138,7 +137,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
 	a := d.ask(t, "GET", "/readyz")
-	checkProblem(t, "readyz", a, 503, base.CodeStoreDown, "")
+	checkProblem(t, "readyz", a, 503, CodeStoreDown, "")
 	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer (embedded:6379)"]`) || a.header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
@@ -166,7 +165,7 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 		`{"until":"2h"}`:                                "the body must be", `{"for":7200}`: "the body must be", `[]`: "the body must be", `{}{}`: "the body must be",
 	} {
 		a := send(body)
-		checkProblem(t, body, a, 400, base.CodeBadRequest, "checkout")
+		checkProblem(t, body, a, 400, CodeBadRequest, "checkout")
 		a.check(t, body, 400, strings.ReplaceAll(want, `"`, `\"`))
 	}
 	equal(t, "a body that is refused pauses", d.stock.countCalls("pause"), 0)
@@ -216,8 +215,8 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 		t.Errorf("the log does not say who probed: %s", d.logged)
 	}
 	equal(t, "a probe that fails", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)).body, `{"name":"other","state":"down","reason":"probing other: no answer","remedy":""}`+"\n")
-	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404, base.CodeUnknownProvider, "")
-	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, base.CodeStoreDown, "")
+	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404, CodeUnknownProvider, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, CodeStoreDown, "")
 	for _, key := range []string{keyStatus, keyStaging} {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,8 +10,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"golang.org/x/time/rate"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 )
 
@@ -19,7 +21,7 @@ import (
 func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(inner echo.Context) error {
-			c := inner.(*base.Context)
+			c := inner.(*Context)
 			c.Counted = rt.scope == targets.ScopeToken || rt.scope == targets.ScopeSolve
 			c.Check = func() error { return s.check(c, rt) }
 			if !rt.open {
@@ -28,7 +30,7 @@ func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 				}
 				if c.Caller != nil {
 					if wait := c.Caller.OverRate(c.Began); wait > 0 {
-						return base.NewProblem(base.CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
+						return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
 					}
 				}
 			}
@@ -44,7 +46,7 @@ func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 
 // recheck checks a caller again after its wait: a reload may have changed the rights of its key, or
 // the target.
-func (s *Server) recheck(c *base.Context) error {
+func (s *Server) recheck(c *Context) error {
 	if s.access() == c.Access {
 		return nil
 	}
@@ -54,29 +56,29 @@ func (s *Server) recheck(c *base.Context) error {
 	case err != nil:
 		c.Caller, c.Target = caller, target // for the log and the response
 	case c.Target != nil && c.Target.ID != target.ID:
-		err = base.NewProblem(base.CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
+		err = NewProblem(CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
 	}
 	return err
 }
 
 // access returns the callers and targets of the current Set.
-func (s *Server) access() *base.Access {
+func (s *Server) access() *Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if set := s.Config.Current(); s.current == nil || s.current.Set != set {
-		s.current = base.NewAccess(set, s.current)
+		s.current = NewAccess(set, s.current)
 	}
 	return s.current
 }
 
 // check finds the caller and the target, and checks the rights of the caller.
-func (s *Server) check(c *base.Context, rt *route) (err error) {
+func (s *Server) check(c *Context, rt *route) (err error) {
 	c.Access, c.Caller, c.Target = s.access(), nil, nil
 	r := c.Request()
 	secret, basic := credential(r)
 	switch {
 	case len(c.Access.Callers) == 0:
-		c.Caller, err = base.Anyone, refuseStrangers(r)
+		c.Caller, err = Anyone, refuseStrangers(r)
 	case rt.scope == "":
 		return nil // a public file, or the handler checks the key
 	default:
@@ -84,10 +86,10 @@ func (s *Server) check(c *base.Context, rt *route) (err error) {
 			return s.refuseKey(c, rt, secret)
 		}
 		if !c.Caller.May(rt.scope) {
-			return base.NewProblem(base.CodeForbidden, "this key lacks the scope "+string(rt.scope))
+			return NewProblem(CodeForbidden, "this key lacks the scope "+string(rt.scope))
 		}
 		if rt.whole && c.Caller.Globs != nil {
-			return base.NewProblem(base.CodeForbidden, "this route covers all targets, and this key is limited to some")
+			return NewProblem(CodeForbidden, "this route covers all targets, and this key is limited to some")
 		}
 		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
 		if rt.changes() && basic {
@@ -103,11 +105,11 @@ func (s *Server) check(c *base.Context, rt *route) (err error) {
 // refuseKey returns the error for a request without a key or with a wrong key. It counts and logs
 // only wrong keys. A request with a right key is served even if many wrong keys come from the same
 // address.
-func (s *Server) refuseKey(c *base.Context, rt *route, secret string) error {
+func (s *Server) refuseKey(c *Context, rt *route, secret string) error {
 	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
 	if secret != "" {
 		if !s.wrongKeys.Allow(c) {
-			return base.NewProblem(base.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(base.RetryWrong)
+			return NewProblem(CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(RetryWrong)
 		}
 		detail = "the configuration file has no such key: compare the key with server.keys in the file"
 	}
@@ -119,13 +121,13 @@ func (s *Server) refuseKey(c *base.Context, rt *route, secret string) error {
 		h.Add(echo.HeaderWWWAuthenticate, `Basic realm="poold", charset="UTF-8"`)
 	}
 	h.Add(echo.HeaderWWWAuthenticate, `Bearer realm="poold"`)
-	return base.NewProblem(base.CodeUnauthorized, detail)
+	return NewProblem(CodeUnauthorized, detail)
 }
 
 // find returns the target with the given name, if the caller may use the target.
-func (s *Server) find(c *base.Context, name string) (*targets.Target, error) {
+func (s *Server) find(c *Context, name string) (*targets.Target, error) {
 	if !c.Caller.MayUse(name) { // also if there is no such target: a key must not learn which other targets exist
-		return nil, base.NewProblem(base.CodeForbidden, "this key is limited to other targets")
+		return nil, NewProblem(CodeForbidden, "this key is limited to other targets")
 	}
 	if t := c.Access.Targets[name]; t != nil {
 		return t, nil
@@ -134,16 +136,10 @@ func (s *Server) find(c *base.Context, name string) (*targets.Target, error) {
 	if !s.Config.Status().OK {
 		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target of this name"
 	}
-	var known []string
-	for other := range c.Access.Targets {
-		if c.Caller.MayUse(other) {
-			known = append(known, other)
-		}
-	}
-	if near := targets.Nearest(name, known); near != "" {
+	if near := targets.Nearest(name, c.usable()); near != "" {
 		detail += ": did you mean " + near + "?"
 	}
-	return nil, base.NewProblem(base.CodeUnknownTarget, detail)
+	return nil, NewProblem(CodeUnknownTarget, detail)
 }
 
 // credential returns the key of a request, or "", and whether the key is a Basic password.
@@ -167,14 +163,14 @@ func refuseStrangers(r *http.Request) error {
 	// reload already refuses a file without keys. The check reads the address of the socket, because
 	// the caller chooses the Host header.
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
-		return base.NewProblem(base.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
+		return NewProblem(CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
 	if !loopbackHost(r.Host) {
-		return base.NewProblem(base.CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
+		return NewProblem(CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			return base.NewProblem(base.CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
+			return NewProblem(CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
 		}
 	}
 	return refuseForeignPages(r)
@@ -190,7 +186,7 @@ func refuseForeignPages(r *http.Request) error {
 	from, err := url.Parse(r.Referer())
 	foreign := err != nil || from.Host != "" && !strings.EqualFold(from.Host, r.Host)
 	if crossOrigin.Check(&asked) != nil || foreign && r.Header.Get("Sec-Fetch-Site") == "" {
-		return base.NewProblem(base.CodeForbidden, "a web page of another site must not send this request")
+		return NewProblem(CodeForbidden, "a web page of another site must not send this request")
 	}
 	return nil
 }
@@ -204,4 +200,55 @@ func loopbackHost(host string) bool {
 	}
 	addr, err := netip.ParseAddr(name)
 	return strings.EqualFold(name, "localhost") || err == nil && addr.Zone() == "" && addr.IsLoopback()
+}
+
+// RetryWrong is the interval in which a sender of wrong keys, or of reports on unknown tokens, may
+// try again after triesAMinute such requests.
+const RetryWrong = time.Minute / triesAMinute
+
+const triesAMinute = 20
+
+// Tries counts events per sender, and forgets senders without recent ones.
+type Tries struct {
+	store *middleware.RateLimiterMemoryStore
+}
+
+// NewTries returns Tries that allow each sender a burst of events, and then one per interval.
+func NewTries(burst int, interval time.Duration) Tries {
+	return Tries{middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+		Rate: rate.Every(interval), Burst: burst, ExpiresIn: time.Duration(burst) * interval,
+	})}
+}
+
+// Allow counts an event of a sender, and reports whether the sender is within the limit.
+func (t Tries) Allow(sender string) bool {
+	allowed, _ := t.store.Allow(sender) // this store never fails
+	return allowed
+}
+
+// WrongKeys slows and logs wrong keys, which are keys that the configuration file lacks. Requests
+// with right keys are not affected.
+type WrongKeys struct {
+	tries, logged Tries
+	log           *slog.Logger
+}
+
+// NewWrongKeys returns WrongKeys that logs each address at most once a minute.
+func NewWrongKeys(log *slog.Logger) *WrongKeys {
+	return &WrongKeys{NewTries(triesAMinute, RetryWrong), NewTries(1, time.Minute), log}
+}
+
+// Allow counts a wrong key. It returns false if too many came from the address of the request.
+func (w *WrongKeys) Allow(c *Context) bool {
+	address := c.RealIP()
+	if w.logged.Allow(address) {
+		w.log.WarnContext(c.Ctx(), "the configuration file does not have a caller's key; correct the key of this caller",
+			slog.String("address", address), slog.String("route", c.Path()))
+	}
+	// One host may use all addresses of an IPv6 network.
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
+		network, _ := ip.Prefix(64)
+		address = network.String()
+	}
+	return w.tries.Allow(address)
 }

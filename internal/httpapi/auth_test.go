@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"poold/internal/httpapi/base"
 )
 
 func basic(key string) string {
@@ -15,7 +13,7 @@ func basic(key string) string {
 }
 
 func (d *daemon) forgetWrongKeys() {
-	*d.wrongKeys = *base.NewWrongKeys(d.Log)
+	*d.wrongKeys = *NewWrongKeys(d.Log)
 }
 
 // TestChallengeOffersBasicForPagesOnly: only routes that change nothing offer Basic, because Basic
@@ -28,13 +26,13 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 		"/pool/staging-login/token": {`Bearer realm="poold"`}, // a picture in a page must not open a password dialogue
 	} {
 		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 401, base.CodeUnauthorized, "")
+		checkProblem(t, path, a, 401, CodeUnauthorized, "")
 		if got := a.header.Values("WWW-Authenticate"); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
 	a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus))
-	checkProblem(t, "a key without the scope", a, 403, base.CodeForbidden, "")
+	checkProblem(t, "a key without the scope", a, 403, CodeForbidden, "")
 	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
 }
 
@@ -56,7 +54,7 @@ func untilRefused(t *testing.T, status int, send func(i int) answer) {
 		if a.status == status {
 			continue
 		}
-		checkProblem(t, a.asked, a, 429, base.CodeRateLimited, "")
+		checkProblem(t, a.asked, a, 429, CodeRateLimited, "")
 		if i < least || a.header.Get("Retry-After") != "3" {
 			t.Errorf("%d requests were allowed; Retry-After %q", i, a.header.Get("Retry-After"))
 		}
@@ -73,8 +71,8 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 	d.fill(t, "staging-login", 3)
 	const path = "/pool/staging-login/token"
 	for range 30 {
-		checkProblem(t, "no key", d.ask(t, "GET", path), 401, base.CodeUnauthorized, "")
-		checkProblem(t, "an empty one", d.ask(t, "GET", path, bearer("")), 401, base.CodeUnauthorized, "")
+		checkProblem(t, "no key", d.ask(t, "GET", path), 401, CodeUnauthorized, "")
+		checkProblem(t, "an empty one", d.ask(t, "GET", path, bearer("")), 401, CodeUnauthorized, "")
 	}
 	lines := func() int { return d.logged.Count(`"level":"WARN"`, `"address":"127.0.0.1"`, "a caller's key") }
 	equal(t, "lines about missing keys", lines(), 0)
@@ -90,7 +88,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 	d.takeOne(t, bearer(keyAll))
 	d.takeOne(t, basic(keyAll))
 	d.ask(t, "GET", "/status", bearer(keyStatus)).check(t, "another right key", 200)
-	checkProblem(t, "no key", d.ask(t, "GET", path), 401, base.CodeUnauthorized, "")
+	checkProblem(t, "no key", d.ask(t, "GET", path), 401, CodeUnauthorized, "")
 	for _, open := range []string{"/healthz", "/status.css"} {
 		d.ask(t, "GET", open, bearer("wrong")).check(t, open+" needs no key", 200)
 	}

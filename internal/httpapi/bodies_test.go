@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
@@ -30,7 +29,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	*d.pictures = *base.NewPictures(4)
+	*d.pictures = *NewPictures(4)
 	release := make(chan struct{})
 	var waiting atomic.Int64
 	d.solver.token.Value = "some letters"
@@ -55,7 +54,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	}
 	testkit.Within(t, 20*time.Second, "each picture waits", func() bool { return waiting.Load() == 4 })
 	for what, a := range map[string]answer{"a solve": solve(2000), "a client's submit": submit(2001)} {
-		checkProblem(t, what, a, 503, base.CodeOverloaded, "")
+		checkProblem(t, what, a, 503, CodeOverloaded, "")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 1 {
 			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 		}

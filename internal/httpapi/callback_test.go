@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/spool"
@@ -103,14 +102,14 @@ func TestCallbackIsRefusedOnlyIfNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
 	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
-	checkProblem(t, "not kept", a, 503, base.CodeStoreDown, "")
+	checkProblem(t, "not kept", a, 503, CodeStoreDown, "")
 	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 3 {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
 	d.buyer.callback = func() error { return errors.New("canary-cause") }
-	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, base.CodeInternal, "")
+	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, CodeInternal, "")
 	d.buyer.callback = func() error { panic("a bug") }
-	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, base.CodeInternal, "")
+	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, CodeInternal, "")
 }
 
 // TestCallbackLogHidesItsPath: the path of a callback contains a secret and an order, and the log
@@ -159,7 +158,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	d.buyer.letters = make([]spool.Summary, 2)
 	d.Status.Changed()
 	equal(t, "the status before a replay that fails", count(), 2)
-	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, base.CodeStoreDown, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, CodeStoreDown, "")
 	equal(t, "the status right after it", count(), 1)
 	outcomes = map[string]int{purchase.DeadLetterReplayed: 2}
 	equal(t, "redis goes away meanwhile", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)).body,

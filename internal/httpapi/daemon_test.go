@@ -19,7 +19,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
-	"poold/internal/httpapi/base"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/listener"
 	"poold/internal/pool/tokenid"
@@ -221,7 +220,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(base.CountListener(listener)) }()
+	go func() { done <- srv.Serve(CountListener(listener)) }()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		noError(t, srv.Close())

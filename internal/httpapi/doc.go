@@ -20,20 +20,29 @@
 //  2. finds the target, if the caller's globs include it;
 //  3. refuses a body that the handler would not read.
 //
-// A handler takes a base.Context: echo's context with the caller and the target. It writes the response
+// A handler takes a Context: echo's context with the caller and the target. It writes the response
 // or returns an error. Server.respondError (errors.go) writes each error as application/problem+json.
 //
 // # Files
 //
 //	token.go, solve.go  hand out tokens, and solves on demand
+//	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance, and their terms
+//	protocols.go        /in.php, /res.php, /createTask and the other paths, in terms of compatible.go
+//	refusals.go         error replies of these protocols: codes, explanations, and their log lines
 //	admin.go, events.go the actions of operators, and the list of events
 //	probes.go           /healthz and /readyz, callbacks of the solving services, profiles
 //	metrics.go          /metrics: the counts of this replica, and the figures of the status
+//	auth.go             finds the caller and the target; wrong keys are counted and slowed
+//	errors.go           error responses: format, codes, and the problems for all errors
 //	history*.go         ended orders, spending, and the actions of keys
+//	context.go          Context: echo's context with the caller and the target
+//	access.go           the keys and the targets of a Set
+//	read.go             reading of queries and bodies
+//	delivery.go         sends a token, or returns it if its connection sent no byte; says whether a token can come
+//	report.go           reports of callers on their tokens
 //
-// Package page has the status as HTML and as JSON, and package compatapi the protocols of the solving
-// services. Both share package base with this package: the context, problems, the reading of requests,
-// and the sending of tokens.
+// Package page renders the status as HTML. Package wire encodes and decodes the protocols of the solving services, and
+// package compat keeps their tasks.
 //
 // # Invariants
 //
@@ -45,6 +54,12 @@
 //     a reload may have changed the caller's rights.
 //   - Checking a key takes the same time for right and wrong keys. A right key is accepted even if
 //     its address has sent too many wrong keys.
+//   - A report counts only if it comes from the caller that took the token, and only once.
+//   - A client of the services' protocols sends its key as a parameter. If the body of its call could be read, the
+//     response has status 200 and the format of the protocol, even for an error.
+//   - A parameter of a client that poold does not support is refused, unless it changes neither the solution nor how the
+//     client gets it (wire.Order.Ignored). Equal refusals of a caller are logged once a minute.
+//   - An error never quotes a part of the request that was not validated.
 //   - HEAD takes no token. A request that a web page of another site caused takes no token and
 //     changes nothing.
 //   - Log lines, errors, status responses and the audit contain no token and no key. The audit

@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"poold/internal/backoff"
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -31,21 +33,22 @@ const unknownLead = 15 * time.Second
 // applies.
 var plainProblems = []struct {
 	err    error
-	code   base.Code
+	code   Code
 	detail string
 }{
-	{pool.ErrConflict, base.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
-	{base.ErrUnknownToken, base.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
-	{base.ErrReported, base.CodeReported, "this token was reported already; the first report counts"},
-	{purchase.ErrNotKept, base.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
-	{pool.ErrClosed, base.CodeShuttingDown, "the daemon is stopping"},
-	{solve.ErrStopping, base.CodeShuttingDown, "the daemon is stopping"},
+	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
+	{ErrUnknownToken, CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
+	{ErrReported, CodeReported, "this token was reported already; the first report counts"},
+	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
+	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
+	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},
+	{solve.ErrStopping, CodeShuttingDown, "the daemon is stopping"},
 }
 
 // respondError writes the problem for an error of a handler or of echo.
 func (s *Server) respondError(err error, inner echo.Context) {
-	c := inner.(*base.Context)
-	if c.Response().Committed || errors.Is(err, base.ErrHungUp) || c.Ctx().Err() != nil {
+	c := inner.(*Context)
+	if c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil {
 		// A caller that has closed only its sending half of the connection would take any response for
 		// the real one.
 		c.HungUp = true
@@ -67,15 +70,10 @@ func (s *Server) respondError(err error, inner echo.Context) {
 	}
 }
 
-// errNotFound returns the problem for an unknown path. The problem does not quote the path.
-func errNotFound() *base.Problem {
-	return base.NewProblem(base.CodeNotFound, "no route of poold has this path")
-}
-
 // explain returns the problem for an error. The cause of an unexpected error goes only to the log.
-func (s *Server) explain(c *base.Context, err error) *base.Problem {
+func (s *Server) explain(c *Context, err error) *Problem {
 	var (
-		own     *base.Problem
+		own     *Problem
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
@@ -87,36 +85,36 @@ func (s *Server) explain(c *base.Context, err error) *base.Problem {
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, echo.ErrNotFound):
-		return errNotFound()
+		return NewProblem(CodeNotFound, "no route of poold has this path")
 	case errors.Is(err, echo.ErrMethodNotAllowed):
-		return base.NewProblem(base.CodeMethod, "allowed here: "+c.Response().Header().Get(echo.HeaderAllow))
+		return NewProblem(CodeMethod, "allowed here: "+c.Response().Header().Get(echo.HeaderAllow))
 	case errors.As(err, &empty):
 		return s.explainEmpty(c, empty)
 	case errors.As(err, &rate):
-		return base.NewProblem(base.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
+		return NewProblem(CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
 	case errors.As(err, &failed) && failed.Refused:
-		return base.NewProblem(base.CodeSolveRefused, failed.Reason)
+		return NewProblem(CodeSolveRefused, failed.Reason)
 	case errors.As(err, &failed):
-		return base.NewProblem(base.CodeSolveFailed, failed.Reason)
+		return NewProblem(CodeSolveFailed, failed.Reason)
 	case errors.As(err, &outage):
-		return base.NewProblem(base.CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), base.Jitter(base.ShortRetry)))
+		return NewProblem(CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), Jitter(ShortRetry)))
 	case errors.As(err, &budget):
-		return base.NewProblem(base.CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
+		return NewProblem(CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
 	case errors.As(err, &invalid):
-		return base.NewProblem(base.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
+		return NewProblem(CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
 	for _, a := range plainProblems {
 		if errors.Is(err, a.err) {
-			return base.NewProblem(a.code, a.detail)
+			return NewProblem(a.code, a.detail)
 		}
 	}
 	if errors.Is(err, history.ErrDown) {
-		return base.NewProblem(base.CodeStoreDown, historyReason(err))
+		return NewProblem(CodeStoreDown, historyReason(err))
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return base.NewProblem(base.CodeStoreDown, redisdb.Reason(err))
+		return NewProblem(CodeStoreDown, redisdb.Reason(err))
 	}
-	p := base.NewProblem(base.CodeInternal, "an unexpected error; the daemon's log has the cause")
+	p := NewProblem(CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
 	return p
 }
@@ -133,44 +131,44 @@ func historyReason(err error) string {
 
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
 // is ready and the time until a retry.
-func (s *Server) explainEmpty(c *base.Context, e *pool.EmptyError) *base.Problem {
+func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
-		return base.NewProblem(base.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(base.Jitter(unknownLead))
+		return NewProblem(CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(Jitter(unknownLead))
 	}
-	counts, err := s.delivery.Look(c.Ctx(), c.Target)
+	counts, err := s.Look(c.Ctx(), c.Target)
 	if err != nil {
 		return s.explain(c, err)
 	}
 	note := refill.StatusOf(c.Target, &counts)
 	retry := timeToLanding(&counts)
 	if retry <= 0 {
-		retry = base.Jitter(cmp.Or(note.Lead, unknownLead))
+		retry = Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return base.NewProblem(base.CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
+		return NewProblem(CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
 	}
 	out, until, _ := s.Status.Outage(c.Ctx())
 	cause := status.CauseOf(c.Target, note, &counts, out)
 	switch {
 	case cause.State == refill.Paused:
-		return base.NewProblem(base.CodePaused, cause.Reason).RetryAfter(retry)
+		return NewProblem(CodePaused, cause.Reason).RetryAfter(retry)
 	case cause.State == refill.Refused:
-		return base.NewProblem(base.CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
+		return NewProblem(CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
 		// Before note.Until, only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // without jitter: an earlier retry cannot succeed
 		}
-		return base.NewProblem(base.CodeBudget, cause.Reason).RetryAfter(retry)
+		return NewProblem(CodeBudget, cause.Reason).RetryAfter(retry)
 	case cause.Outage:
-		return base.NewProblem(base.CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
+		return NewProblem(CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
 		counts.Orders, counts.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
-	return base.NewProblem(base.CodePoolEmpty, detail).RetryAfter(retry)
+	return NewProblem(CodePoolEmpty, detail).RetryAfter(retry)
 }
 
 // timeToLanding estimates when an order lands for a caller that comes after all that wait; 0 = unknown.
@@ -185,4 +183,120 @@ func timeToLanding(c *pool.Counts) time.Duration {
 	oldestFirst := slices.Sorted(slices.Values(c.Ages))
 	slices.Reverse(oldestFirst)
 	return max(time.Millisecond, median-oldestFirst[c.Waiting])
+}
+
+// Code identifies the kind of a problem for programs; docs/api.md lists all codes. A code never
+// changes.
+type Code string
+
+type meaning struct {
+	status int
+	title  string
+}
+
+var meanings = map[Code]meaning{}
+
+func define(code Code, status int, title string) Code {
+	meanings[code] = meaning{status, title}
+	return code
+}
+
+// These are the codes of all problems.
+var (
+	CodeBadRequest      = define("bad_request", http.StatusBadRequest, "The request is malformed")
+	CodeUnauthorized    = define("unauthorized", http.StatusUnauthorized, "A key is needed")
+	CodeForbidden       = define("forbidden", http.StatusForbidden, "This caller may not do that")
+	CodeUnknownTarget   = define("unknown_target", http.StatusNotFound, "There is no such target")
+	CodeUnknownToken    = define("unknown_token", http.StatusNotFound, "There is no such token")
+	CodeUnknownOrder    = define("unknown_order", http.StatusNotFound, "There is no such order")
+	CodeNoHistory       = define("no_history", http.StatusNotFound, "No history is kept")
+	CodeNoAudit         = define("no_audit", http.StatusNotFound, "No audit is kept")
+	CodeNotFound        = define("not_found", http.StatusNotFound, "There is no such page")
+	CodeMethod          = define("method_not_allowed", http.StatusMethodNotAllowed, "The method is not allowed here")
+	CodeConflict        = define("idempotency_conflict", http.StatusConflict, "The Idempotency-Key was used for another request")
+	CodeReported        = define("already_reported", http.StatusConflict, "The token was reported before")
+	CodePausedInFile    = define("paused_in_file", http.StatusConflict, "The target is paused in the configuration file")
+	CodeTooLarge        = define("too_large", http.StatusRequestEntityTooLarge, "The body is too large")
+	CodeMisdirected     = define("misdirected_request", http.StatusMisdirectedRequest, "The Host is not this machine")
+	CodeInvalidConfig   = define("invalid_config", http.StatusUnprocessableEntity, "The configuration file is not valid")
+	CodeRateLimited     = define("rate_limited", http.StatusTooManyRequests, "Too many requests")
+	CodeInternal        = define("internal", http.StatusInternalServerError, "poold has an internal error")
+	CodePoolEmpty       = define("pool_empty", http.StatusServiceUnavailable, "No token is ready")
+	CodePaused          = define("paused", http.StatusServiceUnavailable, "No token is ready and buying is paused")
+	CodeBudget          = define("budget_exhausted", http.StatusServiceUnavailable, "No token is ready and the budget is used up")
+	CodeProviderDown    = define("provider_down", http.StatusServiceUnavailable, "No token is ready and no provider is available")
+	CodeStoreDown       = define("store_down", http.StatusServiceUnavailable, "The store cannot be used")
+	CodeShuttingDown    = define("shutting_down", http.StatusServiceUnavailable, "The daemon is stopping")
+	CodeOverloaded      = define("overloaded", http.StatusServiceUnavailable, "Too many large bodies are in flight")
+	CodeSolveRefused    = define("solve_refused", http.StatusUnprocessableEntity, "The solving service refuses the request")
+	CodeUnknownProvider = define("unknown_provider", http.StatusNotFound, "There is no such provider")
+	CodeSolveFailed     = define("solve_failed", http.StatusBadGateway, "The solving service brought no token")
+	CodeSolveTimeout    = define("solve_timeout", http.StatusGatewayTimeout, "No token came in time")
+)
+
+// Problem is an error response (RFC 9457). Handlers return a *Problem as an error.
+type Problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Code     Code     `json:"code"`
+	Target   string   `json:"target,omitempty"`
+	Request  string   `json:"request_id,omitempty"` // id of the request, as in the header X-Request-Id
+	Problems []string `json:"problems,omitempty"`   // list of problems in the configuration file or in the body
+	Ready    *bool    `json:"ready,omitempty"`      // false on /readyz, absent elsewhere
+	Reasons  []string `json:"reasons,omitempty"`    // reasons of /readyz for not being ready
+
+	Retry time.Duration `json:"-"` // value of Retry-After; 0 = no such header; at least a second for 429 and 503
+	Cause error         `json:"-"` // logged but not sent; nil if the caller caused the problem
+}
+
+// Error implements error, for logs.
+func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
+
+// NewProblem returns a problem. The detail is for people. The detail must not contain a token, a
+// key or an unvalidated part of the request.
+func NewProblem(c Code, detail string) *Problem {
+	m := meanings[c]
+	p := &Problem{Type: "urn:poold:problem:" + string(c), Title: m.title, Status: m.status, Detail: detail, Code: c}
+	if m.status == http.StatusServiceUnavailable {
+		p.Retry = Jitter(ShortRetry)
+	}
+	return p
+}
+
+// RetryAfter sets Retry-After and returns the problem.
+func (p *Problem) RetryAfter(d time.Duration) *Problem {
+	p.Retry = d
+	return p
+}
+
+// Listing adds to the problem p a list of problems in the file or in the body, and returns p.
+func (p *Problem) Listing(problems targets.Problems) *Problem {
+	for _, one := range problems {
+		p.Problems = append(p.Problems, one.String())
+	}
+	return p
+}
+
+// ErrHungUp is the error of a handler whose caller hung up. The server then writes nothing more and
+// closes the connection.
+var ErrHungUp = errors.New("httpapi: the caller hung up")
+
+// RetrySeconds returns the value of the header Retry-After: whole seconds, rounded up and at least 1,
+// so that no caller retries too early; "" = the response has no such header.
+func (p *Problem) RetrySeconds() string {
+	if p.Retry <= 0 && p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests {
+		return ""
+	}
+	return strconv.FormatInt(max(1, int64((p.Retry+time.Second-1)/time.Second)), 10)
+}
+
+// ShortRetry is the value of Retry-After, before jitter, for faults that should end within seconds.
+const ShortRetry = 2 * time.Second
+
+// Jitter returns a random duration from 75 % to 125 % of d. With jitter, callers that were refused
+// at the same time retry at different times.
+func Jitter(d time.Duration) time.Duration {
+	return backoff.Around(d, 0.25)
 }

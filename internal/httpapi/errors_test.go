@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -35,22 +34,22 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 		err      error
 		counts   pool.Counts
 		status   int
-		code     base.Code
+		code     Code
 		from, to int // Retry-After in seconds; 0 = no Retry-After
 	}{
-		{"empty", empty, until(7001 * time.Millisecond), 503, base.CodePoolEmpty, 8, 8},
-		{"empty, a moment", empty, until(-time.Second), 503, base.CodePoolEmpty, 1, 1},
-		{"empty, more callers than orders", empty, pool.Counts{Leads: paused.Leads, Ages: paused.Ages, Waiting: 1}, 503, base.CodePoolEmpty, 18, 18},
-		{"empty, unknown: a lead time of 18s, spread", empty, unknown, 503, base.CodePoolEmpty, 14, 23},
-		{"full", &pool.EmptyError{Full: true}, until(3 * time.Second), 503, base.CodePoolEmpty, 3, 3},
-		{"paused", empty, paused, 503, base.CodePaused, 2, 2},
-		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, unknown, 429, base.CodeRateLimited, 2, 2},
-		{"target rate, now", &pool.RateError{}, unknown, 429, base.CodeRateLimited, 1, 1},
-		{"conflict", pool.ErrConflict, unknown, 409, base.CodeConflict, 0, 0},
-		{"down", fmt.Errorf("taking: %w", pool.ErrDown), unknown, 503, base.CodeStoreDown, 1, 3},
-		{"too slow", context.DeadlineExceeded, unknown, 503, base.CodeStoreDown, 1, 3},
-		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), unknown, 503, base.CodeShuttingDown, 1, 3},
-		{"anything else", errors.New("canary-cause"), unknown, 500, base.CodeInternal, 0, 0},
+		{"empty", empty, until(7001 * time.Millisecond), 503, CodePoolEmpty, 8, 8},
+		{"empty, a moment", empty, until(-time.Second), 503, CodePoolEmpty, 1, 1},
+		{"empty, more callers than orders", empty, pool.Counts{Leads: paused.Leads, Ages: paused.Ages, Waiting: 1}, 503, CodePoolEmpty, 18, 18},
+		{"empty, unknown: a lead time of 18s, spread", empty, unknown, 503, CodePoolEmpty, 14, 23},
+		{"full", &pool.EmptyError{Full: true}, until(3 * time.Second), 503, CodePoolEmpty, 3, 3},
+		{"paused", empty, paused, 503, CodePaused, 2, 2},
+		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, unknown, 429, CodeRateLimited, 2, 2},
+		{"target rate, now", &pool.RateError{}, unknown, 429, CodeRateLimited, 1, 1},
+		{"conflict", pool.ErrConflict, unknown, 409, CodeConflict, 0, 0},
+		{"down", fmt.Errorf("taking: %w", pool.ErrDown), unknown, 503, CodeStoreDown, 1, 3},
+		{"too slow", context.DeadlineExceeded, unknown, 503, CodeStoreDown, 1, 3},
+		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), unknown, 503, CodeShuttingDown, 1, 3},
+		{"anything else", errors.New("canary-cause"), unknown, 500, CodeInternal, 0, 0},
 	} {
 		d.stock.failCalls("take", c.err)
 		d.stock.looked = &c.counts
@@ -75,7 +74,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 
 // checkProblem checks that a response is a problem with the common form, and that the body contains
 // the given parts.
-func checkProblem(t *testing.T, name string, a answer, status int, want base.Code, target string, parts ...string) {
+func checkProblem(t *testing.T, name string, a answer, status int, want Code, target string, parts ...string) {
 	t.Helper()
 	a.check(t, name, status, parts...)
 	if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
@@ -113,23 +112,23 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		inFile    bool
 		paused    string
 		providers []purchase.Status
-		code      base.Code
+		code      Code
 		detail    string
 		retry     int // least allowed Retry-After in seconds
 	}{
-		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: base.CodePoolEmpty, retry: 1},
-		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: base.CodePaused, retry: 1},
-		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: base.CodeSolveRefused, detail: "wrong sitekey", retry: 1},
-		{name: "refused, tried in an hour", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)}, providers: []purchase.Status{busy}, code: base.CodeSolveRefused, retry: 3500},
-		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: base.CodeProviderDown, detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: base.CodeProviderDown, detail: "solver is down: no money", retry: 55},
-		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: base.CodeBudget, detail: "the hour is full", retry: 1},
-		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: base.CodePaused, retry: 1},
-		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: base.CodePoolEmpty, retry: 1},
-		{name: "no provider at all", code: base.CodeProviderDown, retry: 1},
-		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: base.CodePaused, detail: "paused by nightly until noon", retry: 1},
-		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: base.CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: base.CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
+		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: CodePoolEmpty, retry: 1},
+		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
+		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
+		{name: "refused, tried in an hour", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)}, providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
+		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown, detail: "no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down: no money", retry: 55},
+		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
+		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
+		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty, retry: 1},
+		{name: "no provider at all", code: CodeProviderDown, retry: 1},
+		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused, detail: "paused by nightly until noon", retry: 1},
+		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
+		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
@@ -141,14 +140,14 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 			noError(t, d.stock.Pool.Pause(t.Context(), set.Targets[1].ID, c.paused, time.Hour))
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, c.name, a, base.NewProblem(c.code, "").Status, c.code, "staging-login")
+		checkProblem(t, c.name, a, NewProblem(c.code, "").Status, c.code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
 			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
 		}
 		a.check(t, c.name, 0, c.detail)
 		equal(t, c.name+": surveys of all targets", d.stock.countCalls("survey"), 0)
-		heard, shown := parseAnswer[base.Problem](t, a), parseAnswer[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
-		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != base.CodePoolEmpty {
+		heard, shown := parseAnswer[Problem](t, a), parseAnswer[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
+		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)
 		}
 	}

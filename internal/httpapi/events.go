@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"poold/internal/events"
-	"poold/internal/httpapi/base"
 )
 
 // defaultEvents is the maximum number of events in a response if the query has no limit.
@@ -24,9 +23,9 @@ var eventID = regexp.MustCompile(`^[1-9][0-9]{0,15}$`)
 
 // recentEvents is GET /events: the newest events, or the newest of the events that are older than a
 // given event. A key that is limited to some targets gets the events of these targets only.
-func (s *Server) recentEvents(c *base.Context) error {
+func (s *Server) recentEvents(c *Context) error {
 	limit, before := defaultEvents, ""
-	err := c.ReadQuery(whole("limit", events.Newest, &limit), base.Param{
+	err := c.ReadQuery(whole("limit", events.Newest, &limit), Param{
 		Name: "before", Want: "must be the `id` of an event or the `next` of an earlier answer, unchanged",
 		Set: func(text string) bool { before = text; return eventID.MatchString(text) },
 	})
@@ -56,8 +55,8 @@ func (s *Server) recentEvents(c *base.Context) error {
 }
 
 // whole returns a parameter that is a whole number from 1 to the given maximum.
-func whole(name string, maximum int, into *int) base.Param {
-	return base.Param{Name: name, Want: fmt.Sprintf("must be a whole number from 1 to %d", maximum), Set: func(text string) (ok bool) {
+func whole(name string, maximum int, into *int) Param {
+	return Param{Name: name, Want: fmt.Sprintf("must be a whole number from 1 to %d", maximum), Set: func(text string) (ok bool) {
 		n, err := strconv.Atoi(text)
 		*into = n
 		return err == nil && 1 <= n && n <= maximum && strconv.Itoa(n) == text
@@ -65,7 +64,7 @@ func whole(name string, maximum int, into *int) base.Param {
 }
 
 // actor names the caller in an event.
-func actor(c *base.Context) string {
+func actor(c *Context) string {
 	if c.Caller.Name == "" {
 		return "no key"
 	}

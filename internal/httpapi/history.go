@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,23 +16,23 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 const (
 	// readLimit limits a query to the store of the history, so that the response can still be
-	// written within base.WriteLimit.
+	// written within WriteLimit.
 	readLimit = 8 * time.Second
 	// longestSitekey is the maximum number of characters of a site key, and of the id of a task.
 	longestSitekey = 256
 )
 
 // historySite is GET /history/site/{sitekey}: the ended orders of a site key.
-func (s *Server) historySite(c *base.Context) error {
+func (s *Server) historySite(c *Context) error {
 	q := history.Query{By: history.BySite, Value: history.Clean(c.Param("sitekey"))}
 	if !isKeyOrTask(c.Param("sitekey")) {
-		return base.NewProblem(base.CodeBadRequest, fmt.Sprintf(
+		return NewProblem(CodeBadRequest, fmt.Sprintf(
 			"a sitekey has 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
 	}
 	if err := readPageQuery(c, &q); err != nil {
@@ -38,15 +42,15 @@ func (s *Server) historySite(c *base.Context) error {
 }
 
 // historyOrders is GET /history/orders: the orders with the given status, of all targets or of the given target or owner.
-func (s *Server) historyOrders(c *base.Context) error {
+func (s *Server) historyOrders(c *Context) error {
 	q := history.Query{By: history.ByStatus}
 	target := func(text string) bool { q.Targets = []string{text}; return text != "" }
 	owner := func(text string) bool { q.Owner = history.Clean(text); return q.Owner != "" }
 	status := oneOf("status", "must be solved, error or polling: ?status=error", &q.Value,
 		string(history.StatusSolved), string(history.StatusError), string(history.StatusPolling))
 	err := readPageQuery(c, &q, status,
-		base.Param{Name: "target", Want: "must be the name of a target, or /solve", Set: target},
-		base.Param{Name: "owner", Want: "must be the owner of a target: ?status=error&owner=qa@example.com", Set: owner})
+		Param{Name: "target", Want: "must be the name of a target, or /solve", Set: target},
+		Param{Name: "owner", Want: "must be the owner of a target: ?status=error&owner=qa@example.com", Set: owner})
 	switch {
 	case err != nil:
 		return err
@@ -59,7 +63,7 @@ func (s *Server) historyOrders(c *base.Context) error {
 }
 
 // historyActive is GET /history/active: the orders in flight that may have reached the provider.
-func (s *Server) historyActive(c *base.Context) error {
+func (s *Server) historyActive(c *Context) error {
 	var q history.Query
 	if err := readPageQuery(c, &q); err != nil {
 		return err
@@ -69,10 +73,10 @@ func (s *Server) historyActive(c *base.Context) error {
 
 // historyKey is GET /history/key/{name}: the actions of a key on tokens. The configuration file may lack
 // the key's name, because the key may come from an earlier file.
-func (s *Server) historyKey(c *base.Context) error {
+func (s *Server) historyKey(c *Context) error {
 	q := history.Query{By: history.ByKey, Value: c.Param("name")}
 	if !keyName.MatchString(q.Value) {
-		return base.NewProblem(base.CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
+		return NewProblem(CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
 			history.Keyless+" stands for calls without a key")
 	}
 	if err := readPageQuery(c, &q); err != nil {
@@ -85,7 +89,7 @@ func (s *Server) historyKey(c *base.Context) error {
 }
 
 // respondPage runs a query and writes a page of its rows.
-func respondPage[T any](s *Server, c *base.Context, q history.Query) error {
+func respondPage[T any](s *Server, c *Context, q history.Query) error {
 	found, more, err := findRows[T](s, c, q)
 	if err != nil {
 		return err
@@ -94,7 +98,7 @@ func respondPage[T any](s *Server, c *base.Context, q history.Query) error {
 }
 
 // writePage writes a page. A Link header has the address of the next page, because CSV has no field for the cursor.
-func writePage[T any](c *base.Context, found []T, more bool) error {
+func writePage[T any](c *Context, found []T, more bool) error {
 	list := HistoryPage[T]{Records: append([]T{}, found...), Currency: c.Access.Set.Currency}
 	if n := len(found); more && n > 0 {
 		list.Next = encodeCursor(positionOf(found[n-1]))
@@ -122,7 +126,7 @@ func positionOf(row any) history.Position {
 var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
 
 // respondActive writes the orders in flight, sorted by the time of placing, the newest first.
-func (s *Server) respondActive(c *base.Context, q history.Query) error {
+func (s *Server) respondActive(c *Context, q history.Query) error {
 	all, err := s.Buyer.OrdersInFlight(c.Ctx())
 	if err != nil {
 		return err
@@ -149,7 +153,7 @@ func newestFirst(a, b history.Position) int {
 
 // historyOrder is GET /history/order/{id}: one ended order, found by its own id or by the provider's task
 // id. The response is the same for an unknown order and for an order that the caller may not see.
-func (s *Server) historyOrder(c *base.Context) error {
+func (s *Server) historyOrder(c *Context) error {
 	if err := c.ReadQuery(); err != nil {
 		return err
 	}
@@ -163,7 +167,7 @@ func (s *Server) historyOrder(c *base.Context) error {
 	case err != nil:
 		return err
 	case len(found) == 0:
-		return base.NewProblem(base.CodeUnknownOrder,
+		return NewProblem(CodeUnknownOrder,
 			"no ended order or task has this id, or the history has dropped it; /history/active lists orders in flight")
 	}
 	return respondTable(c, Order{found[0], c.Access.Set.Currency}, found)
@@ -171,10 +175,10 @@ func (s *Server) historyOrder(c *base.Context) error {
 
 // historyDay is GET /history/day/{date}: the figures of one UTC day. The figures by type cover all
 // targets, so a key that is limited to some targets does not see them.
-func (s *Server) historyDay(c *base.Context) error {
+func (s *Server) historyDay(c *Context) error {
 	date, ok := readDay(c.Param("date"))
 	if !ok {
-		return base.NewProblem(base.CodeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
+		return NewProblem(CodeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
 	}
 	if err := c.ReadQuery(); err != nil {
 		return err
@@ -210,7 +214,7 @@ func isKeyOrTask(text string) bool {
 
 // findRows queries the store for those targets of the query that the caller may see. If the caller may
 // see none of the targets, the result is empty.
-func findRows[T any](s *Server, c *base.Context, q history.Query) (list []T, more bool, err error) {
+func findRows[T any](s *Server, c *Context, q history.Query) (list []T, more bool, err error) {
 	if s.History == nil {
 		return nil, false, errNoHistory()
 	}
@@ -235,7 +239,7 @@ func findRows[T any](s *Server, c *base.Context, q history.Query) (list []T, mor
 }
 
 // readHistory executes a query to a store within readLimit.
-func readHistory(c *base.Context, ask func(context.Context) error) error {
+func readHistory(c *Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(c.Ctx(), readLimit)
 	defer cancel()
 	err := ask(ctx)
@@ -246,7 +250,7 @@ func readHistory(c *base.Context, ask func(context.Context) error) error {
 }
 
 // readDays reads the sums of each day of a range. All these queries together must end within readLimit.
-func (s *Server) readDays(c *base.Context, first, last time.Time, add func(*history.Sum)) error {
+func (s *Server) readDays(c *Context, first, last time.Time, add func(*history.Sum)) error {
 	if s.History == nil {
 		return errNoHistory()
 	}
@@ -265,11 +269,174 @@ func (s *Server) readDays(c *base.Context, first, last time.Time, add func(*hist
 }
 
 // errNoHistory returns the problem for a request to the history if no store is configured.
-func errNoHistory() *base.Problem {
-	return base.NewProblem(base.CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
+func errNoHistory() *Problem {
+	return NewProblem(CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
 }
 
 // errNoAudit returns the problem for a request to the audit if no audit is kept.
-func errNoAudit() *base.Problem {
-	return base.NewProblem(base.CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
+func errNoAudit() *Problem {
+	return NewProblem(CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
+}
+
+// HistoryPage is one page of a list. T is history.Order, Active or history.Handout; its JSON fields are also the columns
+// of CSV.
+type HistoryPage[T any] struct {
+	Records  []T              `json:"records"`            // newest first; never null
+	Next     string           `json:"next,omitempty"`     // cursor of the next page; absent on the last page
+	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+}
+
+// Active is an order in flight. Its elapsed_ms is its age.
+type Active struct {
+	history.Order
+	State string `json:"state"` // submitting | bought | unknown
+}
+
+// Order is the response of GET /history/order.
+type Order struct {
+	history.Order
+	Currency targets.Currency `json:"currency,omitempty"`
+}
+
+// Day is the response of GET /history/day.
+type Day struct {
+	Date     string           `json:"date"`    // UTC, 2006-01-02
+	Types    []DayType        `json:"types"`   // sorted; null for a key that is limited to some targets
+	Targets  []DayTarget      `json:"targets"` // sorted; never null
+	Currency targets.Currency `json:"currency,omitempty"`
+}
+
+// DayType contains the figures of a type of captcha.
+type DayType struct {
+	Type string `json:"type"`
+	Figures
+}
+
+// DayTarget contains the figures of a target for the time in which the target had the given owner.
+type DayTarget struct {
+	Target string `json:"target"`
+	Owner  string `json:"owner"`
+	Figures
+}
+
+// dayRow is a row of the CSV table. Each DayType and each DayTarget becomes one row.
+type dayRow struct {
+	Date   string `json:"date"`
+	Type   string `json:"type"`
+	Target string `json:"target"`
+	Owner  string `json:"owner"`
+	Figures
+}
+
+func (d *Day) rows() (rows []dayRow) {
+	for _, t := range d.Types {
+		rows = append(rows, dayRow{d.Date, t.Type, "", "", t.Figures})
+	}
+	for _, t := range d.Targets {
+		rows = append(rows, dayRow{d.Date, "", t.Target, t.Owner, t.Figures})
+	}
+	return rows
+}
+
+// Figures contains the counts of orders that ended on a day.
+type Figures struct {
+	Orders         int64         `json:"orders"` // sum of the five outcomes below
+	Solved         int64         `json:"solved"`
+	Discarded      int64         `json:"discarded"`
+	Failed         int64         `json:"failed"`
+	Refused        int64         `json:"refused"`
+	Lost           int64         `json:"lost"`
+	TotalElapsedMS int64         `json:"total_elapsed_ms"` // from submit to end, summed over solved and discarded orders
+	Spent          history.Money `json:"spent"`            // sum of the known prices; null = all are unknown
+	Unpriced       int64         `json:"unpriced"`         // orders with an unknown price
+}
+
+func figuresOf(f history.Figures) Figures {
+	return Figures{
+		Orders: f.Orders(), Solved: f["solved"], Discarded: f["discarded"], Failed: f["failed"], Refused: f["refused"], Lost: f["lost"],
+		TotalElapsedMS: f["elapsed_ms"], Spent: f.Spent(), Unpriced: f["unpriced"],
+	}
+}
+
+// UsageBy is the response of GET /history/usage.
+type UsageBy[Line any] struct {
+	By       string           `json:"by"`    // owner | target | key
+	First    string           `json:"first"` // first day; UTC, 2006-01-02
+	Last     string           `json:"last"`
+	Lines    []Line           `json:"lines"` // sorted; never null
+	Currency targets.Currency `json:"currency,omitempty"`
+}
+
+// UsageLine contains the figures of an owner, or the figures of a target for the time in which the
+// target had this owner.
+type UsageLine struct {
+	Date   string `json:"date"`   // "" = all days together
+	Target string `json:"target"` // "" = all targets of the owner
+	Owner  string `json:"owner"`
+	Figures
+	// HandedOut and Expired are null if the numbers are unknown for any day or target of the line.
+	HandedOut *int64 `json:"handed_out"` // tokens handed out, including those that were returned
+	Expired   *int64 `json:"expired"`    // tokens that entered their margin unused
+}
+
+// KeyUsageLine contains the figures of a key.
+type KeyUsageLine struct {
+	Date      string        `json:"date"` // "" = all days together
+	Key       string        `json:"key"`  // name; "-" = no key
+	HandedOut int64         `json:"handed_out"`
+	Returned  int64         `json:"returned"` // of those handed out: the answer did not leave
+	Missed    int64         `json:"missed"`   // requests that got no token
+	Accepted  int64         `json:"accepted"` // reports of acceptance
+	Rejected  int64         `json:"rejected"`
+	Bought    int64         `json:"bought"`   // tokens bought for calls of the key; HandedOut includes them
+	Spent     history.Money `json:"spent"`    // what the tokens handed out cost, as far as known; null = nothing is known
+	Unpriced  int64         `json:"unpriced"` // tokens of an unknown price
+}
+
+// respondTable writes the document as JSON. If the caller prefers CSV, respondTable writes one row
+// for each record instead: the JSON fields of a record are the columns.
+func respondTable[T any](c *Context, document any, records []T) error {
+	c.AnswerWithin(WriteLimit)
+	if !c.Prefers("text/csv") {
+		return c.JSON(http.StatusOK, document)
+	}
+	columns := columnsOf(reflect.TypeFor[T]())
+	names := make([]string, len(columns))
+	for i, column := range columns {
+		names[i] = column.Tag.Get("json")
+	}
+	var text bytes.Buffer
+	table := csv.NewWriter(&text)
+	table.UseCRLF = true // RFC 4180
+	_ = table.Write(names)
+	for _, record := range records {
+		cells := make([]string, len(columns))
+		for i, column := range columns {
+			cells[i] = cellOf(reflect.ValueOf(record).FieldByIndex(column.Index))
+		}
+		_ = table.Write(cells)
+	}
+	table.Flush() // a buffer accepts every write
+	return c.Blob(http.StatusOK, "text/csv; charset=utf-8; header=present", text.Bytes())
+}
+
+// columnsOf returns the fields of a record, with those of embedded structs in their place.
+func columnsOf(record reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(record), func(f reflect.StructField) bool { return f.Anonymous })
+}
+
+// cellOf returns the text of a value. An unknown number becomes an empty cell. A text that a
+// spreadsheet would read as a formula gets an apostrophe, which the spreadsheet does not show.
+func cellOf(value reflect.Value) string {
+	if value.Kind() == reflect.Pointer {
+		if value.IsNil() {
+			return ""
+		}
+		value = value.Elem()
+	}
+	text := fmt.Sprint(value.Interface())
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }

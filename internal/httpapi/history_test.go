@@ -14,7 +14,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 )
@@ -278,7 +277,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 			equal(t, name, decodeAnswer[history.Order](t, a).Target, name)
 			continue
 		}
-		checkProblem(t, name, a, 404, base.CodeUnknownOrder, "")
+		checkProblem(t, name, a, 404, CodeUnknownOrder, "")
 	}
 }
 

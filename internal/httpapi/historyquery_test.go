@@ -12,12 +12,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 )
 
 // contextOf returns the context of a request with a query.
-func contextOf(query string) *base.Context {
-	return &base.Context{Context: echo.New().NewContext(httptest.NewRequest("GET", "/?"+query, nil), httptest.NewRecorder())}
+func contextOf(query string) *Context {
+	return &Context{Context: echo.New().NewContext(httptest.NewRequest("GET", "/?"+query, nil), httptest.NewRecorder())}
 }
 
 // TestHangingStoreIsGivenUpInTime: a query to a hanging store ends before the time limit of the
@@ -29,7 +28,7 @@ func TestHangingStoreIsGivenUpInTime(t *testing.T) {
 			<-ctx.Done()
 			return errors.New("the driver's own words")
 		})
-		if took := time.Since(began); !errors.Is(err, history.ErrDown) || took >= base.WriteLimit || took < time.Second {
+		if took := time.Since(began); !errors.Is(err, history.ErrDown) || took >= WriteLimit || took < time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
 		other := errors.New("at once")

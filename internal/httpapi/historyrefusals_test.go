@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
 	"poold/internal/redisdb"
 )
 
@@ -20,7 +19,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	good := cursorOf(history.Position{At: day, ID: orderID(1)})
 	refused := func(path, detail string) {
 		t.Helper()
-		checkProblem(t, path, d.ask(t, "GET", path), 400, base.CodeBadRequest, "", detail)
+		checkProblem(t, path, d.ask(t, "GET", path), 400, CodeBadRequest, "", detail)
 	}
 	for query, detail := range map[string]string{
 		"from=": moment, "from=yesterday": moment, "to=2026-1-2": moment, "to=2026-02-30": moment, "from=2026-01-02T25:00:00Z": moment,
@@ -73,12 +72,12 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   base.Code
+		code   Code
 		detail string
 	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, base.CodeStoreDown, "the store does not answer: no answer in time"},
-		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, base.CodeStoreDown, "the history cannot be read: the disk is full"},
-		{errors.New("canary-cause"), 500, base.CodeInternal, "an unexpected error; the daemon's log has the cause"},
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, CodeStoreDown, "the store does not answer: no answer in time"},
+		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, CodeStoreDown, "the history cannot be read: the disk is full"},
+		{errors.New("canary-cause"), 500, CodeInternal, "an unexpected error; the daemon's log has the cause"},
 	} {
 		d.history.down = c.err
 		for _, path := range []string{
@@ -96,7 +95,7 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 		}
 	}
 	d.buyer.unlisted = redisdb.ErrDown
-	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, base.CodeStoreDown, "", "redis does not answer")
+	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, CodeStoreDown, "", "redis does not answer")
 }
 
 // TestDisabledHistoryNamesTheSetting: without a store the response names the setting. Orders in
@@ -113,14 +112,14 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 			if kept != nil && says != noAudit {
 				continue
 			}
-			want, status, code := says, 404, base.CodeNoHistory
+			want, status, code := says, 404, CodeNoHistory
 			switch {
 			case kept != nil:
-				code = base.CodeNoAudit
+				code = CodeNoAudit
 			case says == noAudit:
 				want = noHistory
 			case says == bad:
-				status, code = 400, base.CodeBadRequest
+				status, code = 400, CodeBadRequest
 			case says != noHistory:
 				status, code = 200, ""
 			}

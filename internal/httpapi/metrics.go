@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -138,38 +135,20 @@ func (m *Metrics) Reported(accepted bool, age time.Duration) {
 	m.reportAge.WithLabelValues(outcome).Observe(max(0, age.Seconds()))
 }
 
-func (m *Metrics) countResponse(status int) {
-	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
-}
-
-// countRequest counts a request by the key of its caller. The outcomes come from a fixed list.
-func (m *Metrics) countRequest(key, outcome string) {
-	m.keyRequests.WithLabelValues(key, outcome).Inc()
-}
-
-// current collects the figures of the status of now. One scrape shows one snapshot.
-type current struct{ status *status.Collector }
-
-func (c current) Describe(ch chan<- *prometheus.Desc) { (*status.Document)(nil).Describe(ch) }
-
-func (c current) Collect(ch chan<- prometheus.Metric) {
-	c.status.Build(context.Background()).Collect(ch)
-}
-
 // mostScrapes limits the memory for scrapes: one of 10,000 targets takes some megabytes.
 const mostScrapes = 4
 
 // scraper returns the handler of GET /metrics: the counts of this replica, and the figures of the status.
 func (m *Metrics) scraper(from *status.Collector) http.Handler {
 	state := prometheus.NewRegistry()
-	state.MustRegister(current{from})
+	state.MustRegister(from)
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state}, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
 }
 
 // scrape is GET /metrics.
-func (s *Server) scrape(c *base.Context) error {
+func (s *Server) scrape(c *Context) error {
 	s.Status.Build(c.Ctx()) // with many targets it takes a second or longer; the time limit begins after it
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	s.scrapes.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

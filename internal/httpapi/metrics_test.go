@@ -85,7 +85,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		t.Errorf("/metrics has %q\nthe page %q", names, documented)
 	}
 	state := prometheus.NewPedanticRegistry()
-	noError(t, state.Register(d.Status.Build(t.Context())))
+	noError(t, state.Register(d.Status))
 	for _, registry := range []prometheus.Gatherer{d.Metrics.registry, state} {
 		problems, err := testutil.GatherAndLint(registry)
 		if err != nil || len(problems) > 0 {

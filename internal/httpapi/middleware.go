@@ -13,8 +13,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
-
-	"poold/internal/httpapi/base"
 )
 
 // statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response, or
@@ -31,16 +29,16 @@ func (s *Server) middleware() []echo.MiddlewareFunc {
 		middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
 			HandleError: true, LogStatus: true, LogMethod: true, LogRoutePath: true, LogResponseSize: true, LogLatency: true,
 			LogValuesFunc: func(c echo.Context, v middleware.RequestLoggerValues) error {
-				s.logRequest(c.(*base.Context), v)
+				s.logRequest(c.(*Context), v)
 				return nil
 			},
 		}),
 		middleware.RecoverWithConfig(middleware.RecoverConfig{
 			DisableErrorHandler: true, DisableStackAll: true,
 			LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
-				s.Log.ErrorContext(c.Request().Context(), "panic in a handler", slog.String("request_id", c.(*base.Context).RequestID()),
+				s.Log.ErrorContext(c.Request().Context(), "panic in a handler", slog.String("request_id", c.(*Context).RequestID()),
 					slog.String("route", c.Path()), slog.Any("err", fmt.Errorf("panic: %w", err)), slog.String("stack", string(stack)))
-				return base.NewProblem(base.CodeInternal, "an unexpected error; the daemon's log has the cause")
+				return NewProblem(CodeInternal, "an unexpected error; the daemon's log has the cause")
 			},
 		}),
 		// A browser must not guess the content type of a response.
@@ -51,10 +49,10 @@ func (s *Server) middleware() []echo.MiddlewareFunc {
 // requestID matches the ids of requests that poold takes over from its callers.
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// begin makes the base.Context of a request.
+// begin makes the Context of a request.
 func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(inner echo.Context) error {
-		c := &base.Context{Context: inner, Began: time.Now()}
+		c := &Context{Context: inner, Began: time.Now()}
 		r, h := c.Request(), c.Response().Header()
 		if ids := r.Header.Values(echo.HeaderXRequestID); len(ids) != 1 || !requestID.MatchString(ids[0]) {
 			r.Header.Del(echo.HeaderXRequestID) // the next middleware makes an id
@@ -79,14 +77,14 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 
 // logRequest counts and logs a request. The log line contains no text that the client chose freely,
 // except a valid request id: no query, no header, no unknown path.
-func (s *Server) logRequest(c *base.Context, v middleware.RequestLoggerValues) {
+func (s *Server) logRequest(c *Context, v middleware.RequestLoggerValues) {
 	outcome := cmp.Or(string(c.Code), "ok")
 	if c.HungUp {
 		v.Status, outcome = statusHungUp, "hung_up"
 	}
-	s.Metrics.countResponse(v.Status)
+	s.Metrics.requests.WithLabelValues(strconv.Itoa(v.Status)).Inc()
 	if c.Counted && c.Caller != nil {
-		s.Metrics.countRequest(c.Caller.AuditName(), outcome)
+		s.Metrics.keyRequests.WithLabelValues(c.Caller.AuditName(), outcome).Inc() // the outcomes come from a fixed list
 	}
 	level := slog.LevelDebug
 	if s.AccessLog {

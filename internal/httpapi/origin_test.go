@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 )
 
@@ -38,7 +37,7 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 				headers = append(headers, basic(keyAll))
 			}
 			a := d.ask(t, h.method, h.path, headers...)
-			checkProblem(t, kind+", "+h.name, a, 403, base.CodeForbidden, "")
+			checkProblem(t, kind+", "+h.name, a, 403, CodeForbidden, "")
 		}
 		equal(t, kind+": the stock was asked to", d.stock.countCalls(), 0)
 	}
@@ -51,10 +50,10 @@ func TestNamesOfOtherHostsAreMisdirected(t *testing.T) {
 	for _, host := range []string{
 		"evil.example:8080", "evil.localhost", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0:8080", "[::]:8080", "192.168.1.2", "127.1", "2130706433",
 	} {
-		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, base.CodeMisdirected, "")
+		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, CodeMisdirected, "")
 	}
 	for _, header := range []string{"Forwarded: for=192.0.2.1", "X-Forwarded-Proto: ", "x-forwarded-host: poold.example.com"} {
-		checkProblem(t, header, d.ask(t, "GET", "/status", header), 403, base.CodeForbidden, "")
+		checkProblem(t, header, d.ask(t, "GET", "/status", header), 403, CodeForbidden, "")
 	}
 }
 

@@ -5,53 +5,49 @@ import (
 	"net/http"
 	"net/http/pprof" // poold does not serve http.DefaultServeMux, to which this package adds its handlers
 
-	"poold/internal/httpapi/base"
 	"poold/internal/purchase"
 )
 
 // alive is GET /healthz: 200 while the process serves requests. The route ignores Redis, because a
 // restart of poold would not repair Redis.
-func (s *Server) alive(c *base.Context) error {
+func (s *Server) alive(c *Context) error {
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // ready is GET /readyz: 200 if this replica can hand out tokens of at least some targets, else 503.
 // The response lists the reasons.
-func (s *Server) ready(c *base.Context) error {
+func (s *Server) ready(c *Context) error {
 	health := s.Health()
-	var reasons []*base.Problem
+	code, reasons := CodeStoreDown, []string(nil)
 	if s.stopping.Load() {
-		reasons = append(reasons, base.NewProblem(base.CodeShuttingDown, "the daemon is stopping"))
+		code, reasons = CodeShuttingDown, append(reasons, "the daemon is stopping")
 	}
 	if !health.Ready() {
-		reasons = append(reasons, base.NewProblem(base.CodeStoreDown, health.Reason))
+		reasons = append(reasons, health.Reason)
 	}
-	if len(reasons) == 0 {
-		ready := struct {
-			Ready   bool     `json:"ready"`
-			Reasons []string `json:"reasons,omitempty"` // reasons why some targets have no tokens
-		}{Ready: true}
-		if health.Reason != "" {
-			ready.Reasons = []string{health.Reason}
-		}
-		return c.JSON(http.StatusOK, ready)
+	if len(reasons) > 0 {
+		answer := NewProblem(code, reasons[0])
+		answer.Ready, answer.Reasons = new(bool), reasons
+		return answer
 	}
-	answer := reasons[0]
-	answer.Ready = new(bool)
-	for _, reason := range reasons {
-		answer.Reasons = append(answer.Reasons, reason.Detail)
+	ready := struct {
+		Ready   bool     `json:"ready"`
+		Reasons []string `json:"reasons,omitempty"` // reasons why some targets have no tokens
+	}{Ready: true}
+	if health.Reason != "" {
+		ready.Reasons = []string{health.Reason}
 	}
-	return answer
+	return c.JSON(http.StatusOK, ready)
 }
 
 // callback is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports the end
 // of a task. The response is 200 even for an invalid callback. A service would only repeat a
 // refused callback, and an attacker that guesses addresses must not learn anything. The response is
 // 503 if the service should try again. A daemon that is stopping still accepts callbacks.
-func (s *Server) callback(c *base.Context) error {
-	body, err := c.ReadBody(base.MaxBody)
-	refused := (*base.Problem)(nil)
-	oversized := errors.As(err, &refused) && refused.Code == base.CodeTooLarge
+func (s *Server) callback(c *Context) error {
+	body, err := c.ReadBody(MaxBody)
+	refused := (*Problem)(nil)
+	oversized := errors.As(err, &refused) && refused.Code == CodeTooLarge
 	if err != nil && !oversized {
 		return err // the body is incomplete: the service must send it again
 	}
@@ -67,7 +63,7 @@ func (s *Server) callback(c *base.Context) error {
 }
 
 // profile serves the profiles of the daemon, as package net/http/pprof does.
-func (s *Server) profile(c *base.Context) error {
+func (s *Server) profile(c *Context) error {
 	serve := map[string]http.HandlerFunc{
 		"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	}[c.Param("profile")]

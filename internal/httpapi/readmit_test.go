@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/base"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -23,15 +22,15 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		set    *targets.Set
-		repeat bool      // with an Idempotency-Key
-		code   base.Code // "" = the caller gets its token
+		repeat bool // with an Idempotency-Key
+		code   Code // "" = the caller gets its token
 		back   int
 	}{
-		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: base.CodeUnauthorized, back: 1},
-		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: base.CodeUnauthorized},
-		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: base.CodeUnauthorized, back: 1},
-		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: base.CodeForbidden, back: 1},
-		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: base.CodeForbidden, back: 1},
+		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: CodeUnauthorized, back: 1},
+		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: CodeUnauthorized},
+		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: CodeUnauthorized, back: 1},
+		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: CodeForbidden, back: 1},
+		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: CodeForbidden, back: 1},
 		"another rate":               {set: keys(func(k *targets.Key) { k.Rate = targets.Rate{Count: 1, Per: time.Hour} })},
 		"another key was taken away": {set: sampleSet(allKeys()[1:]...)},
 	} {
@@ -53,9 +52,9 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 				return
 			}
 			target := "staging-login"
-			status := base.NewProblem(test.code, "").Status
+			status := NewProblem(test.code, "").Status
 			checkProblem(t, name, a, status, test.code, target)
-			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == base.CodeUnauthorized) {
+			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == CodeUnauthorized) {
 				t.Errorf("challenged: %v", challenged)
 			}
 			if strings.Contains(a.body, tokenValue) {

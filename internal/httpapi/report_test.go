@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -48,7 +47,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		path := "/pool/staging-login/token/" + c.written(id) + "/report"
 		// Only the caller that took a token may report on it.
 		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
-		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(other)), 404, base.CodeUnknownToken, "staging-login")
+		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(other)), 404, CodeUnknownToken, "staging-login")
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
@@ -61,7 +60,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		if last.age = 0; last != (passedReport{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
 			t.Errorf("the buyer was told %+v", last)
 		}
-		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, base.CodeReported, "staging-login")
+		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, CodeReported, "staging-login")
 	}
 	if f := d.stock.readStock(t, d.target("staging-login")).Counters; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
@@ -100,18 +99,18 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		`{"outcome":"accepted"}{}`, `{"outcome":"accepted"}]`, `{"outcome":"accepted"} x`, `{"outcome":"accepted"`, `{"outcome":"accepted"]`, `{"outcome":"accepted",}`,
 		`{"outcome" "accepted"}`, `{outcome:"accepted"}`, `{"outcome":"acc`, "outcome=accepted", "\x00", "\xff",
 	} {
-		checkProblem(t, body, d.report(t, reportPath, body), 400, base.CodeBadRequest, "staging-login")
+		checkProblem(t, body, d.report(t, reportPath, body), 400, CodeBadRequest, "staging-login")
 	}
 	const good = `{"outcome":"accepted"}`
 	for _, kind := range []string{"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "X: y"} {
-		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, base.CodeBadRequest, "staging-login")
+		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, CodeBadRequest, "staging-login")
 	}
-	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", base.MaxBody)), 413, base.CodeTooLarge, "staging-login")
+	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", MaxBody)), 413, CodeTooLarge, "staging-login")
 	if d.stock.countCalls("report") > 0 {
 		t.Error("one of them was counted")
 	}
 	d.stock.failCalls("report", fmt.Errorf("x: %w", pool.ErrDown))
-	checkProblem(t, "without redis", d.report(t, reportPath, good), 503, base.CodeStoreDown, "staging-login")
+	checkProblem(t, "without redis", d.report(t, reportPath, good), 503, CodeStoreDown, "staging-login")
 	d.stock.failCalls("", nil)
 	login := d.target("staging-login")
 	sale, err := d.stock.redis.Get("{captcha}:sale:o1")
@@ -121,7 +120,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		if other != "" {
 			noError(t, d.stock.redis.Set("{captcha}:sale:o1", other))
 		}
-		checkProblem(t, name, d.report(t, reportPath, good), 404, base.CodeUnknownToken, "staging-login")
+		checkProblem(t, name, d.report(t, reportPath, good), 404, CodeUnknownToken, "staging-login")
 	}
 	noError(t, d.stock.redis.Set("{captcha}:sale:o1", sale))
 	d.stock.redis.SetTTL("{captcha}:sale:o1", time.Minute)
@@ -142,14 +141,14 @@ func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
 	d := start(t, set, nil, nil)
 	login := d.target("staging-login")
 	invented := func(i int) string { return fmt.Sprintf("/solve/a.b.%032x.turnstile/report", i) }
-	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, base.CodeForbidden, "")
+	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, CodeForbidden, "")
 	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
-		bearer("canary-limited")), 403, base.CodeForbidden, "")
+		bearer("canary-limited")), 403, CodeForbidden, "")
 	untilRefused(t, 404, func(i int) answer { return d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)) })
 	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "a known token", 204)
-	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, base.CodeUnknownToken, "staging-login")
+	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, CodeUnknownToken, "staging-login")
 }
 
 // TestReportOfALeavingCallerCounts: a report that arrived is counted and passed on, even if its

@@ -7,7 +7,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/httpapi/openapi"
 	"poold/internal/targets"
 )
@@ -17,7 +16,7 @@ type route struct {
 	methods []string
 	path    string
 	scope   targets.Scope // the required scope of a caller's key; "" = the route needs no key
-	handle  base.Handler
+	handle  Handler
 	// If open is true, the route admits every caller, even without a key and with any Host and Origin.
 	open  bool
 	body  bool // the handler reads the body; otherwise a request must have no body
@@ -39,11 +38,12 @@ var (
 )
 
 func (s *Server) routes() []route {
+	legacy, tasks := s.serveClient(readLegacy), s.serveClient(readTasks)
 	table := []route{
 		{methods: either, path: "/pool/:target/token", scope: targets.ScopeToken, handle: s.take},
-		{methods: posting, path: "/pool/:target/token/:id/report", scope: targets.ScopeToken, handle: s.delivery.ReceiveReport, body: true},
+		{methods: posting, path: "/pool/:target/token/:id/report", scope: targets.ScopeToken, handle: s.ReceiveReport, body: true},
 		{methods: posting, path: "/solve", scope: targets.ScopeSolve, handle: s.solve, body: true},
-		{methods: posting, path: "/solve/:id/report", scope: targets.ScopeSolve, handle: s.delivery.ReceiveSolveReport, body: true},
+		{methods: posting, path: "/solve/:id/report", scope: targets.ScopeSolve, handle: s.ReceiveSolveReport, body: true},
 		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens", scope: targets.ScopeAdmin, handle: s.flush},
 		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, handle: s.targetDetail},
 		{methods: posting, path: "/pool/:target/pause", scope: targets.ScopeAdmin, handle: s.pause, body: true},
@@ -71,8 +71,8 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, handle: s.historyKey},
 		// These routes have no scope, because a client sends its key as a parameter; the handlers
 		// check the key.
-		{methods: either, path: "/in.php", handle: s.clients.ServeLegacy, body: true},
-		{methods: either, path: "/res.php", handle: s.clients.ServeLegacy, body: true},
+		{methods: either, path: "/in.php", handle: legacy, body: true},
+		{methods: either, path: "/res.php", handle: legacy, body: true},
 		// Callbacks have a secret instead of a key, and may have any Host, because solving services know no host name.
 		{methods: either, path: "/callback/:provider/:order/:secret", handle: s.callback, open: true, body: true},
 		{methods: reading, path: "/debug/pprof/", scope: targets.ScopeAdmin, handle: s.profile, whole: true},
@@ -85,7 +85,7 @@ func (s *Server) routes() []route {
 		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
 	} {
-		table = append(table, route{methods: posting, path: path, handle: s.clients.ServeTasks, body: true})
+		table = append(table, route{methods: posting, path: path, handle: tasks, body: true})
 	}
 	return table
 }
@@ -98,13 +98,13 @@ func (s *Server) router() http.Handler {
 	e.IPExtractor = echo.ExtractIPDirect()
 	e.Use(s.middleware()...)
 	for _, rt := range s.routes() {
-		e.Match(rt.methods, rt.path, func(c echo.Context) error { return rt.handle(c.(*base.Context)) }, s.admit(&rt))
+		e.Match(rt.methods, rt.path, func(c echo.Context) error { return rt.handle(c.(*Context)) }, s.admit(&rt))
 	}
 	return e
 }
 
 // describe is GET /openapi.yaml: the description of the API. The description contains no data of the
 // daemon, so the route needs no key.
-func describe(c *base.Context) error {
+func describe(c *Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", openapi.Document())
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/testkit"
@@ -26,7 +25,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/", "/history/site/", "/history/day/", "/history/order/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
-			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, base.CodeNotFound, "")
+			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, CodeNotFound, "")
 		}
 	}
 	for path, allow := range map[string]string{
@@ -43,7 +42,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 				continue
 			}
 			a := d.ask(t, method, path)
-			checkProblem(t, method+" "+path, a, 405, base.CodeMethod, "")
+			checkProblem(t, method+" "+path, a, 405, CodeMethod, "")
 			equal(t, a.asked, a.header.Get("Allow"), "OPTIONS, "+allow)
 		}
 		if strings.Contains(allow, "HEAD") {
@@ -60,20 +59,20 @@ func TestBodiesAreRefusedIfUnused(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, body string
 		status           int
-		code             base.Code
+		code             Code
 	}{
 		{"none", "", "", 200, ""},
 		{"white space", "text/plain", " \n", 200, ""},
 		{"an empty object", "application/json; charset=utf-8", "{ }", 200, ""},
 		{"null", "application/json", "null", 200, ""},
-		{"an empty object of no type", "", "{}", 400, base.CodeBadRequest},
-		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, base.CodeBadRequest},
-		{"JSON as text", "text/plain", "{}", 400, base.CodeBadRequest},
-		{"a question", "application/json", `{"wait":"20s"}`, 400, base.CodeBadRequest},
-		{"no JSON", "application/json", `{"wait`, 400, base.CodeBadRequest},
-		{"two documents", "application/json", `{}{}`, 400, base.CodeBadRequest},
+		{"an empty object of no type", "", "{}", 400, CodeBadRequest},
+		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, CodeBadRequest},
+		{"JSON as text", "text/plain", "{}", 400, CodeBadRequest},
+		{"a question", "application/json", `{"wait":"20s"}`, 400, CodeBadRequest},
+		{"no JSON", "application/json", `{"wait`, 400, CodeBadRequest},
+		{"two documents", "application/json", `{}{}`, 400, CodeBadRequest},
 		{"the largest", "application/json", "{" + strings.Repeat(" ", 65534) + "}", 200, ""},
-		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, base.CodeTooLarge},
+		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, CodeTooLarge},
 	} {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(c.body)
@@ -119,7 +118,7 @@ func TestPanicIsOne500(t *testing.T) {
 	d.stock.before = func(context.Context, string) error { panic("a bug") }
 	for range 2 {
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, "panic", a, 500, base.CodeInternal, "staging-login")
+		checkProblem(t, "panic", a, 500, CodeInternal, "staging-login")
 		if strings.Contains(a.body, "a bug") || strings.Contains(a.body, ".go") {
 			t.Errorf("the answer says what the log is for: %s", a.body)
 		}
@@ -205,9 +204,9 @@ func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 					d.buyer.providers = func(context.Context) []purchase.Status { time.Sleep(late); return nil }
 				}
 				began := time.Now()
-				w := &timedWriter{httptest.NewRecorder(), began.Add(base.WriteLimit)}
+				w := &timedWriter{httptest.NewRecorder(), began.Add(WriteLimit)}
 				d.Handler().ServeHTTP(w, d.request(t, c.method, c.path, strings.NewReader(c.body), bearer(keyAll), isJSON, "Accept: text/html"))
-				if took, left := time.Since(began), time.Until(w.deadline); took < late || left <= 0 || left > base.WriteLimit {
+				if took, left := time.Since(began), time.Until(w.deadline); took < late || left <= 0 || left > WriteLimit {
 					t.Errorf("%d after %s, with %s left: %s", w.Code, took, left, w.Body)
 				}
 			})

@@ -8,11 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"poold/internal/captcha"
+	"poold/internal/compat"
 	"poold/internal/events"
 	"poold/internal/history"
-	"poold/internal/httpapi/base"
-	"poold/internal/httpapi/compatapi"
 	"poold/internal/pool"
 	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
@@ -36,9 +37,13 @@ type Config interface {
 
 // Pool is what replicas share in Redis; *pool.Pool implements it.
 type Pool interface {
-	base.Pool
-
+	Look(ctx context.Context, q pool.Query) (pool.Counts, error)
 	Take(ctx context.Context, c *pool.Call) (pool.Token, error)
+	// Cancel takes back the token of a call whose answer did not leave. It does not block.
+	Cancel(c *pool.Call)
+	// Shared notes who shared a token.
+	Shared(ctx context.Context, t *pool.Token, row string) error
+	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (pool.Outcome, pool.Sale, error)
 	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
 	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
 	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)
@@ -47,8 +52,8 @@ type Pool interface {
 
 // Buyer buys tokens from the providers; *purchase.Buyer implements it.
 type Buyer interface {
-	base.ReportSender
-
+	// Report passes a report on to the provider in the background. It does not block.
+	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 	// Callback returns purchase.ErrNotKept if the provider should try again.
 	Callback(ctx context.Context, c purchase.Callback) error
 	// OrdersInFlight lists the orders in flight of all replicas.
@@ -89,7 +94,7 @@ type Deps struct {
 	IDs       *tokenid.Secret
 	Buyer     Buyer
 	Solver    Solver
-	Tasks     compatapi.ClientTasks
+	Tasks     *compat.Tasks
 	History   history.Sink // nil = no history is kept
 	Audit     bool         // whether the history has an audit
 	Status    *status.Collector
@@ -102,34 +107,31 @@ type Deps struct {
 // mostPictures is the maximum number of bodies with pictures in use at a replica.
 const mostPictures = 256
 
-// Server answers HTTP requests. Its methods that take a *base.Context are the handlers of routes.
+// Server answers HTTP requests. Its methods that take a *Context are the handlers of routes.
 // A Server is safe for concurrent use.
 type Server struct {
 	Deps
 
-	delivery  *base.Delivery
-	clients   *compatapi.Routes
-	pictures  *base.Pictures
-	wrongKeys *base.WrongKeys
+	pictures  *Pictures
+	wrongKeys *WrongKeys
+	unknown   Tries // reports about unknown tokens, by Caller.StableName
+	refusals  Tries // log lines about refused calls of clients
+	ignored   Tries // log lines about ignored parameters of clients
+	looks     singleflight.Group
 	scrapes   http.Handler
 	handler   http.Handler
 	stopping  atomic.Bool
 
 	mu      sync.Mutex
-	current *base.Access // derived from the Set in use; guarded by mu
+	current *Access // derived from the Set in use; guarded by mu
 }
 
 // New returns a Server and starts nothing.
 func New(d Deps) *Server {
 	s := &Server{
-		Deps: d, pictures: base.NewPictures(mostPictures), wrongKeys: base.NewWrongKeys(d.Log), scrapes: d.Metrics.scraper(d.Status),
-		delivery: base.NewDelivery(&base.Delivery{
-			Pool: d.Pool, IDs: d.IDs, Buyer: d.Buyer, Audit: d.Audit, Outage: d.Status.Outage, Metrics: d.Metrics, Log: d.Log,
-		}),
+		Deps: d, pictures: NewPictures(mostPictures), wrongKeys: NewWrongKeys(d.Log), unknown: NewTries(triesAMinute, RetryWrong),
+		refusals: NewTries(1, refusalEvery), ignored: NewTries(1, ignoredEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
-	s.clients = compatapi.New(&compatapi.Routes{
-		Delivery: s.delivery, Tasks: d.Tasks, WrongKeys: s.wrongKeys, Status: d.Status, Stopping: &s.stopping, Pictures: s.pictures,
-	})
 	s.handler = s.router()
 	return s
 }
@@ -152,10 +154,10 @@ func (s *Server) HTTPServer() *http.Server {
 		// There are only two limits: one for header and body, and one for the response. Each further
 		// limit would cost a timer for every request.
 		ReadTimeout:    5 * time.Second, // covers only the reading of the request, so a caller may wait longer
-		WriteTimeout:   base.WriteLimit,
+		WriteTimeout:   WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    base.ConnContext,
+		ConnContext:    ConnContext,
 		Protocols:      protocols,
 		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/refill"
 	"poold/internal/solve"
@@ -15,7 +14,7 @@ import (
 const maxSolveBody = 2 << 20
 
 // solve is POST /solve.
-func (s *Server) solve(c *base.Context) error {
+func (s *Server) solve(c *Context) error {
 	if s.stopping.Load() {
 		return solve.ErrStopping
 	}
@@ -32,30 +31,30 @@ func (s *Server) solve(c *base.Context) error {
 	if err != nil {
 		return err
 	}
-	c.AnswerWithin(request.Call.Wait + base.WriteLimit)
+	c.AnswerWithin(request.Call.Wait + WriteLimit)
 	token, err := s.Solver.Solve(c.Ctx(), request)
 	if err != nil {
 		return s.explainSolve(c, err)
 	}
 	kind := asked.Identity.Type
-	out := base.Handout{
+	out := Handout{
 		Token: &token, Call: request.Call, Kind: kind, Solution: captcha.Named(kind, token.Value), Shared: request.Share != nil,
-		ID: base.SolveID(signer.ID(token.Order, c.Caller.StableName), asked.Identity),
+		ID: SolveID(signer.ID(token.Order, c.Caller.StableName), asked.Identity),
 	}
 	// A reload may have removed the key or some of its rights.
 	if err = s.recheck(c); err == nil {
 		err = admitSolve(c, asked.Identity)
 	}
 	if err != nil {
-		s.delivery.ReturnToken(&out)
+		s.ReturnToken(&out)
 		return err
 	}
-	return s.delivery.Deliver(c, &out)
+	return s.Deliver(c, &out)
 }
 
 // readSolve reads the body. The caller must call release when it no longer needs the picture, even
 // after an error.
-func (s *Server) readSolve(c *base.Context) (asked targets.SolveRequest, release func(), err error) {
+func (s *Server) readSolve(c *Context) (asked targets.SolveRequest, release func(), err error) {
 	var bad error
 	release, err = s.pictures.Read(c, maxSolveBody, func(body []byte) {
 		if bad = c.CheckJSON(); bad == nil {
@@ -69,12 +68,12 @@ func (s *Server) readSolve(c *base.Context) (asked targets.SolveRequest, release
 		release()
 	}
 	if invalid := (targets.Problems)(nil); errors.As(err, &invalid) {
-		err = base.NewProblem(base.CodeBadRequest, "the request is invalid: each problem names a field and its rule").Listing(invalid)
+		err = NewProblem(CodeBadRequest, "the request is invalid: each problem names a field and its rule").Listing(invalid)
 	}
 	return asked, release, err
 }
 
-func (s *Server) solveRequest(c *base.Context, asked targets.SolveRequest) (request solve.Request, err error) {
+func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request solve.Request, err error) {
 	if err := admitSolve(c, asked.Identity); err != nil {
 		return request, err
 	}
@@ -84,72 +83,61 @@ func (s *Server) solveRequest(c *base.Context, asked targets.SolveRequest) (requ
 	}
 	var call pool.Call
 	if t := c.Target; t != nil {
-		call = base.CallFor(t)
+		call = CallFor(t)
 		call.MostTickets, call.Wait = max(call.MostTickets, solve.MostWaiting), asked.Timeout
-		request.Out = s.delivery.Out(t)
-		if s.delivery.IsHeld(c.Ctx(), t) {
+		request.Out = s.Out(t)
+		if s.IsHeld(c.Ctx(), t) {
 			call.Wait = 0
 		}
 	} else {
-		call, request.Guest, request.Rate = base.GuestOf(c.Access.Set, asked)
+		call, request.Guest, request.Rate = GuestOf(c.Access.Set, asked)
 	}
 	if id := asked.Identity; asked.Dedup == targets.DedupIdentity {
 		if key != "" {
-			return request, base.NewProblem(base.CodeBadRequest, "dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
+			return request, NewProblem(CodeBadRequest, "dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
+		}
+		if !asked.DedupProxy { // requests with different proxies share a solve
+			id.Proxy, id.ProxyType = "", ""
 		}
 		if call.Wait > 0 {
-			request.Share = &solve.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
+			request.Share = &solve.Share{Key: id.ID(), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
 		}
 	}
-	call.Row = s.delivery.Row(c, base.ImageOf(&asked), true)
+	call.Row = s.Row(c, ImageOf(&asked), true)
 	solve.Identify(&call, c.Caller.StableName, key)
 	request.Call = &call
 	return request, nil
 }
 
-// shareKey returns the key of the requests that share a solve. If withProxy is false, requests with
-// different proxies can share a solve.
-func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
-	if !withProxy {
-		id.Proxy, id.ProxyType = "", ""
-	}
-	return id.ID()
-}
-
 // admitSolve sets the target of an identity, or none for a guest. If the caller may not request the
 // identity, admitSolve returns an error.
-func admitSolve(c *base.Context, id captcha.Identity) error {
+func admitSolve(c *Context, id captcha.Identity) error {
 	if err := c.Admit(id.ID()); err != nil || c.Target != nil {
 		return err
 	}
 	if err := c.Access.Set.Solve.Allows(id); err != nil {
-		return base.NewProblem(base.CodeForbidden, err.Error())
+		return NewProblem(CodeForbidden, err.Error())
 	}
 	return nil
 }
 
 // explainSolve returns the error for the response to a solve without a token.
-func (s *Server) explainSolve(c *base.Context, err error) error {
+func (s *Server) explainSolve(c *Context, err error) error {
 	empty := (*pool.EmptyError)(nil)
 	switch {
 	case errors.Is(err, pool.ErrConflict):
-		return base.NewProblem(base.CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
+		return NewProblem(CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
 	case !errors.As(err, &empty) || empty.Full:
 		return err
-	case c.Target == nil:
-		return solveTimeout()
+	case c.Target != nil:
+		counts, unread := s.Look(c.Ctx(), c.Target)
+		if unread != nil {
+			return unread
+		}
+		if _, _, out := s.Status.Outage(c.Ctx()); out || refill.StatusOf(c.Target, &counts).State != refill.OK {
+			return err // explain tells the cause
+		}
 	}
-	counts, unread := s.delivery.Look(c.Ctx(), c.Target)
-	if unread != nil {
-		return unread
-	}
-	if _, _, out := s.delivery.Outage(c.Ctx()); out || refill.StatusOf(c.Target, &counts).State != refill.OK {
-		return err // explain tells the cause
-	}
-	return solveTimeout()
-}
-
-func solveTimeout() *base.Problem {
-	return base.NewProblem(base.CodeSolveTimeout,
+	return NewProblem(CodeSolveTimeout,
 		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
@@ -138,20 +137,20 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, key string
 		status    int
-		code      base.Code
+		code      Code
 		says      string
 	}{
-		"another page":         {other, keyAll, 403, base.CodeForbidden, "solve.pages"},
-		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, base.CodeForbidden, "limited"},
-		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, base.CodeForbidden, "limited"},
-		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, base.CodeForbidden, "scope solve"},
-		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, base.CodeBadRequest, "canary: unknown"},
-		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, base.CodeBadRequest, "dedup: must be"},
-		"no JSON":              {"type=turnstile", keyAll, 400, base.CodeBadRequest, "not JSON"},
+		"another page":         {other, keyAll, 403, CodeForbidden, "solve.pages"},
+		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, CodeForbidden, "limited"},
+		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, CodeForbidden, "limited"},
+		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, CodeForbidden, "scope solve"},
+		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, CodeBadRequest, "canary: unknown"},
+		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, CodeBadRequest, "dedup: must be"},
+		"no JSON":              {"type=turnstile", keyAll, 400, CodeBadRequest, "not JSON"},
 		"a large picture": {
-			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, base.CodeBadRequest, "1 MiB",
+			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, CodeBadRequest, "1 MiB",
 		},
-		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, base.CodeTooLarge, "2048 KiB"},
+		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, CodeTooLarge, "2048 KiB"},
 	} {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
@@ -159,7 +158,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	// Other routes keep their smaller limit for bodies.
 	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
-	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, base.CodeForbidden, "")
+	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, CodeForbidden, "")
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
 }
 
@@ -168,20 +167,20 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		status int
-		code   base.Code
+		code   Code
 		retry  string
 	}{
-		"failed":   {&solve.SolveError{Reason: "unsolvable"}, 502, base.CodeSolveFailed, ""},
-		"refused":  {&solve.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, base.CodeSolveRefused, ""},
-		"late":     {&pool.EmptyError{}, 504, base.CodeSolveTimeout, ""},
-		"crowded":  {&pool.EmptyError{Full: true}, 503, base.CodePoolEmpty, "any"},
-		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, base.CodeRateLimited, "3"},
-		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, base.CodeBudget, "40"},
-		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, base.CodeProviderDown, "any"},
-		"away":     {pool.ErrDown, 503, base.CodeStoreDown, "any"},
-		"stopping": {solve.ErrStopping, 503, base.CodeShuttingDown, "any"},
-		"conflict": {pool.ErrConflict, 409, base.CodeConflict, ""},
-		"other":    {errors.New("unheard of"), 500, base.CodeInternal, ""},
+		"failed":   {&solve.SolveError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
+		"refused":  {&solve.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
+		"late":     {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
+		"crowded":  {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
+		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
+		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, CodeBudget, "40"},
+		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown, "any"},
+		"away":     {pool.ErrDown, 503, CodeStoreDown, "any"},
+		"stopping": {solve.ErrStopping, 503, CodeShuttingDown, "any"},
+		"conflict": {pool.ErrConflict, 409, CodeConflict, ""},
+		"other":    {errors.New("unheard of"), 500, CodeInternal, ""},
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
@@ -191,7 +190,7 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		}
 	}
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, base.CodeSolveTimeout, "checkout")
+	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, CodeSolveTimeout, "checkout")
 }
 
 // TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait gets
@@ -210,7 +209,7 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 		{"", "Idempotency-Key: x", 1},
 	} {
 		d.config.set.Store(solvingSet(t, allKeys()...))
-		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, base.CodeForbidden, "")
+		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, CodeForbidden, "")
 		equal(t, "tokens that went back", d.stock.countCalls("return"), c.returns)
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/httpapi/page"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -22,9 +21,9 @@ import (
 
 // seen gets the part of the document that the caller may see, and restarts the time limit of the response, because a
 // document of many targets may have used up the limit.
-func (s *Server) seen(c *base.Context) *status.Document {
+func (s *Server) seen(c *Context) *status.Document {
 	document := s.Status.Build(c.Ctx())
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	if c.Caller.Globs != nil {
 		document = document.Part(c.Caller.MayUse)
 	}
@@ -32,7 +31,7 @@ func (s *Server) seen(c *base.Context) *status.Document {
 }
 
 // document is GET /status.json.
-func (s *Server) document(c *base.Context) error {
+func (s *Server) document(c *Context) error {
 	body := s.seen(c).JSON()
 	tag := fmt.Sprintf(`"%08x"`, crc32.ChecksumIEEE(body))
 	c.Response().Header().Set("ETag", tag)
@@ -43,11 +42,11 @@ func (s *Server) document(c *base.Context) error {
 }
 
 // targetDetail is GET /pool/{target}: the target's part of the status, and the counts of the last day.
-func (s *Server) targetDetail(c *base.Context) error {
+func (s *Server) targetDetail(c *Context) error {
 	detail := s.Status.Detail(c.Ctx(), c.Target.Name)
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	if detail == nil { // a reload removed the target after the request was admitted
-		return base.NewProblem(base.CodeUnknownTarget, "the configuration file has no target of this name")
+		return NewProblem(CodeUnknownTarget, "the configuration file has no target of this name")
 	}
 	return c.JSON(http.StatusOK, detail)
 }
@@ -56,7 +55,7 @@ func (s *Server) targetDetail(c *base.Context) error {
 // to them, each with the headers of the browser. So the page can do what its key can, and no route knows the page.
 
 // front is GET /: it redirects a browser to the status page.
-func (s *Server) front(c *base.Context) error {
+func (s *Server) front(c *Context) error {
 	if !c.Prefers("text/html") {
 		return echo.ErrNotFound
 	}
@@ -64,7 +63,7 @@ func (s *Server) front(c *base.Context) error {
 }
 
 // showPage is GET /status: the page for browsers, JSON for other clients.
-func (s *Server) showPage(c *base.Context) error {
+func (s *Server) showPage(c *Context) error {
 	if !c.Prefers("text/html") {
 		return s.document(c)
 	}
@@ -72,7 +71,7 @@ func (s *Server) showPage(c *base.Context) error {
 	if c.QueryParams().Has("csv") {
 		if table := s.askAPI(c, http.MethodGet, usagePath(query), "text/csv", nil); table.code == http.StatusOK {
 			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="poold-spend-by-`+query.Get("by")+`.csv"`)
-			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.body.Bytes())
+			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.Bytes())
 		}
 	}
 	return s.writePage(c, query, "")
@@ -80,15 +79,15 @@ func (s *Server) showPage(c *base.Context) error {
 
 // act is POST /status/act: a form of the page. The action is a request to the API. If it succeeds, the browser goes back
 // to the page, else the page shows the problem.
-func (s *Server) act(c *base.Context) error {
+func (s *Server) act(c *Context) error {
 	form, err := c.FormParams()
 	if err != nil {
-		return base.NewProblem(base.CodeBadRequest, "the body must be a form of the status page")
+		return NewProblem(CodeBadRequest, "the body must be a form of the status page")
 	}
 	query := page.ReadQuery(form)
 	action, known := page.Actions[query.Get("act")]
 	if !known {
-		return base.NewProblem(base.CodeBadRequest, "the form has no known action")
+		return NewProblem(CodeBadRequest, "the form has no known action")
 	}
 	terms := map[string]string{} // of a pause
 	for _, name := range []string{"for", "reason"} {
@@ -97,7 +96,7 @@ func (s *Server) act(c *base.Context) error {
 		}
 	}
 	done := s.askAPI(c, action.Method, action.Path(query.Get("of")), echo.MIMEApplicationJSON, terms)
-	c.AnswerWithin(base.WriteLimit) // a reload may have used up the limit
+	c.AnswerWithin(WriteLimit) // a reload may have used up the limit
 	if done.code >= http.StatusBadRequest {
 		return s.writePage(c, query.With("act", "", "of", ""), action.Label+": "+done.problem())
 	}
@@ -105,14 +104,14 @@ func (s *Server) act(c *base.Context) error {
 }
 
 // writePage renders the page.
-func (s *Server) writePage(c *base.Context, query page.Query, problem string) error {
+func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	view := page.View{
 		Document: s.seen(c), Query: query, Problem: problem, Key: c.Caller.Name,
-		Keyed: c.Caller != base.Anyone, Operate: c.Caller.May(targets.ScopeAdmin), Whole: c.Caller.Globs == nil,
+		Keyed: c.Caller != Anyone, Operate: c.Caller.May(targets.ScopeAdmin), Whole: c.Caller.Globs == nil,
 	}
 	load := func(path string, into any) {
 		answer := s.askAPI(c, http.MethodGet, path, echo.MIMEApplicationJSON, nil)
-		if err := json.Unmarshal(answer.body.Bytes(), into); err != nil || answer.code != http.StatusOK {
+		if err := json.Unmarshal(answer.Bytes(), into); err != nil || answer.code != http.StatusOK {
 			view.Problem = strings.TrimPrefix(view.Problem+"; "+answer.problem(), "; ")
 		}
 	}
@@ -137,7 +136,7 @@ func (s *Server) writePage(c *base.Context, query page.Query, problem string) er
 	if err := view.Render(&text); err != nil {
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
-	c.AnswerWithin(base.WriteLimit)
+	c.AnswerWithin(WriteLimit)
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentSecurityPolicy, page.Policy)
 	h.Set(echo.HeaderReferrerPolicy, "same-origin") // so that poold recognises the requests of its own page
@@ -156,7 +155,7 @@ func usagePath(q page.Query) string {
 }
 
 // askAPI sends a request to a route of the API, with the headers of the browser's request.
-func (s *Server) askAPI(c *base.Context, method, path, accept string, body map[string]string) *apiAnswer {
+func (s *Server) askAPI(c *Context, method, path, accept string, body map[string]string) *apiAnswer {
 	inner := c.Request().Clone(c.Ctx())
 	inner.Method, inner.RequestURI, inner.TransferEncoding = method, path, nil
 	inner.URL, _ = url.Parse(path) // cannot fail: all values are escaped
@@ -176,26 +175,25 @@ func (s *Server) askAPI(c *base.Context, method, path, accept string, body map[s
 
 // apiAnswer records an answer of the API.
 type apiAnswer struct {
+	bytes.Buffer
 	header http.Header
 	code   int
-	body   bytes.Buffer
 }
 
-func (a *apiAnswer) Header() http.Header            { return a.header }
-func (a *apiAnswer) WriteHeader(code int)           { a.code = code }
-func (a *apiAnswer) Write(text []byte) (int, error) { return a.body.Write(text) }
+func (a *apiAnswer) Header() http.Header  { return a.header }
+func (a *apiAnswer) WriteHeader(code int) { a.code = code }
 
 // problem returns the text of a problem document.
 func (a *apiAnswer) problem() string {
-	var p base.Problem
-	_ = json.Unmarshal(a.body.Bytes(), &p) // without a document the text is empty
+	var p Problem
+	_ = json.Unmarshal(a.Bytes(), &p) // without a document the text is empty
 	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
 }
 
 // pageFile returns the handler of a file of the page. The file contains no data of the daemon, so the route needs no key.
 // The page names its version; then a browser may keep it.
-func pageFile(name, contentType string) base.Handler {
-	return func(c *base.Context) error {
+func pageFile(name, contentType string) Handler {
+	return func(c *Context) error {
 		c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
 		if c.Request().URL.RawQuery == page.Version(name) {
 			c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=31536000, immutable")

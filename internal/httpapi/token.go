@@ -2,10 +2,10 @@ package httpapi
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
@@ -19,7 +19,7 @@ const (
 )
 
 // take is GET and POST /pool/{target}/token.
-func (s *Server) take(c *base.Context) error {
+func (s *Server) take(c *Context) error {
 	if s.stopping.Load() {
 		return solve.ErrStopping
 	}
@@ -27,55 +27,51 @@ func (s *Server) take(c *base.Context) error {
 	if err != nil {
 		return err
 	}
-	call.Row = s.delivery.Row(c, "", buys)
+	call.Row = s.Row(c, "", buys)
 	signer, err := s.IDs.Signer(c.Ctx())
 	if err != nil {
 		return err
 	}
-	if buys && s.delivery.IsHeld(c.Ctx(), c.Target) {
+	if buys && s.IsHeld(c.Ctx(), c.Target) {
 		call.Wait = 0
 	}
 	if call.Wait > 0 {
-		c.AnswerWithin(call.Wait + base.WriteLimit)
+		c.AnswerWithin(call.Wait + WriteLimit)
 	}
 	var token pool.Token
 	if buys {
-		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: s.delivery.Out(c.Target)})
+		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: s.Out(c.Target)})
 	} else {
 		token, err = s.Pool.Take(c.Ctx(), &call)
 	}
 	if err != nil {
 		return err
 	}
-	out := base.Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
+	out := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
 	if err := s.recheck(c); err != nil {
-		s.delivery.ReturnToken(&out)
+		s.ReturnToken(&out)
 		return err
 	}
-	return s.delivery.Deliver(c, &out)
+	return s.Deliver(c, &out)
 }
 
 // readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies: the ticket of
 // a caller that waits is demand for one more token.
-func readCall(c *base.Context) (call pool.Call, buys bool, err error) {
+func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	t := c.Target
-	call = base.CallFor(t)
-	waits := false
-	wait := duration("wait", maxWait, &call.Wait)
-	set := wait.Set
-	wait.Set = func(text string) bool {
-		waits = true
-		return set(text)
-	}
-	if err := c.ReadQuery(wait, duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
+	call = CallFor(t)
+	call.Wait = -1 // not given
+	if err := c.ReadQuery(duration("wait", maxWait, &call.Wait), duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
 		return call, false, err
 	}
 	switch {
-	case waits:
+	case call.Wait >= 0:
 	case t.OnEmpty == targets.OnEmptyWait:
 		call.Wait = defaultWait
 	case t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve):
 		call.Wait, buys = maxWait, true
+	default:
+		call.Wait = 0
 	}
 	key, err := idempotencyKey(c.Request().Header)
 	owner := c.Caller.StableName
@@ -87,8 +83,8 @@ func readCall(c *base.Context) (call pool.Call, buys bool, err error) {
 }
 
 // duration returns a parameter that is a duration from 0 to the given maximum.
-func duration(name string, maximum time.Duration, into *time.Duration) base.Param {
-	return base.Param{
+func duration(name string, maximum time.Duration, into *time.Duration) Param {
+	return Param{
 		Name: name, Want: "must be a duration from 0s to " + maximum.String() + ", such as 20s; a bare number is seconds",
 		Set: func(text string) bool {
 			if strings.Trim(text, "0123456789.") == "" {
@@ -101,19 +97,15 @@ func duration(name string, maximum time.Duration, into *time.Duration) base.Para
 	}
 }
 
+var printable = regexp.MustCompile(`^[ -~]{1,255}$`)
+
 // idempotencyKey returns the request's Idempotency-Key; "" = it has none.
-func idempotencyKey(h http.Header) (key string, err error) {
-	values := h["Idempotency-Key"]
-	if len(values) == 0 {
+func idempotencyKey(h http.Header) (string, error) {
+	switch values := h["Idempotency-Key"]; {
+	case len(values) == 0:
 		return "", nil
+	case len(values) == 1 && printable.MatchString(values[0]):
+		return values[0], nil
 	}
-	key = values[0]
-	ok := len(values) == 1 && len(key) >= 1 && len(key) <= 255
-	for i := 0; ok && i < len(key); i++ {
-		ok = key[i] >= ' ' && key[i] <= '~'
-	}
-	if !ok {
-		return "", base.NewProblem(base.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
-	}
-	return key, nil
+	return "", NewProblem(CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi/base"
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
@@ -123,7 +122,7 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 		"wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
-		checkProblem(t, query, a, 400, base.CodeBadRequest, "staging-login")
+		checkProblem(t, query, a, 400, CodeBadRequest, "staging-login")
 		if strings.Contains(a.body, "canary") {
 			t.Errorf("?%s is repeated: %s", query, a.body)
 		}
@@ -135,9 +134,9 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 		"not ASCII": {"Idempotency-Key: schlüssel"},
 		"tab":       {"Idempotency-Key: a\tb"},
 	} {
-		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400, base.CodeBadRequest, "staging-login")
+		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400, CodeBadRequest, "staging-login")
 	}
-	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(base.CodePoolEmpty)+`"`)
+	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(CodePoolEmpty)+`"`)
 	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
@@ -179,7 +178,7 @@ func TestTargetNamesAreStrict(t *testing.T) {
 		"/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
 	} {
 		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 404, base.CodeUnknownTarget, "")
+		checkProblem(t, path, a, 404, CodeUnknownTarget, "")
 		if strings.Contains(a.body, "script") {
 			t.Errorf("%s is repeated: %s", path, a.body)
 		}
@@ -197,7 +196,7 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
 		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
 	} {
-		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, base.CodeUnknownTarget, "", c.end+`","code"`)
+		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, CodeUnknownTarget, "", c.end+`","code"`)
 	}
 }
 
@@ -208,14 +207,14 @@ func TestStoppingRefusesTakes(t *testing.T) {
 	d.ask(t, "GET", "/readyz").check(t, "ready", 200)
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
-	checkProblem(t, "a token while stopping", a, 503, base.CodeShuttingDown, "staging-login")
+	checkProblem(t, "a token while stopping", a, 503, CodeShuttingDown, "staging-login")
 	if a.header.Get("Retry-After") == "" || !a.closing {
 		t.Errorf("a token while stopping: closing %v, %v", a.closing, a.header)
 	}
 	if n, _ := d.stock.countTakes(); n != 0 {
 		t.Error("the stock was asked while stopping")
 	}
-	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, base.CodeShuttingDown, "")
+	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, CodeShuttingDown, "")
 	d.ask(t, "GET", "/healthz").check(t, "healthz while stopping", 200)
 	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)
 }

@@ -131,7 +131,7 @@ const maxAge = 24 * time.Hour
 
 // readAge returns the time from the submission to the solve, or false if the reply has no valid
 // times. Both times are in whole seconds. A poold that serves tasks rounds these times so that the
-// token never seems too young (httpapi/compatapi/tasks.go).
+// token never seems too young (httpapi/protocols.go).
 func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`

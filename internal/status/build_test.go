@@ -115,7 +115,7 @@ func TestLastKnownFiguresStay(t *testing.T) {
 				if (d.Solve.Reason == "") != sums || (d.Dedup.Reason == "") != sums || strings.Contains(string(d.JSON()), "canary") {
 					t.Errorf("%s, %s: %+v, %+v", name, what, d.Solve, d.Dedup)
 				}
-				m := metricsOf(t, d)
+				m := metricsOf(t, c)
 				_, tokens := m["pool_tokens t00001"]
 				_, budget := m["budget_used * day"]
 				_, guests := m["solve_guests"]

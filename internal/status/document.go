@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -372,23 +371,12 @@ type Money float64
 // money converts billionths of the currency, in which the stock counts, to an amount with six decimal places.
 func money(n int64) Money { return Money(math.Round(float64(n)/1e3) / 1e6) }
 
-// UnknownMoney returns an unknown amount.
-func UnknownMoney() Money { return -1 }
-
-// Known reports whether the amount is known.
-func (m Money) Known() bool { return m >= 0 }
-
-// String returns the amount without trailing zeros, or "unknown".
-func (m Money) String() string {
-	if !m.Known() {
-		return "unknown"
-	}
-	return strconv.FormatFloat(float64(m), 'f', -1, 64)
-}
+// MoneyUnknown is an unknown amount.
+const MoneyUnknown Money = -1
 
 // MarshalJSON implements json.Marshaler.
 func (m Money) MarshalJSON() ([]byte, error) {
-	if !m.Known() {
+	if m < 0 {
 		return []byte("null"), nil
 	}
 	return json.Marshal(float64(m))
@@ -396,7 +384,7 @@ func (m Money) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (m *Money) UnmarshalJSON(text []byte) error {
-	if *m = UnknownMoney(); string(text) == "null" {
+	if *m = MoneyUnknown; string(text) == "null" {
 		return nil
 	}
 	return json.Unmarshal(text, (*float64)(m))
@@ -413,7 +401,7 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 // an order was solved or lost.
 func spent(c *pool.Counters, priced bool) Money {
 	if c.Spent == 0 && !priced && c.Solved+c.Lost > 0 {
-		return UnknownMoney()
+		return MoneyUnknown
 	}
 	return money(c.Spent)
 }

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"context"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,17 +17,19 @@ import (
 const allTargets = "*"
 
 // Describe implements prometheus.Collector. It promises nothing, because many metrics are absent at times.
-func (d *Document) Describe(chan<- *prometheus.Desc) {}
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector.
-func (d *Document) Collect(ch chan<- prometheus.Metric) {
-	m := metrics{ch, map[string]*prometheus.Desc{}, ""}
-	all := metrics{ch, m.descs, " Over all replicas: take the maximum over instances, not the sum."}
+// Collect implements prometheus.Collector: one scrape shows one document.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) { c.Build(context.Background()).collect(ch) }
+
+func (d *Document) collect(ch chan<- prometheus.Metric) {
+	m := metrics{ch: ch, descs: map[string]*prometheus.Desc{}}
+	all := metrics{ch, m.descs, " Over all replicas: take the maximum over instances, not the sum.", nil}
 	m.show("config_last_reload_successful", "1 if the last load of the configuration file succeeded.", truth(d.Config.OK))
 	m.show("redis_up", "1 while Redis can be used.", truth(d.Redis.OK))
 	m.show("dead_letters", "Callbacks that this replica has not stored in Redis yet.", float64(d.DeadLetters))
 	for i := range d.Providers {
-		m.provider(&d.Providers[i])
+		m.of("provider", d.Providers[i].Name).provider(&d.Providers[i])
 	}
 	if h := d.History; h != nil {
 		const records = "Rows that this replica sent to the history, by outcome: sent, dropped."
@@ -38,28 +42,30 @@ func (d *Document) Collect(ch chan<- prometheus.Metric) {
 	states := "1 for the state that a target is in: " + strings.Join(States(), ", ") + "."
 	for i := range d.Targets {
 		t := &d.Targets[i]
-		m.info(t.Name, t.Owner, t.Type)
-		m.show("target_state", states, 1, "target", t.Name, "state", t.State)
-		m.show("pool_want", "Tokens that the policy wants to keep now.", float64(t.Want), "target", t.Name)
+		m, all := m.of("target", t.Name), all.of("target", t.Name)
+		m.info(t.Owner, t.Type)
+		m.show("target_state", states, 1, "state", t.State)
+		m.show("pool_want", "Tokens that the policy wants to keep now.", float64(t.Want))
 		if t.Refill == string(targets.RefillAdaptive) {
-			m.show("pool_waste_credit", "Adaptive: tokens that may still expire unused before only min is kept.", t.Credit, "target", t.Name)
-			m.show("target_hit_rate_objective", "Adaptive: hit_rate of the file.", t.objective, "target", t.Name)
+			m.show("pool_waste_credit", "Adaptive: tokens that may still expire unused before only min is kept.", t.Credit)
+			m.show("target_hit_rate_objective", "Adaptive: hit_rate of the file.", t.objective)
 		}
 		if !t.unread {
-			all.stock(t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, t.Unknown, &t.counted)
+			all.stock(t.Fresh, t.InFlight, t.BoughtInFlight, t.Unknown, &t.counted)
 			if t.Budget != nil {
-				all.budget(t.Name, t.Budget)
+				all.budget(t.Budget)
 			}
 		}
 	}
 	if !d.summed {
 		return
 	}
-	all.budget(allTargets, &Budget{Day: d.Budget})
+	all.of("target", allTargets).budget(&Budget{Day: d.Budget})
 	if s := d.Solve; s != nil {
-		m.info(purchase.GuestTarget, s.Owner, "")
-		all.stock(purchase.GuestTarget, s.Fresh, s.InFlight, s.BoughtInFlight, 0, &s.counted)
-		all.budget(purchase.GuestTarget, &s.Budget)
+		guests := all.of("target", purchase.GuestTarget)
+		m.of("target", purchase.GuestTarget).info(s.Owner, "")
+		guests.stock(s.Fresh, s.InFlight, s.BoughtInFlight, 0, &s.counted)
+		guests.budget(&s.Budget)
 		all.show("solve_guests", "Identities of POST /solve without a target that are still known.", float64(s.Guests))
 	}
 	if days := d.Dedup.Days; len(days) > 0 {
@@ -73,13 +79,20 @@ type metrics struct {
 	ch    chan<- prometheus.Metric
 	descs map[string]*prometheus.Desc // by name
 	ends  string                      // what each help ends with
+	about []string                    // labels of each series, names and values in turns
+}
+
+// of returns metrics about one target or provider.
+func (m metrics) of(labels ...string) metrics {
+	m.about = labels
+	return m
 }
 
 // show adds a series. The labels are names and values in turns. A metric whose name ends with total is a counter.
 func (m metrics) show(name, help string, value float64, labels ...string) {
-	names, values := make([]string, len(labels)/2), make([]string, len(labels)/2)
-	for i := range names {
-		names[i], values[i] = labels[2*i], labels[2*i+1]
+	var names, values []string
+	for pair := range slices.Chunk(append(labels, m.about...), 2) {
+		names, values = append(names, pair[0]), append(values, pair[1])
 	}
 	if m.descs[name] == nil {
 		m.descs[name] = prometheus.NewDesc("poold_"+name, help+m.ends, names, nil)
@@ -101,10 +114,10 @@ func (m metrics) rare(name, help string, n int64, labels ...string) {
 
 func (m metrics) provider(p *Provider) {
 	m.show("provider_up", "1 while a provider can be asked (ok or busy), 0 while it is down.",
-		truth(provider.StateKind(p.State).Usable()), "provider", p.Name)
+		truth(provider.StateKind(p.State).Usable()))
 	known := func(name, help string, value *float64, labels ...string) {
 		if value != nil {
-			m.show(name, help, *value, append(labels, "provider", p.Name)...)
+			m.show(name, help, *value, labels...)
 		}
 	}
 	known("provider_balance", "Last known balance at a provider; absent if none is known.", p.Balance)
@@ -116,50 +129,42 @@ func (m metrics) provider(p *Provider) {
 	}
 }
 
-func (m metrics) info(target, owner, of string) {
+func (m metrics) info(owner, of string) {
 	m.show("target_info", "Owner and type of a target, for joins; always 1. /solve is the sum of all guests.", 1,
-		"target", target, "owner", owner, "type", of)
+		"owner", owner, "type", of)
 }
 
 // stock adds the series of the stock of a target, or of all guests.
-func (m metrics) stock(target string, fresh, orders, bought, unknown int, f *pool.Counters) {
-	count := func(name, help string, n int64, labels ...string) {
-		m.show(name, help, float64(n), append(labels, "target", target)...)
-	}
-	rare := func(name, help string, n int64, labels ...string) {
-		m.rare(name, help, n, append(labels, "target", target)...)
-	}
-	count("pool_tokens", "Fresh tokens.", int64(fresh))
+func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
+	m.show("pool_tokens", "Fresh tokens.", float64(fresh))
 	const states = "Orders in flight by state: placed, bought, unknown (no answer, so perhaps bought)."
-	count("orders_in_flight", states, int64(bought-unknown), "state", "bought")
-	rare("orders_in_flight", states, int64(orders-bought), "state", "placed")
-	rare("orders_in_flight", states, int64(unknown), "state", "unknown")
+	m.show("orders_in_flight", states, float64(bought-unknown), "state", "bought")
+	m.rare("orders_in_flight", states, int64(orders-bought), "state", "placed")
+	m.rare("orders_in_flight", states, int64(unknown), "state", "unknown")
 	const requests = "Requests by outcome: hit (was ready), waited, miss, replay (Idempotency-Key), refused (only /solve)."
-	count("token_requests_total", requests, f.Hits, "outcome", "hit")
-	count("token_requests_total", requests, f.Missed, "outcome", "miss")
-	rare("token_requests_total", requests, f.Waited, "outcome", "waited")
-	rare("token_requests_total", requests, f.Replays, "outcome", "replay")
-	rare("token_requests_total", requests, f.Declined, "outcome", "refused")
-	rare("tokens_returned_total", "Hand-outs taken back: the caller had hung up.", f.Returned)
-	count("bought_total", "Orders that a provider accepted or may have accepted.", f.Bought)
-	rare("solved_total", "Tokens that landed.", f.Solved)
-	count("tokens_expired_total", "Tokens that expired unused, or had expired when they landed.", f.Expired)
-	rare("tokens_discarded_total", "Ready tokens that were flushed.", f.Discarded)
-	count("orders_failed_total", "Bought orders that ended without a token.", f.Failed)
-	count("orders_lost_total", "Bought orders whose end is unknown.", f.Lost)
+	m.show("token_requests_total", requests, float64(f.Hits), "outcome", "hit")
+	m.show("token_requests_total", requests, float64(f.Missed), "outcome", "miss")
+	m.rare("token_requests_total", requests, f.Waited, "outcome", "waited")
+	m.rare("token_requests_total", requests, f.Replays, "outcome", "replay")
+	m.rare("token_requests_total", requests, f.Declined, "outcome", "refused")
+	m.rare("tokens_returned_total", "Hand-outs taken back: the caller had hung up.", f.Returned)
+	m.show("bought_total", "Orders that a provider accepted or may have accepted.", float64(f.Bought))
+	m.rare("solved_total", "Tokens that landed.", f.Solved)
+	m.show("tokens_expired_total", "Tokens that expired unused, or had expired when they landed.", float64(f.Expired))
+	m.rare("tokens_discarded_total", "Ready tokens that were flushed.", f.Discarded)
+	m.show("orders_failed_total", "Bought orders that ended without a token.", float64(f.Failed))
+	m.show("orders_lost_total", "Bought orders whose end is unknown.", float64(f.Lost))
 	const reports = "Reports of callers on their tokens, by outcome: accepted, rejected."
-	rare("reports_total", reports, f.Accepted, "outcome", "accepted")
-	count("reports_total", reports, f.Rejected, "outcome", "rejected")
-	m.show("spend_total", "Money spent, by the prices of the file.", float64(money(f.Spent)), "target", target)
+	m.rare("reports_total", reports, f.Accepted, "outcome", "accepted")
+	m.show("reports_total", reports, float64(f.Rejected), "outcome", "rejected")
+	m.show("spend_total", "Money spent, by the prices of the file.", float64(money(f.Spent)))
 }
 
-func (m metrics) budget(target string, b *Budget) {
+func (m metrics) budget(b *Budget) {
 	for window, u := range map[string]*Usage{"hour": b.Hour, "day": b.Day} {
 		if u != nil {
-			m.show("budget_used", "Solves bought in the last hour or day; * is the overall budget.",
-				float64(u.Used), "target", target, "window", window)
-			m.show("budget_limit", "Solves that may be bought in an hour or a day.",
-				float64(u.Limit), "target", target, "window", window)
+			m.show("budget_used", "Solves bought in the last hour or day; * is the overall budget.", float64(u.Used), "window", window)
+			m.show("budget_limit", "Solves that may be bought in an hour or a day.", float64(u.Limit), "window", window)
 		}
 	}
 }

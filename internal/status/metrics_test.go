@@ -12,12 +12,12 @@ import (
 	"poold/internal/refill"
 )
 
-// metricsOf returns the metrics of a document. The keys are the names and the values of the labels, by the names of the
+// metricsOf returns the metrics of the current document. The keys are the names and the values of the labels, by the names of the
 // labels, but the target comes first.
-func metricsOf(t *testing.T, d *Document) map[string]float64 {
+func metricsOf(t *testing.T, c *Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(d)
+	registry.MustRegister(c)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func metricsOf(t *testing.T, d *Document) map[string]float64 {
 
 // All guests together have the metrics of one target.
 func TestMetrics(t *testing.T) {
-	got := metricsOf(t, NewCollector(busySources()).Build(t.Context()))
+	got := metricsOf(t, NewCollector(busySources()))
 	maps.DeleteFunc(got, func(name string, _ float64) bool {
 		return strings.Contains(name, " staging") || strings.Contains(name, " checkout")
 	})
@@ -73,9 +73,10 @@ func TestEveryCounterIsShown(t *testing.T) {
 		var f pool.Counters
 		reflect.ValueOf(&f).Elem().FieldByIndex(field.Index).SetInt(value)
 		stock.stocks[s.File.Current().Targets[0].ID] = decided(pool.Stock{Counts: pool.Counts{Counters: f}}, refill.Status{State: refill.OK, Want: 1})
-		d := NewCollector(s).Build(t.Context())
+		c := NewCollector(s)
+		d := c.Build(t.Context())
 		shown := false
-		for _, v := range metricsOf(t, d) {
+		for _, v := range metricsOf(t, c) {
 			shown = shown || v == value || v == float64(money(value))
 		}
 		if shown == noMetric[field.Name] {

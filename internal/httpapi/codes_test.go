@@ -1,4 +1,4 @@
-package base
+package httpapi
 
 import (
 	"maps"
@@ -16,7 +16,7 @@ import (
 // TestDocsNameEveryCode: programs rely on the codes. docs/api.md therefore lists exactly these
 // codes, each beside its status.
 func TestDocsNameEveryCode(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "api.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

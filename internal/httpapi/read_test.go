@@ -1,4 +1,4 @@
-package base
+package httpapi
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// contextOf returns the context of a request whose response nobody reads.
-func contextOf(r *http.Request) *Context {
+// plainContext returns the context of a request whose response nobody reads.
+func plainContext(r *http.Request) *Context {
 	return &Context{Context: echo.New().NewContext(r, httptest.NewRecorder())}
 }
 
@@ -24,7 +24,7 @@ func TestLargeBodiesAreDecodedInTurn(t *testing.T) {
 		p := &Pictures{inUse: make(chan struct{}, 2), decoders: make(chan struct{}, 1)}
 		read := func(ctx context.Context, bytes int, decode func([]byte)) error {
 			r := httptest.NewRequestWithContext(ctx, "POST", "/solve", strings.NewReader(strings.Repeat("x", bytes)))
-			release, err := p.Read(contextOf(r), 1<<20, decode)
+			release, err := p.Read(plainContext(r), 1<<20, decode)
 			release()
 			return err
 		}
@@ -59,7 +59,7 @@ func TestPrefersTheNamedMediaType(t *testing.T) {
 		"text/plain;q=0.3, application/json;q=0.4":    false,
 		"text/plainer, application/text/plain, plain": false,
 	} {
-		c := contextOf(&http.Request{Header: http.Header{"Accept": {"text/html", accept}}})
+		c := plainContext(&http.Request{Header: http.Header{"Accept": {"text/html", accept}}})
 		if c.Prefers("text/plain") != want {
 			t.Errorf("Accept %q: %v", accept, !want)
 		}

@@ -1,4 +1,4 @@
-package base
+package httpapi
 
 import (
 	"context"
@@ -7,16 +7,10 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
 )
-
-// ReportSender passes a report on to the provider in the background. Report does not block.
-type ReportSender interface {
-	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
-}
 
 // Errors of reports.
 var (
@@ -34,8 +28,8 @@ type Sold struct {
 }
 
 // soldAs returns the order of a token's id. Only the caller that got the token knows the id.
-func (d *Delivery) soldAs(c *Context, id string) (order string, err error) {
-	signer, err := d.IDs.Signer(c.Ctx())
+func (s *Server) soldAs(c *Context, id string) (order string, err error) {
+	signer, err := s.IDs.Signer(c.Ctx())
 	if err != nil {
 		return "", err
 	}
@@ -48,16 +42,16 @@ func (d *Delivery) soldAs(c *Context, id string) (order string, err error) {
 
 // ReceiveReport is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token
 // was accepted. The provider also gets the report.
-func (d *Delivery) ReceiveReport(c *Context) error {
+func (s *Server) ReceiveReport(c *Context) error {
 	good, err := readOutcome(c)
 	if err != nil {
 		return err
 	}
-	order, err := d.soldAs(c, c.Param("id"))
+	order, err := s.soldAs(c, c.Param("id"))
 	if err == nil {
-		err = d.Report(c, Sold{order, c.Target.ID, c.Target.Identity.Type}, good)
+		err = s.countReport(c, Sold{order, c.Target.ID, c.Target.Identity.Type}, good)
 	}
-	return d.finishReport(c, err)
+	return s.finishReport(c, err)
 }
 
 // SolveID returns the id of a token of /solve: it also contains the identity and the type of the captcha.
@@ -68,42 +62,42 @@ func SolveID(token string, of captcha.Identity) string {
 var solveID = regexp.MustCompile(`^([^.]+\.[^.]+)\.([\w.:-]+)\.([^.]*)$`)
 
 // ReceiveSolveReport is POST /solve/{id}/report: a caller reports on a token that it got from POST /solve.
-func (d *Delivery) ReceiveSolveReport(c *Context) error {
+func (s *Server) ReceiveSolveReport(c *Context) error {
 	good, err := readOutcome(c)
 	if err != nil {
 		return err
 	}
 	parts := solveID.FindStringSubmatch(c.Param("id"))
 	if parts == nil || !slices.Contains(captcha.SolvableTypes(), captcha.Type(parts[3])) {
-		return d.finishReport(c, ErrUnknownToken)
+		return s.finishReport(c, ErrUnknownToken)
 	}
 	sold := Sold{Identity: captcha.ID(parts[2]), Type: captcha.Type(parts[3])}
 	if err := c.Admit(sold.Identity); err != nil {
 		return err
 	}
-	if sold.Order, err = d.soldAs(c, parts[1]); err == nil {
-		err = d.Report(c, sold, good)
+	if sold.Order, err = s.soldAs(c, parts[1]); err == nil {
+		err = s.countReport(c, sold, good)
 	}
-	return d.finishReport(c, err)
+	return s.finishReport(c, err)
 }
 
 // finishReport answers a report. After too many reports about unknown tokens in a minute, a caller
 // gets 429 instead of 404. Reports about known tokens are not limited.
-func (d *Delivery) finishReport(c *Context, err error) error {
+func (s *Server) finishReport(c *Context, err error) error {
 	switch {
 	case err == nil:
 		return c.NoContent(http.StatusNoContent)
-	case errors.Is(err, ErrUnknownToken) && !d.unknown.Allow(c.Caller.StableName):
+	case errors.Is(err, ErrUnknownToken) && !s.unknown.Allow(c.Caller.StableName):
 		return NewProblem(CodeRateLimited, "this key sent too many reports about unknown tokens; reports about known tokens are still accepted").RetryAfter(RetryWrong)
 	}
 	return err
 }
 
-// Report counts a report on a token and passes it on to the buyer.
-func (d *Delivery) Report(c *Context, sold Sold, good bool) error {
+// countReport counts a report on a token and passes it on to the buyer.
+func (s *Server) countReport(c *Context, sold Sold, good bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
-	outcome, sale, err := d.Pool.Report(context.WithoutCancel(c.Ctx()), sold.Order, sold.Identity, good, c.Caller.StableName, rand.Text(),
-		d.Row(c, "", false))
+	outcome, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), sold.Order, sold.Identity, good, c.Caller.StableName, rand.Text(),
+		s.Row(c, "", false))
 	switch {
 	case err != nil:
 		return err
@@ -112,8 +106,8 @@ func (d *Delivery) Report(c *Context, sold Sold, good bool) error {
 	case outcome != pool.ReportCounted:
 		return ErrUnknownToken
 	}
-	d.Buyer.Report(sale.Provider, sale.Task, sold.Type, sale.Age, good)
-	d.Metrics.Reported(good, sale.Age)
+	s.Buyer.Report(sale.Provider, sale.Task, sold.Type, sale.Age, good)
+	s.Metrics.Reported(good, sale.Age)
 	return nil
 }
 

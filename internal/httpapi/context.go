@@ -1,15 +1,16 @@
-package base
+package httpapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/munnerz/goautoneg"
 
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -80,14 +81,14 @@ func (c *Context) Visible() []string {
 	if c.Caller.Globs == nil {
 		return nil
 	}
-	names := []string{}
-	for name := range c.Access.Targets {
-		if c.Caller.MayUse(name) {
-			names = append(names, name)
-		}
-	}
+	return c.usable()
+}
+
+// usable lists the targets of the configuration file that the caller may use, sorted; never nil.
+func (c *Context) usable() []string {
+	names := slices.AppendSeq([]string{}, maps.Keys(c.Access.Targets))
 	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return !c.Caller.MayUse(name) })
 }
 
 // Sees reports whether the caller may see the records of a target.
@@ -99,26 +100,17 @@ func (c *Context) Sees(target string) bool {
 // application/json. A wildcard does not count, so `*/*` gets JSON. The response must vary by Accept.
 func (c *Context) Prefers(mediaType string) bool {
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
-	accept := strings.Join(c.Request().Header.Values(echo.HeaderAccept), ",")
-	wanted := weight(accept, mediaType)
-	return wanted > 0 && wanted > weight(accept, echo.MIMEApplicationJSON)
+	accepted := goautoneg.ParseAccept(strings.ToLower(strings.Join(c.Request().Header.Values(echo.HeaderAccept), ",")))
+	wanted := weight(accepted, mediaType)
+	return wanted > 0 && wanted > weight(accepted, echo.MIMEApplicationJSON)
 }
 
 // weight returns the weight of a media type in an Accept header; 0 = the header does not name it.
-func weight(accept, mediaType string) (best float64) {
-	for item := range strings.SplitSeq(accept, ",") {
-		name, params, _ := strings.Cut(item, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), mediaType) {
-			continue
+func weight(accepted []goautoneg.Accept, mediaType string) (best float64) {
+	for _, item := range accepted {
+		if item.Type+"/"+item.SubType == mediaType {
+			best = max(best, item.Q)
 		}
-		quality := 1.0
-		for param := range strings.SplitSeq(params, ";") {
-			key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-			if q, err := strconv.ParseFloat(value, 64); err == nil && strings.EqualFold(key, "q") {
-				quality = q
-			}
-		}
-		best = max(best, quality)
 	}
 	return best
 }

@@ -1,4 +1,4 @@
-package base
+package httpapi
 
 import (
 	"context"
@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
-// market is what a Delivery reads.
+// market is the stock and the providers that a Server reads.
 type market struct {
 	Pool
 
@@ -25,8 +28,16 @@ func (m *market) Look(context.Context, pool.Query) (pool.Counts, error) {
 	return m.counts, m.err
 }
 
-func (m *market) delivery() *Delivery {
-	return &Delivery{Pool: m, Outage: func(context.Context) (string, time.Time, bool) { return "", time.Time{}, m.down }}
+func (m *market) server() *Server {
+	file := &fakeConfig{}
+	file.set.Store(sampleSet())
+	buyer := &fakeBuyer{providers: func(context.Context) []purchase.Status {
+		if m.down {
+			return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateDown}}}
+		}
+		return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}}}
+	}}
+	return &Server{Deps: Deps{Pool: m, Status: status.NewCollector(status.Sources{File: file, Buyer: buyer})}}
 }
 
 // TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An outage counts only
@@ -58,7 +69,7 @@ func TestATokenCannotCome(t *testing.T) {
 			"the pool cannot be read":     {market: market{err: errors.New("away"), down: true}},
 			"cannot be read while paused": {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
 		} {
-			target, supply := &c.target, c.market.delivery()
+			target, supply := &c.target, c.market.server()
 			out := supply.Out(target)
 			if got := out(t.Context()); got != c.atOnce {
 				t.Errorf("%s: out at once: %v", name, got)

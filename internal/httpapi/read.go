@@ -1,4 +1,4 @@
-package base
+package httpapi
 
 import (
 	"bytes"
@@ -69,14 +69,7 @@ func (c *Context) ReadNothing() error {
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
-	if err := c.CheckJSON(); err != nil {
-		return err
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
-		return NewProblem(CodeBadRequest, "this route takes no body, or {}")
-	}
-	return nil
+	return c.decode(body, "this route takes no body, or {}", new(struct{}))
 }
 
 // ReadBody reads a body to its end, because net/http can notice a hang-up of the client only after
@@ -110,10 +103,14 @@ func (c *Context) CheckJSON() error {
 // want is a description of a valid body for error messages.
 func (c *Context) ReadObject(want string, into any) error {
 	body, err := c.ReadBody(MaxBody)
-	if err == nil {
-		err = c.CheckJSON()
-	}
 	if err != nil {
+		return err
+	}
+	return c.decode(body, want, into)
+}
+
+func (c *Context) decode(body []byte, want string, into any) error {
+	if err := c.CheckJSON(); err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))

@@ -1,4 +1,4 @@
-package compatapi
+package httpapi
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
-	"poold/internal/httpapi/base"
 	"poold/internal/provider/wire"
 )
 
@@ -71,14 +70,14 @@ func displayName(name string) string {
 type codes struct{ legacy, tasks, why string }
 
 // codesOf returns the codes of an error. It logs an unexpected error.
-func (p *Routes) codesOf(c *base.Context, err error) codes {
+func (s *Server) codesOf(c *Context, err error) codes {
 	var bad *fault
 	if errors.As(err, &bad) {
 		return codes{bad.code, wire.TasksCode(bad.code), clip(bad.why)}
 	}
 	cause := compat.CauseOf(err)
 	if cause == compat.Broken {
-		p.Log.ErrorContext(c.Ctx(), "client's call failed", slog.String("route", c.Path()), slog.Any("err", err))
+		s.Log.ErrorContext(c.Ctx(), "client's call failed", slog.String("route", c.Path()), slog.Any("err", err))
 	}
 	return codes{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
@@ -93,7 +92,7 @@ func clip(text string) string {
 
 // logRefusal logs a refused call, the reason that the client got, and the fields that caused the
 // refusal. It logs neither temporary conditions nor calls without a valid key.
-func (p *Routes) logRefusal(c *base.Context, err error, says codes) {
+func (s *Server) logRefusal(c *Context, err error, says codes) {
 	var bad *fault
 	if !errors.As(err, &bad) {
 		if !compat.CauseOf(err).IsRefusal() {
@@ -101,7 +100,7 @@ func (p *Routes) logRefusal(c *base.Context, err error, says codes) {
 		}
 		bad = &fault{}
 	}
-	if c.Caller == nil || !p.refusals.Allow(logKey(c, says.legacy+says.why)) {
+	if c.Caller == nil || !s.refusals.Allow(logKey(c, says.legacy+says.why)) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -114,27 +113,27 @@ func (p *Routes) logRefusal(c *base.Context, err error, says codes) {
 		}
 		attrs = append(attrs, slog.Any("fields", names))
 	}
-	p.Log.LogAttrs(c.Ctx(), slog.LevelWarn, "client's call refused; correct the call, the key or the target", attrs...)
+	s.Log.LogAttrs(c.Ctx(), slog.LevelWarn, "client's call refused; correct the call, the key or the target", attrs...)
 }
 
 // logKey identifies a log line of a caller. A hash bounds how many lines of one caller are remembered;
 // a line that shares its hash with another one may be left out.
-func logKey(c *base.Context, text string) string {
+func logKey(c *Context, text string) string {
 	return c.Caller.StableName + strconv.Itoa(int(crc32.ChecksumIEEE([]byte(text))%1024))
 }
 
 // noteIgnored logs the parameters of an accepted submission that have no effect.
-func (p *Routes) noteIgnored(c *base.Context, ignored []string) {
+func (s *Server) noteIgnored(c *Context, ignored []string) {
 	for _, name := range ignored {
-		if p.ignored.Allow(logKey(c, name)) {
-			p.Log.InfoContext(c.Ctx(), "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
+		if s.ignored.Allow(logKey(c, name)) {
+			s.Log.InfoContext(c.Ctx(), "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
 		}
 	}
 }
 
 // noTarget returns the error for a submission that has no target and may not be bought. It names the
 // first field in which the identity differs from all targets of the caller.
-func noTarget(c *base.Context, id captcha.Identity, why string) error {
+func noTarget(c *Context, id captcha.Identity, why string) error {
 	var left []reflect.Value // the targets that have the same fields so far
 	for i := range c.Access.Set.Targets {
 		if t := &c.Access.Set.Targets[i]; c.Caller.MayUse(t.Name) {

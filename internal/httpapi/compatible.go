@@ -1,0 +1,307 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/pool"
+	"poold/internal/provider/wire"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// maxCompatibleBody limits the body of a call to the compatible endpoints, in bytes.
+const maxCompatibleBody = 1 << 20
+
+// clientKey is the length of the keys that the clients of solving services accept.
+const clientKey = 32
+
+// call is a call of either protocol, with the replies of its protocol.
+type call struct {
+	key, bad string // bad: error code if the call could not be read, else ""
+	action   wire.Action
+	word     string // for an unknown action: its name
+	order    wire.Order
+	ids      []string // of the tasks to poll, or of the one to report on
+	many     bool     // the poll lists several tasks
+	verdict  wire.Verdict
+	cors     bool // any web page may read the reply
+
+	accepted func(number string) wire.Reply
+	solved   func(*compat.Result) wire.Reply
+	reported wire.Reply
+	balance  func(left float64) wire.Reply
+	text     func(string) wire.Reply
+	fail     func(codes) wire.Reply
+}
+
+// serveClient returns the handler of a protocol. It reads a call, authenticates the caller, executes the call and writes
+// the reply.
+func (s *Server) serveClient(read func(wire.Request) call) Handler {
+	return func(c *Context) error {
+		var asked call
+		r := c.Request()
+		release, err := s.pictures.Read(c, maxCompatibleBody, func(body []byte) {
+			asked = read(wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body})
+		})
+		defer func() { release() }()
+		if err != nil {
+			return err
+		}
+		if asked.cors && len(c.Access.Callers) > 0 {
+			// Any web page may read the reply, because browsers add no credentials to this call: the page
+			// must already know a key.
+			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
+		}
+		err = s.authenticate(c, asked.key, asked.bad)
+		if err == nil && asked.bad != "" && asked.action != wire.Submit {
+			err = unreadable(asked.bad)
+		}
+		var reply wire.Reply
+		if err == nil {
+			reply, err = s.execute(c, &asked, func() func() {
+				kept := release
+				release = func() {}
+				return kept
+			})
+		}
+		switch {
+		case err != nil && (c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil):
+			return ErrHungUp
+		case err != nil:
+			says := s.codesOf(c, err)
+			s.logRefusal(c, err, says)
+			reply = asked.fail(says)
+		case c.Response().Committed:
+			return nil
+		}
+		return c.Blob(http.StatusOK, reply.Type, reply.Body)
+	}
+}
+
+// execute executes a call. It returns the reply, or has sent the token of a solved task.
+func (s *Server) execute(c *Context, asked *call, keepPicture func() (release func())) (reply wire.Reply, err error) {
+	switch {
+	case asked.action == wire.Submit:
+		number, err := s.submit(c, asked.order, keepPicture)
+		return asked.accepted(number), err
+	case asked.action == wire.Poll && asked.many:
+		return s.pollMany(c, asked)
+	case asked.action == wire.Poll:
+		got, err := s.poll(c, asked.ids[0])
+		if err == nil {
+			err = s.sendSolved(c, &got, asked.solved(&got))
+		}
+		return reply, err
+	case asked.action == wire.Report:
+		return asked.reported, s.report(c, asked.ids[0], asked.verdict)
+	case asked.action == wire.Balance:
+		left, err := s.balance(c)
+		return asked.balance(left), err
+	case asked.action == wire.Threads:
+		return wire.JSON(threads(s.Status.Build(c.Ctx()))), nil
+	case asked.action == wire.Other && asked.word == "":
+		return reply, compat.NoAction
+	}
+	return reply, unsupported("the action "+displayName(asked.word), "action")
+}
+
+// authenticate identifies the caller by the key that the client sent. If the configuration file has
+// no keys, the caller is on this machine, and any text with the length of a key is accepted. The
+// argument bad is the error code of a call that could not be read, else "". Such a call may lack
+// its key.
+func (s *Server) authenticate(c *Context, key, bad string) error {
+	if key == "" && bad != "" {
+		return unreadable(bad)
+	}
+	if c.Caller == nil {
+		owner := c.Access.Owner(key)
+		switch {
+		case key == "":
+			return compat.OddKey
+		case owner == nil && !s.wrongKeys.Allow(c):
+			return compat.TooManyKeys
+		case owner == nil:
+			return compat.WrongKey
+		}
+		if c.Caller = owner; !owner.May(targets.ScopeToken) {
+			return compat.NotEntitled
+		}
+	} else if len(key) != clientKey {
+		return compat.OddKey
+	}
+	return nil
+}
+
+// submit creates a task for an order and returns the number of the task. If the call has a picture,
+// the picture is in use until the task ends.
+func (s *Server) submit(c *Context, o wire.Order, keepPicture func() (release func())) (number string, err error) {
+	switch {
+	case c.Caller.OverRate(c.Began) > 0:
+		return "", compat.TooFast
+	case s.stopping.Load():
+		return "", compat.Stopping
+	case o.Bad != "":
+		return "", invalid(o)
+	case o.Pingback != "":
+		return "", unsupported("a pingback: poll instead", "pingback")
+	case len(o.Undone) > 0:
+		return "", unsupported("the parameter "+displayName(o.Undone[0]), o.Undone...)
+	}
+	terms, err := s.submitTerms(c, o)
+	if err != nil {
+		return "", err
+	}
+	s.noteIgnored(c, o.Ignored)
+	terms.Hold = keepPicture
+	task := compat.Task{Caller: c.Caller.StableName, Type: o.Identity.Type}
+	task.Identity, task.Guest = pool.Hash(terms.Call.ID)
+	return s.Tasks.Submit(c.Ctx(), task, terms)
+}
+
+func (s *Server) poll(c *Context, id string) (compat.Result, error) {
+	if _, ok := wire.TaskNumber(id); !ok {
+		return compat.Result{}, compat.BadID
+	}
+	return s.Tasks.Poll(c.Ctx(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return s.pollTerms(c, t) })
+}
+
+func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
+	if _, ok := wire.TaskNumber(id); !ok {
+		return compat.BadID
+	}
+	task, order, err := s.Tasks.Report(c.Ctx(), id, c.Caller.StableName)
+	switch {
+	case err != nil:
+		return err
+	case verdict.Fits != nil && !verdict.Fits(task.Type):
+		return compat.UnknownTask // the call does not accept the type of the reported task
+	}
+	if err = c.Admit(task.Identity); err == nil {
+		err = s.countReport(c, Sold{Order: order, Identity: task.Identity, Type: task.Type}, verdict.Good)
+	}
+	switch {
+	case errors.Is(err, ErrReported):
+		return compat.Duplicate
+	case errors.Is(err, ErrUnknownToken):
+		return compat.NotReported
+	}
+	return err
+}
+
+// balance returns the unused part of the overall budget, in solves. Without a budget the result is
+// the balance of the first provider that reports a balance. If no provider reports a balance, the
+// result is the number of tasks that may be in flight at the same time.
+func (s *Server) balance(c *Context) (float64, error) {
+	now := s.Status.Build(c.Ctx())
+	switch budget := now.Budget; {
+	case budget != nil:
+		return float64(max(0, budget.Limit-budget.Used)), nil
+	case c.Access.Set.Budget.PerDay > 0: // the budget has not been read yet
+		return 0, compat.StoreDown
+	}
+	for _, provider := range now.Providers {
+		if provider.Balance != nil {
+			return *provider.Balance, nil
+		}
+	}
+	return float64(threads(now).Threads), nil
+}
+
+func threads(now *status.Document) wire.ThreadsAnswer {
+	a := wire.ThreadsAnswer{Status: 1}
+	for _, provider := range now.Providers {
+		a.Threads += provider.Concurrency
+		a.Working += provider.InFlight
+	}
+	a.Free = max(0, a.Threads-a.Working)
+	return a
+}
+
+// ofTask is the call of each task: the token stays with the task, because the client may poll again.
+var ofTask = &pool.Call{Task: true}
+
+// handout returns the Handout for the token of a solved task.
+func handout(c *Context, got *compat.Result) *Handout {
+	c.Target = c.Access.ByID[got.Identity]
+	return &Handout{Token: &got.Token, Call: ofTask, Kind: got.Type}
+}
+
+func (s *Server) sendSolved(c *Context, got *compat.Result, reply wire.Reply) error {
+	return s.Send(c, handout(c, got), reply.Type, reply.Body)
+}
+
+// submitTerms returns the terms for a submission. If no target of the caller has the identity, the
+// terms are those of a guest.
+func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
+	t := c.Access.ByID[o.Identity.ID()]
+	if t == nil || !c.Caller.MayUse(t.Name) {
+		return s.submitGuest(c, o)
+	}
+	// A new task does not wait if an operator must act first.
+	terms := s.targetTerms(c, t)
+	terms.Out = func(ctx context.Context) bool { return s.IsHeld(ctx, t) || s.IsOut(ctx, t) }
+	return terms, nil
+}
+
+// submitGuest returns the terms for a submission without a target.
+func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
+	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
+	case !buys && o.Identity.Proxy != "":
+		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests", "proxy")
+	case !buys:
+		return compat.Terms{}, noTarget(c, o.Identity, "this key may buy nothing else")
+	}
+	asked, err := targets.SolveOf(o.Identity, o.Image)
+	var invalid targets.Problems
+	switch {
+	case errors.As(err, &invalid):
+		return compat.Terms{}, &fault{code: wire.CodeBadParams, why: invalid[0].String()}
+	case err != nil:
+		return compat.Terms{}, err
+	}
+	if err := c.Access.Set.Solve.Allows(asked.Identity); err != nil {
+		if asked.Identity.Type == captcha.Image {
+			return compat.Terms{}, compat.NotSupported
+		}
+		return compat.Terms{}, noTarget(c, o.Identity, err.Error())
+	}
+	return s.guestTerms(c, asked), nil
+}
+
+// pollTerms returns the current terms of a task: a reload may have changed the terms since the
+// submission.
+func (s *Server) pollTerms(c *Context, task compat.Task) (compat.Terms, error) {
+	t := c.Access.ByID[task.Identity]
+	mayBuy := task.Guest && c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve)
+	switch {
+	case t != nil && !c.Caller.MayUse(t.Name), t == nil && !mayBuy:
+		return compat.Terms{}, compat.NotAllowed
+	case t != nil && !task.Guest:
+		return s.targetTerms(c, t), nil
+	}
+	c.Target = t
+	asked := targets.SolveRequest{Identity: task.Parameters}
+	asked.Identity.Type = task.Type
+	return s.guestTerms(c, asked), nil
+}
+
+// targetTerms returns the terms of a target. An earlier task waits while an order is in flight, which may be for it.
+func (s *Server) targetTerms(c *Context, t *targets.Target) compat.Terms {
+	c.Target = t
+	terms := compat.Terms{Call: CallFor(t), Out: func(ctx context.Context) bool { return s.IsOut(ctx, t) }}
+	terms.Call.Row = s.Row(c, "", false)
+	return terms
+}
+
+// guestTerms returns the terms of a guest.
+func (s *Server) guestTerms(c *Context, asked targets.SolveRequest) (terms compat.Terms) {
+	terms.Call, terms.Guest, terms.Rate = GuestOf(c.Access.Set, asked)
+	terms.Call.Row = s.Row(c, ImageOf(&asked), true)
+	return terms
+}

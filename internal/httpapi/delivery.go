@@ -1,0 +1,248 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/solve"
+	"poold/internal/targets"
+)
+
+// Row returns what the audit needs to know of a caller, for package pool; "" = no audit is kept. If buys is true, a
+// token for which the caller waits is bought for it.
+func (s *Server) Row(c *Context, image string, buys bool) string {
+	if !s.Audit {
+		return ""
+	}
+	return history.Ask{Key: c.Caller.AuditName(), Target: c.TargetName(), Image: image, Buys: buys}.Row()
+}
+
+// ImageOf returns a text that identifies the picture of a solve: its hash and size; "" = the solve
+// has no picture.
+func ImageOf(asked *targets.SolveRequest) string {
+	if asked.Image == nil {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
+}
+
+// GuestOf returns the call and the order of a guest: an identity without a target.
+func GuestOf(set *targets.Set, asked targets.SolveRequest) (pool.Call, *solve.Spec, pool.Rate) {
+	lifetime, margin := set.Life(asked.Identity.Type)
+	spec := &solve.Spec{
+		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
+		Guest: true, Image: asked.Image, Margin: margin, Horizon: margin, Lifetime: lifetime,
+		Policy: string(set.ProvidersPolicy), Urgent: true,
+	}
+	spec.Budgets = slices.DeleteFunc([]pool.Budget{
+		{Scope: pool.ScopeSolve, PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
+		{Scope: pool.ScopeAll, PerHour: set.Budget.PerHour, PerDay: set.Budget.PerDay},
+	}, func(b pool.Budget) bool { return b.PerHour == 0 && b.PerDay == 0 })
+	var rate pool.Rate
+	rate.Count, rate.Per = wholeRate(set.Solve.Rate)
+	return pool.Call{ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout}, spec, rate
+}
+
+// Handout is a token that is being sent to its caller.
+type Handout struct {
+	Token    *pool.Token
+	Call     *pool.Call        // that took the token
+	ID       string            // id of the token in the response
+	Kind     captcha.Type      // type of the captcha
+	Solution map[string]string // the named values of the token; nil = the response has no named values
+	Shared   bool              // other callers may get the token too: the take itself has no row for the audit
+}
+
+// tokenAnswer is the JSON of a response with a token.
+type tokenAnswer struct {
+	ID        string            `json:"id"`
+	Target    string            `json:"target,omitempty"` // absent if no target has the identity
+	Type      captcha.Type      `json:"type"`
+	Token     string            `json:"token"`
+	Solution  map[string]string `json:"solution,omitempty"`
+	Source    pool.Source       `json:"source"`
+	Provider  string            `json:"provider"`
+	SolvedAt  history.Time      `json:"solved_at"`
+	ExpiresAt history.Time      `json:"expires_at"`
+	TTL       int64             `json:"ttl_ms"`
+	UserAgent string            `json:"user_agent,omitempty"`
+}
+
+// Deliver sends a token: as text if the caller prefers text, otherwise as JSON.
+func (s *Server) Deliver(c *Context, t *Handout) error {
+	if c.Ctx().Err() != nil {
+		s.ReturnToken(t)
+		return ErrHungUp
+	}
+	token := t.Token
+	if c.Prefers(echo.MIMETextPlain) {
+		return s.Send(c, t, echo.MIMETextPlainCharsetUTF8, []byte(token.Value))
+	}
+	a := tokenAnswer{
+		ID: t.ID, Type: t.Kind, Token: token.Value, Solution: t.Solution, Source: token.Source, Provider: token.Provider,
+		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(), UserAgent: token.UserAgent,
+	}
+	if c.Target != nil {
+		a.Target = c.Target.Name
+	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(a) // texts, numbers and times can always be encoded
+	return s.Send(c, t, echo.MIMEApplicationJSON, body.Bytes())
+}
+
+// Send writes a complete response with a token. Send waits until the operating system has accepted
+// all bytes, because an error after the return of the handler would be lost.
+func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) error {
+	before := sentBytes(c.Ctx())
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	err := c.Blob(http.StatusOK, contentType, body)
+	if err == nil {
+		err = http.NewResponseController(c.Response().Writer).Flush()
+	}
+	switch {
+	case err == nil:
+		s.Arrived(c, t)
+		return nil
+	case before >= 0 && sentBytes(c.Ctx()) == before: // uncounted bytes may have left, and no token is handed out twice
+		s.ReturnToken(t)
+	default:
+		s.noteShared(c.Ctx(), t) // a part of the response was sent
+	}
+	return ErrHungUp
+}
+
+// Arrived counts a token that reached its caller.
+func (s *Server) Arrived(c *Context, t *Handout) {
+	s.noteShared(c.Ctx(), t)
+	s.Metrics.HandedOut(t.Token, time.Since(c.Began))
+}
+
+func (s *Server) noteShared(ctx context.Context, t *Handout) {
+	if !t.Shared || t.Call.Row == "" {
+		return
+	}
+	if err := s.Pool.Shared(context.WithoutCancel(ctx), t.Token, t.Call.Row); err != nil {
+		s.Log.Warn("the audit lacks the hand-out of a shared token", "order", t.Token.Order, "err", err)
+	}
+}
+
+// ReturnToken puts a token that reached no caller back into the stock, without blocking. A caller that can request the
+// token again owns it.
+func (s *Server) ReturnToken(t *Handout) {
+	if !t.Shared && t.Call.Fingerprint == "" && !t.Call.Task {
+		s.Pool.Cancel(t.Call)
+	}
+}
+
+// outagePatience is how long a caller waits at least during an outage, because many outages end within seconds.
+const outagePatience = 2 * time.Second
+
+// Look returns the counts of a target. Concurrent calls for a target share the result.
+func (s *Server) Look(ctx context.Context, t *targets.Target) (pool.Counts, error) {
+	counts, err, _ := s.looks.Do(string(t.ID), func() (any, error) {
+		return s.Pool.Look(context.WithoutCancel(ctx), pool.Query{ID: t.ID, Margin: t.Margin})
+	})
+	return counts.(pool.Counts), err
+}
+
+// IsHeld reports whether an operator must act before another order is placed for a target.
+func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
+	c, err := s.Look(ctx, t)
+	return err == nil && isHeld(refill.StatusOf(t, &c))
+}
+
+func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
+
+// IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
+// caller waits for a token that cannot be bought.
+func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool { return s.isOut(ctx, t, true) }
+
+// Out returns IsOut for a caller that begins to wait now: an outage of all providers counts only after a while.
+func (s *Server) Out(t *targets.Target) func(ctx context.Context) bool {
+	began := time.Now()
+	return func(ctx context.Context) bool { return s.isOut(ctx, t, time.Since(began) >= outagePatience) }
+}
+
+func (s *Server) isOut(ctx context.Context, t *targets.Target, outages bool) bool {
+	c, err := s.Look(ctx, t)
+	if err != nil || c.Fresh+c.Orders > 0 {
+		return false
+	}
+	now := refill.StatusOf(t, &c)
+	if isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until) {
+		return true
+	}
+	_, _, is := s.Status.Outage(ctx)
+	return outages && is
+}
+
+// countedConn counts the bytes that the operating system accepted for sending. The count shows
+// whether any byte of a response left the process.
+type countedConn struct {
+	net.Conn
+	written atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+type countListener struct{ net.Listener }
+
+// CountListener wraps a listener. The connections of the returned listener count the bytes that
+// they send. For TLS, use the returned listener as the inner listener: pass it to
+// http.Server.ServeTLS or to tls.NewListener.
+func CountListener(l net.Listener) net.Listener { return countListener{l} }
+
+func (l countListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err // not wrapped, because net/http checks its type
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+type connKey struct{}
+
+// ConnContext adds the connection and its byte count to the context of the connection's requests.
+// Assign ConnContext to the field ConnContext of an http.Server. For connections of other listeners
+// ConnContext returns ctx unchanged.
+func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	if counted, ok := conn.(*countedConn); ok {
+		return context.WithValue(ctx, connKey{}, counted)
+	}
+	return ctx
+}
+
+// sentBytes returns the number of bytes that were written to the request's connection so far; -1 = the bytes are not
+// counted.
+func sentBytes(ctx context.Context) int64 {
+	conn, ok := ctx.Value(connKey{}).(*countedConn)
+	if !ok {
+		return -1
+	}
+	return conn.written.Load()
+}

@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/provider/wire"
+)
+
+// mostIDs is the maximum number of tasks that one call of res.php can poll.
+const mostIDs = 50
+
+// readLegacy reads a call of /in.php or /res.php.
+func readLegacy(sent wire.Request) call {
+	asked := wire.ReadLegacy(sent)
+	form := asked.Form
+	return call{
+		key: asked.Key, bad: asked.Bad, action: asked.Action, word: asked.Word, order: asked.Order, ids: asked.IDs, many: asked.Many,
+		verdict: asked.Verdict, cors: form.CORS, reported: form.Bare("OK_REPORT_RECORDED"), text: form.Bare,
+		accepted: func(number string) wire.Reply {
+			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
+		},
+		solved:  func(got *compat.Result) wire.Reply { return legacySolved(form, got, asked.Priced) },
+		balance: func(left float64) wire.Reply { return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)) },
+		fail:    func(says codes) wire.Reply { return form.Fail(says.legacy, says.why) },
+	}
+}
+
+// Clients of the legacy protocol get legacyPrice as the price of every token.
+const legacyPrice = "0"
+
+func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
+	token := &got.Token
+	v := wire.LegacyAnswer{Status: 1, Request: token.Value, UserAgent: token.UserAgent, Useragent: token.UserAgent}
+	if values := captcha.Named(got.Type, token.Value); values != nil {
+		prefix := ""
+		if got.Type == captcha.GeeTest {
+			prefix = "geetest_"
+		}
+		object := make(map[string]string, len(values))
+		for name, value := range values {
+			object[prefix+name] = value
+		}
+		v.Request = object
+	}
+	text := "OK|" + token.Value
+	if priced {
+		v.Price, text = legacyPrice, text+"|"+legacyPrice
+	}
+	return form.Say(text, v)
+}
+
+// pollMany polls several tasks for one call. The reply has one value or code per id, in the order
+// of the ids.
+func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error) {
+	if len(asked.ids) > mostIDs {
+		return reply, unsupported("more than "+strconv.Itoa(mostIDs)+" ids in one call", "ids")
+	}
+	for _, id := range asked.ids {
+		if _, ok := wire.TaskNumber(id); !ok {
+			return reply, compat.BadID
+		}
+	}
+	values := make([]string, len(asked.ids))
+	var found []compat.Result
+	for i, id := range asked.ids {
+		got, err := s.poll(c, id)
+		if err != nil {
+			values[i] = s.codesOf(c, err).legacy
+			continue
+		}
+		values[i] = got.Token.Value
+		found = append(found, got)
+	}
+	reply = asked.text(strings.Join(values, "|"))
+	if len(found) == 0 {
+		return reply, nil
+	}
+	last := len(found) - 1
+	for i := range found[:last] {
+		s.Arrived(c, handout(c, &found[i]))
+	}
+	return reply, s.sendSolved(c, &found[last], reply)
+}
+
+// readTasks reads a call of /createTask or of another path of the tasks protocol.
+func readTasks(sent wire.Request) call {
+	asked := wire.ReadTasks(sent)
+	return call{
+		key: asked.Key, bad: asked.Bad, action: asked.Action, order: asked.Order, ids: []string{asked.ID}, verdict: asked.Verdict,
+		reported: wire.JSON(wire.TasksAnswer{Status: "success"}),
+		accepted: func(number string) wire.Reply {
+			n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
+			return wire.JSON(wire.TasksAnswer{TaskID: n})
+		},
+		solved:  taskSolved,
+		balance: func(left float64) wire.Reply { return wire.JSON(wire.TasksAnswer{Balance: &left}) },
+		fail:    func(says codes) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
+	}
+}
+
+// taskSolved returns the reply with a token. The endTime of the reply is the earliest time at which
+// the token can have been solved. The endTime may be before the creation of the task. The reply's
+// createTime is rounded up to a whole second.
+func taskSolved(got *compat.Result) wire.Reply {
+	token := &got.Token
+	return wire.JSON(wire.TasksAnswer{
+		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.UserAgent),
+		Cost: legacyPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
+	})
+}

@@ -174,7 +174,7 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 		return orReference("number")
 	case reflect.TypeFor[Prices]():
 		s := sectionSchema(k.kind, comments)
-		s["type"], s["pattern"], s["minimum"], s["maximum"] = []string{"number", "string", "object"}, referencePattern, 0, mostPrice
+		s["type"], s["pattern"], s["minimum"], s["maximum"] = []string{"number", "string", "object"}, referencePattern, 0, 1_000_000
 		return s
 	case reflect.TypeFor[lifetimes]():
 		return sectionSchema(k.kind, comments)

@@ -56,7 +56,6 @@ func (r *reader) readFile(data []byte) *Set {
 		return nil // the file is not a mapping of sections
 	}
 	top.require("targets")
-	oneOf(top, "providers_policy", policies...)
 	set := &f.Set
 	set.Currency.check(top)
 	r.set = set
@@ -71,7 +70,7 @@ func (r *reader) readFile(data []byte) *Set {
 	if f.Defaults.ProvidersPolicy == "" {
 		f.Defaults.ProvidersPolicy = set.ProvidersPolicy
 	}
-	if targets := top.at("targets"); targets.node != nil {
+	if targets := top.at("targets"); targets.node != nil && !targets.bad {
 		set.readTargets(targets, top.at("defaults"), Target(f.Defaults))
 	}
 	set.Server.checkKeys(top.at("server"), set)
@@ -95,15 +94,6 @@ func (*totalBudget) refuse(key string) string {
 		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
 	}
 	return ""
-}
-
-const mostBudget = 1_000_000
-
-func (b *totalBudget) validate(at *place) { between(at, "per_day", b.PerDay, 0, mostBudget) }
-
-func (b *Budget) validate(at *place) {
-	between(at, "per_hour", b.PerHour, 0, mostBudget)
-	between(at, "per_day", b.PerDay, 0, mostBudget)
 }
 
 // readTargets decodes the targets over the defaults, and compares their identities.

@@ -25,18 +25,8 @@ func (p *Provider) preset() {
 	*p = Provider{Protocol: ProtocolInPHP, Profile: "generic", Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second}
 }
 
-var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
-
 func (p *Provider) validate(at *place) {
-	at.form("name", providerName, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
-	oneOf(at, "protocol", ProtocolInPHP, ProtocolCreateTask, ProtocolSimulated)
-	oneOf(at, "profile", profileCaptchaAI, "2captcha", "generic", profilePoold)
-	between(at, "concurrency", p.Concurrency, 1, 10000)
-	between(at, "first_poll", p.FirstPoll, shortestPoll, day)
-	between(at, "poll_interval", p.PollInterval, shortestPoll, day)
-	between(at, "timeout", p.Timeout, shortestPoll, day)
-	between(at, "fallback_after", p.FallbackAfter, 0, day)
-	between(at, "callback_delay", p.CallbackDelay, 0, day)
+	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.require("name")
 	valid := at.ok("protocol")
 	if simulated := p.Protocol == ProtocolSimulated; simulated && valid {
@@ -119,7 +109,6 @@ type Prices [len(captcha.Kinds)]Price
 
 const (
 	solvesPerPrice = 1000 // the number of solves to which the prices in the file refer
-	mostPrice      = 1_000_000
 )
 
 // Price is the price of 1000 solves of one type. The zero value is an unknown price.
@@ -154,8 +143,8 @@ func (p *Prices) Set(price Price, types ...captcha.Type) {
 }
 
 func (p *Price) decode(at *place) {
+	at.limits = "0 to 1000000"
 	p.Per1000, p.Known = at.number("a number")
-	between(at.parent, at.key, p.Per1000, 0, mostPrice)
 }
 
 // decode reads the prices of all types, or one price for all.
@@ -255,8 +244,6 @@ func (s *Set) warnUnusual(top *place) {
 		}
 	}
 }
-
-var policies = []ProvidersPolicy{ProvidersOrdered, ProvidersCheapest, ProvidersBest}
 
 // warnOfPrices warns about providers without the prices that the policies of targets compare. cheapest
 // accepts a price of 0; for best it counts as unknown.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -91,7 +92,7 @@ func (refs References) line(path string) (text, problem string) {
 		return "", problem
 	}
 	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
-	oneLine := utf8.Valid(content) && !bytes.ContainsFunc(content, isControl)
+	oneLine := utf8.Valid(content) && !bytes.ContainsFunc(content, unicode.IsControl)
 	problem = first(fault{len(content) == 0, emptyFile}, fault{!oneLine, "is not one line of text: write only the value into it, without further lines"})
 	if problem != "" {
 		return "", fmt.Sprintf("the file %s %s", path, problem)

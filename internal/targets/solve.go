@@ -66,7 +66,7 @@ func (s *Solve) validate(at *place) {
 		}
 	}
 	for i, item := range at.at("sitekeys").items {
-		if !item.bad && !visible.MatchString(s.Sitekeys[i]) {
+		if !item.bad && !isVisible(s.Sitekeys[i]) {
 			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
 		}
 	}
@@ -108,7 +108,7 @@ func (p *page) decode(at *place) {
 	}
 	parsed, rule := splitPage(at.value, true)
 	*p = parsed
-	at.obey(first(fault{at.value == "", "must not be empty"}, fault{rule != "", rule}))
+	at.obey(fault{at.value == "", "must not be empty"}, fault{rule != "", rule})
 }
 
 var (
@@ -197,12 +197,12 @@ const (
 type SolveRequest struct {
 	Identity captcha.Identity `yaml:",inline"`
 	// The picture as base64, at most 1 MiB of bytes.
-	Image []byte `yaml:"image"`
+	Image picture `yaml:"image"`
 	// How long the caller waits. 1s to 300s. Default: 2m.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" range:"1s to 5m"`
 	// request: only requests with the same Idempotency-Key share a solve; identity: all requests for the same
 	// identity do. One of request, identity. Default: request.
-	Dedup DedupMode `yaml:"dedup"`
+	Dedup DedupMode `yaml:"dedup" oneof:"request identity"`
 	// Whether the proxy counts for dedup: identity.
 	DedupProxy bool `yaml:"dedup_proxy"`
 }
@@ -279,10 +279,8 @@ func (at *place) readObject(body []byte) {
 func (s *SolveRequest) preset() { *s = SolveRequest{Timeout: 2 * time.Minute, Dedup: DedupRequest} }
 
 func (s *SolveRequest) validate(at *place) {
-	oneOf(at, "type", captcha.SolvableTypes()...)
 	at.require("type")
-	between(at, "timeout", s.Timeout, time.Second, 300*time.Second)
-	oneOf(at, "dedup", DedupRequest, DedupIdentity)
+	at.at("type").oneOf(wordsOf(captcha.SolvableTypes()))
 	id := &s.Identity
 	checkIdentity(at, id)
 	if at.has("type") && at.ok("type") {
@@ -297,20 +295,22 @@ func (s *SolveRequest) validate(at *place) {
 	}
 }
 
-// picture decodes the bytes of a picture from base64. No message quotes the picture.
-func (at *place) picture(to *[]byte) {
+// picture has the bytes of a picture.
+type picture []byte
+
+// decode decodes base64. No message quotes the picture.
+func (p *picture) decode(at *place) {
 	if !at.text() {
 		return
 	}
 	bytes, err := base64.StdEncoding.Strict().DecodeString(at.value)
-	at.obey(first(
+	if at.obey(
 		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
 		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
 		fault{len(bytes) == 0, "must not be empty"},
 		fault{len(bytes) > MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", MostPicture, len(bytes))},
-	))
-	if !at.bad {
-		*to = bytes
+	) {
+		*p = bytes
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -71,7 +72,7 @@ func unreadable(data []byte) *Problem {
 		return &Problem{Line: 1, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFileSize>>20)}
 	}
 	odd := func(c rune) bool { // YAML treats U+2028 and U+2029, and a \r alone, as line breaks
-		return isControl(c) && c != '\t' || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF || c == 0x2028 || c == 0x2029
+		return unicode.IsControl(c) && c != '\t' || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF || c == 0x2028 || c == 0x2029
 	}
 	line := 0
 	for text := range bytes.Lines(data) {

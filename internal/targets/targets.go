@@ -52,16 +52,6 @@ func (*Target) refuse(key string) string { return requestOnly(key) }
 
 // checkValues checks the keys that targets and defaults share, each by itself.
 func (t *Target) checkValues(at *place) {
-	between(at, "depth", t.Depth, 0, MostDepth)
-	oneOf(at, "refill", RefillFixed, RefillAdaptive)
-	between(at, "min", t.Min, 0, MostDepth)
-	between(at, "hit_rate", t.HitRate, 0.5, 0.9999)
-	between(at, "miss_cost", t.MissCost, 0.1, MostMissCost)
-	oneOf(at, "providers_policy", policies...)
-	between(at, "idle_after", t.IdleAfter, 0, day)
-	between(at, "lifetime", t.Lifetime, time.Second, day)
-	between(at, "margin", t.Margin, 0, day)
-	oneOf(at, "on_empty", OnEmptyFail, OnEmptyWait, OnEmptySolve)
 	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows, len(t.Warm))
 	at.rule(t.Owner != "" || !at.has("owner"), "owner", "must not be empty")
 	checkIdentity(at, &t.Identity)
@@ -76,7 +66,7 @@ func (t *Target) validate(at *place) {
 	if reason := unpoolable(kind); reason != "" {
 		at.check("type", reason) // which also explains why other keys are missing
 	} else {
-		oneOf(at, "type", captcha.Types()...)
+		at.at("type").oneOf(wordsOf(captcha.Types()))
 		at.require("type", "sitekey", "pageurl")
 	}
 	at.rule(at.given("owner"), "owner", "is missing: name the person or team responsible for this target, here or under defaults")
@@ -131,14 +121,12 @@ func checkMargin(at *place, lifetime, margin time.Duration) {
 // life has the lifetime and the margin of the tokens of a type.
 type life struct {
 	// A token expires this long after it was solved. 1s to 24h.
-	Lifetime time.Duration `yaml:"lifetime"`
+	Lifetime time.Duration `yaml:"lifetime" range:"1s to 24h"`
 	// A token is not handed out in this last part of its lifetime; below the lifetime. 0s to 24h.
-	Margin time.Duration `yaml:"margin"`
+	Margin time.Duration `yaml:"margin" range:"0s to 24h"`
 }
 
 func (l *life) validate(at *place) {
-	between(at, "lifetime", l.Lifetime, time.Second, day)
-	between(at, "margin", l.Margin, 0, day)
 	if at.ok("lifetime", "margin") {
 		checkMargin(at, l.Lifetime, l.Margin)
 	}
@@ -166,28 +154,13 @@ func builtInLife(t captcha.Type) life {
 
 // types decodes a mapping of some types of CAPTCHA to values.
 func (at *place) types(types []captcha.Type, decode func(t captcha.Type, item *place)) {
-	var known []yamlKey
-	for _, t := range types {
-		known = append(known, yamlKey{name: string(t)})
-	}
 	refuse := func(key string) string {
 		if slices.Contains(types, captcha.Type(key)) {
 			return ""
 		}
 		return unpoolable(captcha.Type(key))
 	}
-	at.keys = map[string]*place{}
-	at.mapping(string(types[0])+": …", func(key string, item *place) {
-		switch why := refuse(key); {
-		case why != "":
-			item.fail("%s", why)
-		case !slices.Contains(types, captcha.Type(key)):
-			item.fail("%s", unknownKey(key, known, refuse))
-		default:
-			at.keys[key] = item
-			decode(captcha.Type(key), item)
-		}
-	})
+	at.entries(wordsOf(types), refuse, func(i int, item *place) { decode(types[i], item) })
 }
 
 // Life returns the lifetime and the margin of the tokens of a type, from the section `types` or
@@ -259,29 +232,20 @@ func checkType(at *place, t captcha.Type) {
 	}
 }
 
-var (
-	visible    = regexp.MustCompile(`^[!-~]{1,256}$`)
-	serverName = regexp.MustCompile(`^[A-Za-z0-9.-]{1,253}$`)
-	language   = regexp.MustCompile(`^[a-z]{2}$`)
-)
+func isVisible(text string) bool { return text != "" && len(text) <= 256 && isPrintable(text, '!') }
 
 // checkIdentity checks the values of an identity, each by itself, and that a proxy has a type. An
 // empty proxy, for instance from an unset variable, removes the proxy of the defaults.
 func checkIdentity(at *place, id *captcha.Identity) {
 	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
-		at.form(key, visible, "1 to 256 characters without spaces")
+		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s", at.at(key).not())
 	}
 	if rule := addressFault(id.Pageurl, "", ""); id.Pageurl == "" || rule != "" {
 		at.check("pageurl", "must be the page's whole address, with http:// or https:// and a host")
 	}
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
-	between(at, "min_score", id.MinScore, 0.1, 0.9)
-	at.form("api_server", serverName, "a host's name such as api-na.geetest.com")
-	at.form("language", language, "a code of ISO 639-1 such as en")
-	oneOf(at, "charset", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters)
-	between(at, "min_length", id.Picture.MinLength, 1, 100)
-	between(at, "max_length", id.Picture.MaxLength, 1, 100)
-	oneOf(at, "proxy_type", "http", "https", "socks4", "socks5")
+	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")
+	at.form("language", `^[a-z]{2}$`, "a code of ISO 639-1 such as en")
 	at.check("proxy", proxyFault(id.Proxy.Reveal()))
 	at.rule(id.Proxy == "" || at.given("proxy_type"), "proxy", "needs proxy_type: http, https, socks4 or socks5")
 	at.rule(!at.has("proxy_type") || at.given("proxy"), "proxy_type", "needs proxy: remove it, or give host:port")
@@ -341,8 +305,6 @@ func (t *Target) checkRefill(at *place) {
 
 func (w *Warm) validate(at *place) {
 	at.require("cron", "tokens", "for")
-	between(at, "tokens", w.Tokens, 1, MostDepth)
-	between(at, "for", w.For, time.Second, day)
 	_, err := schedule(w.Cron)
 	if err != nil && at.has("cron") && at.ok("cron") {
 		item := at.at("cron")

@@ -63,11 +63,11 @@ func (t *TLS) validate(at *place) {
 	if at.bad || t.Cert == "" || at.r.refs.File == nil {
 		return
 	}
-	cert, problem := at.r.refs.content(t.Cert)
+	cert, problem := at.r.refs.content(t.Cert, false)
 	at.check("cert", problem)
-	key, problem := at.r.refs.content(t.Key)
+	key, problem := at.r.refs.content(t.Key, false)
 	at.check("key", problem)
-	pair, err := tls.X509KeyPair(cert, key)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil && !at.bad {
 		at.fail("the certificate and the key cannot be used: %s: write a certificate and its key, both as PEM", strings.TrimPrefix(err.Error(), "tls: "))
 	}
@@ -82,12 +82,10 @@ func (t *RedisTLS) validate(at *place) {
 	if at.bad || t.CA == "" || at.r.refs.File == nil {
 		return
 	}
-	text, problem := at.r.refs.content(t.CA)
-	if problem == "" && !x509.NewCertPool().AppendCertsFromPEM(text) {
-		problem = "the file has no certificate as PEM"
-	}
+	text, problem := at.r.refs.content(t.CA, false)
 	at.check("ca", problem)
-	t.Issuers = string(text)
+	at.rule(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "ca", "the file has no certificate as PEM")
+	t.Issuers = text
 }
 
 func (s *Server) validate(at *place) {

@@ -33,6 +33,7 @@ type place struct {
 	key    string     // the last key of the path; "" for the whole file and for list items
 	limits string     // the range of a number or a duration, as in 1 to 10; "" = none
 	words  []string   // the allowed texts; nil = all
+	filled bool       // an empty text or list is refused
 
 	line, column int               // of the key, or of the item of a list
 	keys         map[string]*place // the values of a section
@@ -165,6 +166,7 @@ func (at *place) decode(dst reflect.Value) {
 	default:
 		if at.text() {
 			dst.SetString(at.value)
+			at.obey(fault{at.filled && at.value == "", "must not be empty"})
 			at.oneOf(at.words)
 		}
 	}
@@ -176,13 +178,14 @@ func (at *place) section(dst reflect.Value) {
 	if p, is := value.(presetter); is {
 		p.preset()
 	}
-	refuse := func(string) string { return "" }
+	var refuse func(string) string
 	if r, is := value.(refuser); is {
 		refuse = r.refuse
 	}
 	fields := at.r.keysOf(dst.Type())
 	at.entries(namesOf(fields), refuse, func(i int, item *place) {
 		item.limits, item.words = fields[i].tag.Get("range"), strings.Fields(fields[i].tag.Get("oneof"))
+		item.filled = fields[i].tag.Get("nonempty") != ""
 		item.decode(dst.FieldByIndex(fields[i].index))
 	})
 	if v, is := value.(validator); is && at.read {
@@ -230,8 +233,12 @@ func (r *reader) keysOf(t reflect.Type) (keys []yamlKey) {
 	return keys
 }
 
-// entries calls visit with the index of every known key of a mapping, and reports the other keys.
+// entries calls visit with the index of every known key of a mapping, and reports the other keys. The
+// function refuse says why a key is not allowed; nil allows all.
 func (at *place) entries(known []string, refuse func(key string) string, visit func(i int, item *place)) {
+	if refuse == nil {
+		refuse = func(string) string { return "" }
+	}
 	at.keys = map[string]*place{}
 	at.mapping(known[0]+": …", func(key string, item *place) {
 		i, why := slices.Index(known, key), refuse(key)
@@ -290,8 +297,10 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 // list decodes a list into a slice, which it replaces. Problems refer to an item by its name, if it
 // is a section with a name.
 func (at *place) list(dst reflect.Value) {
-	wrong := !isNull(at.node) && at.node.Kind != yaml.SequenceNode
-	if !at.obey(fault{wrong, "must be a list: [a, b], or lines that begin with a dash"}) {
+	if !at.obey(
+		fault{!isNull(at.node) && at.node.Kind != yaml.SequenceNode, "must be a list: [a, b], or lines that begin with a dash"},
+		fault{at.filled && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
+	) {
 		return
 	}
 	dst.SetZero()

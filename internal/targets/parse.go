@@ -84,10 +84,6 @@ func (r *reader) readFile(data []byte) *Set {
 	return &kept
 }
 
-func (d *deadLetters) validate(at *place) {
-	at.rule(d.Dir != "", "dir", "must not be empty")
-}
-
 // refuse explains why the overall budget cannot have the key per_hour.
 func (*totalBudget) refuse(key string) string {
 	if key == "per_hour" {

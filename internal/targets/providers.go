@@ -3,7 +3,6 @@ package targets
 import (
 	"cmp"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,7 +54,6 @@ func (p *Provider) validate(at *place) {
 // checkAddresses checks the addresses of the service and of this daemon, and removes a final slash.
 func (p *Provider) checkAddresses(at *place) {
 	at.check("url", addressFault(p.URL, "must not hold a user and password: the account's key goes under key", "must not hold a ? or #: keys and parameters are sent in the body"))
-	at.rule(p.URL != "" || !at.has("url"), "url", "must not be empty")
 	p.URL = strings.TrimRight(p.URL, "/")
 	at.rule(!method.MatchString(p.URL), "url", "must be the base address, without in.php, createTask and the like")
 	at.warnIf(unencrypted(p.URL), "url", "http sends the account's key unencrypted: use https")
@@ -117,9 +115,6 @@ type Price struct {
 	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
 }
 
-// Costs returns a known price for 1000 solves.
-func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
-
 // For returns the price of one solve of a type, or 0 if the price is unknown.
 func (p Prices) For(t captcha.Type) float64 { return p.of(t).Per1000 / solvesPerPrice }
 
@@ -133,15 +128,6 @@ func (p Prices) of(t captcha.Type) Price {
 	return Price{}
 }
 
-// Set sets the prices of types; without types, of all.
-func (p *Prices) Set(price Price, types ...captcha.Type) {
-	for i, t := range captcha.SolvableTypes() {
-		if types == nil || slices.Contains(types, t) {
-			p[i] = price
-		}
-	}
-}
-
 func (p *Price) decode(at *place) {
 	at.limits = "0 to 1000000"
 	p.Per1000, p.Known = at.number("a number")
@@ -149,17 +135,13 @@ func (p *Price) decode(at *place) {
 
 // decode reads the prices of all types, or one price for all.
 func (p *Prices) decode(at *place) {
-	var all Price
 	switch at.node.Kind {
 	case yaml.MappingNode:
-		at.types(captcha.SolvableTypes(), func(t captcha.Type, item *place) {
-			var one Price
-			item.decode(reflect.ValueOf(&one).Elem())
-			p.Set(one, t)
-		})
+		at.entries(wordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) { p[i].decode(item) })
 	case yaml.ScalarNode:
+		var all Price
 		all.decode(at)
-		p.Set(all)
+		*p = Prices(slices.Repeat([]Price{all}, len(p)))
 	default:
 		at.fail("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
 	}

@@ -161,11 +161,6 @@ func wordsOf[T ~string](words []T) (all []string) {
 	return all
 }
 
-// notEmpty refuses a list without items.
-func (at *place) notEmpty(key string) {
-	at.rule(!at.has(key) || len(at.keys[key].items) > 0, key, "is empty: list at least one, or remove the line")
-}
-
 // shortDuration formats a duration without zero parts, such as 24h instead of 24h0m0s.
 func shortDuration(d time.Duration) string { return zeroParts.ReplaceAllString(d.String(), "$1") }
 

@@ -72,7 +72,7 @@ type file struct {
 type Server struct {
 	// host:port to listen on; --listen and POOLD_LISTEN take precedence. Without a usable key only loopback
 	// addresses are allowed. Needs a restart. Default: 127.0.0.1:8080.
-	Listen string `yaml:"listen"`
+	Listen string `yaml:"listen" nonempty:"true"`
 	// Certificate and key, both or neither. A changed file is read again; switching TLS on or off needs a
 	// restart. Without them: plain HTTP.
 	TLS TLS `yaml:"tls"`
@@ -122,9 +122,9 @@ type Key struct {
 	// What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve;
 	// status: read; admin: pause, resume, flush, reload, dead letters. One of token, solve, status, admin.
 	// Required.
-	Scopes []Scope `yaml:"scopes" oneof:"token solve status admin"`
+	Scopes []Scope `yaml:"scopes" nonempty:"true" oneof:"token solve status admin"`
 	// Names or patterns of the targets that this key may use. Without it: all.
-	Targets []string `yaml:"targets"`
+	Targets []string `yaml:"targets" nonempty:"true"`
 	// Most requests for each replica. Without it: no limit.
 	Rate Rate `yaml:"rate"`
 }
@@ -163,7 +163,7 @@ type RedisTLS struct {
 // deadLetters is the section dead_letters.
 type deadLetters struct {
 	// The directory; it holds live tokens. Default: ./dead-letters.
-	Dir string `yaml:"dir"`
+	Dir string `yaml:"dir" nonempty:"true"`
 }
 
 // Protocol is the protocol of a provider.
@@ -188,7 +188,7 @@ type Provider struct {
 	// What the service's error codes mean. One of captchaai, 2captcha, generic, poold. Default: generic.
 	Profile string `yaml:"profile" oneof:"captchaai 2captcha generic poold"`
 	// Base address of the service, without in.php; needed, except for simulated.
-	URL string `yaml:"url"`
+	URL string `yaml:"url" nonempty:"true"`
 	// The account's key; needed, except for simulated. A provider with an empty key is left out.
 	Key captcha.Secret `yaml:"key"`
 	// Most tasks at once, over all targets and replicas. If the service reports its threads, the smaller
@@ -317,7 +317,7 @@ type Target struct {
 	// the defaults.
 	Budget Budget `yaml:"budget"`
 	// The person or team responsible for the target; needed, here or in the defaults.
-	Owner string `yaml:"owner"`
+	Owner string `yaml:"owner" nonempty:"true"`
 	// true: buys nothing; tokens in stock are still handed out.
 	Paused bool `yaml:"paused"`
 	// true: the target buys only from a simulated provider; while the providers are real services, nothing is
@@ -343,13 +343,13 @@ type Warm struct {
 // target. A reload applies all its fields. Owner is never "".
 type Solve struct {
 	// The person or team responsible for these solves; needed, here or in the defaults.
-	Owner string `yaml:"owner"`
+	Owner string `yaml:"owner" nonempty:"true"`
 	// Patterns of the pages that callers may request, such as https://*.example.com/*. A * in the host
 	// crosses no dot, one in the path crosses slashes; queries are not compared. Required.
-	Pages []page `yaml:"pages"`
+	Pages []page `yaml:"pages" nonempty:"true"`
 	// Patterns of the site keys that callers may request, including GeeTest's gt and captcha_id. Without it:
 	// all.
-	Sitekeys []string `yaml:"sitekeys"`
+	Sitekeys []string `yaml:"sitekeys" nonempty:"true"`
 	// Whether callers may request pictures, which have neither page nor site key.
 	Images bool `yaml:"images"`
 	// Limits the purchase of these solves; at least one limit is above 0. Required.

@@ -23,54 +23,39 @@ import (
 	"poold/internal/strictjson"
 )
 
-// These errors say why callers cannot request an identity. Their texts contain the field and the
-// remedy, and do not quote the request.
-var (
-	errNoSolve   = errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
-	errNoImages  = errors.New("image: pictures cannot be requested: set solve.images to true")
-	errOtherPage = errors.New("pageurl: matches no pattern of solve.pages: request a page that matches, or add a pattern")
-)
-
 // Allows returns nil if callers may request an identity without a target, and otherwise an error
 // with the reason. A nil Solve (the file lacks the section) allows no identity. The page of the
 // identity is only a claim of the caller: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
-	switch {
-	case s == nil:
-		return errNoSolve
-	case id.Type == captcha.Image && !s.Images:
-		return errNoImages
-	case id.Type == captcha.Image:
-		return nil
+	if s == nil {
+		return errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
 	}
+	isPicture := id.Type == captcha.Image
 	asked, rule := splitPage(id.Pageurl, false)
+	knownPage := slices.ContainsFunc(s.Pages, func(p page) bool { return p.matches(asked) })
+	knownSite := len(s.Sitekeys) == 0 || slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) })
+	rule = first(
+		fault{isPicture && !s.Images, "image: pictures cannot be requested: set solve.images to true"},
+		fault{isPicture, ""},
+		fault{rule != "", "pageurl: " + rule + ", or solve.pages cannot be compared with it"},
+		fault{!knownPage, "pageurl: " + otherPage},
+		fault{!knownSite, captcha.Of(id.Type).Fields[0].Key + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern"},
+	)
 	if rule != "" {
-		return errors.New("pageurl: " + rule + ", or solve.pages cannot be compared with it")
-	}
-	if !slices.ContainsFunc(s.Pages, func(p page) bool { return p.matches(asked) }) {
-		return errOtherPage
-	}
-	if len(s.Sitekeys) > 0 && !slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) }) {
-		return errors.New(captcha.Of(id.Type).Fields[0].Key + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern")
+		return errors.New(rule)
 	}
 	return nil
 }
 
+const otherPage = "matches no pattern of solve.pages: request a page that matches, or add a pattern"
+
 func (s *Solve) validate(at *place) {
 	at.require("pages", "budget")
-	at.rule(s.Owner != "" || !at.has("owner"), "owner", "must not be empty")
-	at.notEmpty("pages")
-	for i, item := range at.at("pages").items {
-		if !item.bad && s.Pages[i].isOpen() {
-			item.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
-		}
-	}
 	for i, item := range at.at("sitekeys").items {
 		if !item.bad && !isVisible(s.Sitekeys[i]) {
 			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
 		}
 	}
-	at.notEmpty("sitekeys")
 	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
 }
 
@@ -108,7 +93,9 @@ func (p *page) decode(at *place) {
 	}
 	parsed, rule := splitPage(at.value, true)
 	*p = parsed
-	at.obey(fault{at.value == "", "must not be empty"}, fault{rule != "", rule})
+	if at.obey(fault{at.value == "", "must not be empty"}, fault{rule != "", rule}) && openHost.MatchString(p.host) {
+		at.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
+	}
 }
 
 var (
@@ -117,6 +104,8 @@ var (
 	// Some programs take a host whose last label is a number for an IP address, others for a name.
 	likeIP  = regexp.MustCompile(`(^|\.)([0-9]+|0x[^.]*)$`)
 	escapes = regexp.MustCompile(`%.{0,2}`)
+	// A wildcard in one of the last two labels matches hosts that belong to different owners.
+	openHost = regexp.MustCompile(`\*[^.]*\.[^.]*$|\.[^.]*\*[^.]*$`)
 	// Some servers ignore the text after a semicolon in a segment.
 	steps = regexp.MustCompile(`/\.\.?([/;]|$)`)
 )
@@ -171,13 +160,6 @@ func (p page) matches(other page) bool {
 func matchStars(pattern, star, text string) bool {
 	stars := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, star)
 	return regexp.MustCompile(`^` + stars + `$`).MatchString(text)
-}
-
-// isOpen reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
-// hosts that belong to different owners.
-func (p page) isOpen() bool {
-	labels := strings.Split(p.host, ".")
-	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")
 }
 
 // MostPicture is the maximum size of a picture in bytes, according to the solving services.
@@ -316,11 +298,8 @@ func (p *picture) decode(at *place) {
 
 // RequestField describes a field of a request, for code that makes requests.
 type RequestField struct {
-	Key string
-	Doc string
-	// Default is a string, bool, int, float64 or time.Duration. If the field has no default,
-	// Default is the zero value of the field's type.
-	Default any
+	Key, Doc string
+	Type     reflect.Type
 }
 
 //go:embed solve.schema.json
@@ -334,15 +313,9 @@ func RequestFields() (list []RequestField) {
 	if err := json.Unmarshal(solveSchema, &described); err != nil {
 		panic(err) // the file is part of the program
 	}
-	var presets SolveRequest
-	presets.preset()
-	for _, k := range new(reader).keysOf(reflect.TypeFor[SolveRequest]()) {
-		preset := reflect.ValueOf(presets).FieldByIndex(k.index)
-		field := RequestField{Key: k.name, Doc: described.Properties[k.name].Description, Default: preset.Interface()}
-		if preset.Kind() == reflect.String {
-			field.Default = preset.String()
-		}
-		list = append(list, field)
+	request := reflect.TypeFor[SolveRequest]()
+	for _, k := range new(reader).keysOf(request) {
+		list = append(list, RequestField{k.name, described.Properties[k.name].Description, request.FieldByIndex(k.index).Type})
 	}
 	return list
 }

@@ -39,10 +39,9 @@ func IsName(text string) bool { return targetName.MatchString(text) }
 type defaults Target
 
 func (*defaults) refuse(key string) string {
-	if own := slices.ContainsFunc(identityKeys, func(k identityKey) bool { return k.name == key && !k.shared }); (own || key == "simulated_only") && requestOnly(key) == "" {
-		return "belongs in each target, not in the defaults"
-	}
-	return requestOnly(key)
+	shared := slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)
+	own := key == "type" || key == "simulated_only" || typesWith[key] != nil && !shared
+	return first(fault{requestOnly(key) != "", requestOnly(key)}, fault{own, "belongs in each target, not in the defaults"})
 }
 
 func (d *defaults) validate(at *place) { (*Target)(d).checkValues(at) }
@@ -53,7 +52,6 @@ func (*Target) refuse(key string) string { return requestOnly(key) }
 // checkValues checks the keys that targets and defaults share, each by itself.
 func (t *Target) checkValues(at *place) {
 	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows, len(t.Warm))
-	at.rule(t.Owner != "" || !at.has("owner"), "owner", "must not be empty")
 	checkIdentity(at, &t.Identity)
 }
 
@@ -63,7 +61,7 @@ func (t *Target) validate(at *place) {
 	t.checkValues(at)
 	t.Withheld = t.SimulatedOnly && !at.r.set.Simulated()
 	kind := t.Identity.Type
-	if reason := unpoolable(kind); reason != "" {
+	if reason := unpoolable(string(kind)); reason != "" {
 		at.check("type", reason) // which also explains why other keys are missing
 	} else {
 		at.at("type").oneOf(wordsOf(captcha.Types()))
@@ -75,12 +73,12 @@ func (t *Target) validate(at *place) {
 		t.settleLife(at)
 	}
 	t.checkRefill(at)
-	at.warnIf(oddSitekey(kind, t.Identity.Sitekey) != "" && at.ok("type"), "sitekey", "%s", oddSitekey(kind, t.Identity.Sitekey))
+	odd := oddSitekey(kind, t.Identity.Sitekey)
+	at.warnIf(odd != "" && at.ok("type"), "sitekey", "%s", odd)
 	if kind == captcha.RecaptchaV3 && !at.has("action") {
 		at.child("action").warn("is missing: without the action of the page, the site may refuse the tokens of recaptcha_v3")
 	}
-	bad := func(k identityKey) bool { return !at.ok(k.name) }
-	if at.has("type") && at.has("sitekey") && at.has("pageurl") && !slices.ContainsFunc(identityKeys, bad) {
+	if at.has("type") && at.has("sitekey") && at.has("pageurl") && at.ok("type") && at.ok(identityKeys...) {
 		t.ID = t.Identity.ID()
 	}
 }
@@ -139,7 +137,8 @@ type lifetimes map[captcha.Type]life
 // report the same problem again.
 func (l *lifetimes) decode(at *place) {
 	*l = lifetimes{}
-	at.types(captcha.Types(), func(t captcha.Type, item *place) {
+	at.entries(wordsOf(captcha.Types()), unpoolable, func(i int, item *place) {
+		t := captcha.Types()[i]
 		one := builtInLife(t)
 		if item.decode(reflect.ValueOf(&one).Elem()); !item.bad {
 			(*l)[t] = one
@@ -150,17 +149,6 @@ func (l *lifetimes) decode(at *place) {
 func builtInLife(t captcha.Type) life {
 	k := captcha.Of(t)
 	return life{k.Lifetime, k.Margin}
-}
-
-// types decodes a mapping of some types of CAPTCHA to values.
-func (at *place) types(types []captcha.Type, decode func(t captcha.Type, item *place)) {
-	refuse := func(key string) string {
-		if slices.Contains(types, captcha.Type(key)) {
-			return ""
-		}
-		return unpoolable(captcha.Type(key))
-	}
-	at.entries(wordsOf(types), refuse, func(i int, item *place) { decode(types[i], item) })
 }
 
 // Life returns the lifetime and the margin of the tokens of a type, from the section `types` or
@@ -176,58 +164,50 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 
 // unpoolable explains why a type, or a key of such a type, has no place in a target. It returns "" for
 // others.
-func unpoolable(t captcha.Type) string {
-	if slices.Contains(captcha.SolvableTypes(), t) && !slices.Contains(captcha.Types(), t) {
-		return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
+func unpoolable(t string) string {
+	if k := captcha.Of(captcha.Type(t)); k.Type == "" || k.Poolable {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
 }
 
 // requestOnly returns why a key of the identity cannot stand in the file, or "".
 func requestOnly(key string) string {
 	key = strings.ReplaceAll(key, "-", "_") // pages write data-s
-	i := slices.IndexFunc(identityKeys, func(k identityKey) bool { return k.name == key })
+	of := typesWith[key]
 	switch {
 	case key == "data_s" || key == "rqdata":
 		return "cannot be pooled: it is made for one visit of the page; send it with POST /solve"
-	case i < 0 || slices.ContainsFunc(identityKeys[i].of, func(t captcha.Type) bool { return slices.Contains(captcha.Types(), t) }):
+	case of == nil || slices.ContainsFunc(of, func(t captcha.Type) bool { return captcha.Of(t).Poolable }):
 		return ""
 	}
-	return unpoolable(identityKeys[i].of[0])
+	return unpoolable(string(of[0]))
 }
 
-// identityKey is a key of an identity.
-type identityKey struct {
-	name   string
-	must   bool           // the types need the key
-	shared bool           // the section defaults may have the key
-	of     []captcha.Type // the types to which the key belongs
-}
-
-// identityKeys lists the keys of an identity.
-var identityKeys = func() []identityKey {
-	all := []identityKey{
-		{name: "image", must: true, of: []captcha.Type{captcha.Image}}, {name: "type", of: captcha.SolvableTypes()},
-	}
-	for _, key := range captcha.Keys() {
-		k := identityKey{name: key, of: captcha.TypesWith(key), shared: slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)}
-		k.must = slices.Contains(captcha.Of(k.of[0]).Must(), key)
-		all = append(all, k)
-	}
-	return all
-}()
+var (
+	// identityKeys lists the keys of an identity, except its type.
+	identityKeys = append([]string{"image"}, captcha.Keys()...)
+	// typesWith has the types to which a key of an identity belongs.
+	typesWith = func() map[string][]captcha.Type {
+		all := map[string][]captcha.Type{"image": {captcha.Image}}
+		for _, key := range captcha.Keys() {
+			all[key] = captcha.TypesWith(key)
+		}
+		return all
+	}()
+)
 
 // checkType refuses keys that do not belong to the type of the identity. A service would ignore such
 // keys, but they would change the identity, and the target would get a separate stock. In a request,
 // checkType also reports keys that the type needs and the request lacks.
 func checkType(at *place, t captcha.Type) {
-	for _, k := range identityKeys {
-		switch has, belongs := at.has(k.name), slices.Contains(k.of, t); {
-		case !has && belongs && k.must && at.r.request && (k.name != "image" || !at.r.hasImage):
-			at.child(k.name).fail("is missing: %s needs it", t)
-		case !has || belongs:
-		default:
-			at.at(k.name).fail("belongs to %s, not to %s: remove it", orList(k.of), t)
+	for _, key := range identityKeys {
+		switch has, belongs := at.has(key), slices.Contains(typesWith[key], t); {
+		case has && !belongs:
+			at.at(key).fail("belongs to %s, not to %s: remove it", orList(typesWith[key]), t)
+		case has || !belongs || !at.r.request:
+		case key == "image" && !at.r.hasImage || slices.Contains(captcha.Of(t).Must(), key):
+			at.child(key).fail("is missing: %s needs it", t)
 		}
 	}
 }

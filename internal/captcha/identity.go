@@ -73,8 +73,8 @@ type Identity struct {
 	// The host that the page loads GeeTest from. Without it: the usual one. geetest only.
 	APIServer string `yaml:"api_server" json:"api_server,omitempty"`
 	// The site's key. geetest_v4 only.
-	CaptchaID string  `yaml:"captcha_id" json:"captcha_id,omitempty"`
-	Picture   Picture `yaml:",inline" json:"image,omitzero"`
+	CaptchaID string `yaml:"captcha_id" json:"captcha_id,omitempty"`
+	Picture   `yaml:",inline" json:"image,omitzero"`
 }
 
 // Picture describes the picture of a CAPTCHA of type Image, and how to read the text in the picture.

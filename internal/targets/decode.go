@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -21,7 +22,6 @@ type reader struct {
 	set      *Set // the sections that targets depend on
 	problems Problems
 	warnings Problems
-	keys     map[reflect.Type][]yamlKey
 }
 
 // place is one value of the file: its position for messages, and the values inside it.
@@ -182,54 +182,37 @@ func (at *place) section(dst reflect.Value) {
 	if r, is := value.(refuser); is {
 		refuse = r.refuse
 	}
-	fields := at.r.keysOf(dst.Type())
-	at.entries(namesOf(fields), refuse, func(i int, item *place) {
-		item.limits, item.words = fields[i].tag.Get("range"), strings.Fields(fields[i].tag.Get("oneof"))
-		item.filled = fields[i].tag.Get("nonempty") != ""
-		item.decode(dst.FieldByIndex(fields[i].index))
+	keys := keysOf(dst.Type())
+	at.entries(keys.names, refuse, func(i int, item *place) {
+		tag := keys.fields[i].Tag
+		item.limits, item.words, item.filled = tag.Get("range"), strings.Fields(tag.Get("oneof")), tag.Get("nonempty") != ""
+		item.decode(dst.FieldByIndex(keys.fields[i].Index))
 	})
 	if v, is := value.(validator); is && at.read {
 		v.validate(at)
 	}
 }
 
-// yamlKey is a key of a section with the tag and the index of its field in the struct. The tag may have a
-// range or the allowed words.
-type yamlKey struct {
-	name  string
-	tag   reflect.StructTag
-	index []int
+// yamlKeys has the keys of a section and their fields in the struct, also those of embedded structs. The
+// tag of a field may have a range, the allowed words, or nonempty.
+type yamlKeys struct {
+	names  []string
+	fields []reflect.StructField
 }
 
-func namesOf(keys []yamlKey) []string {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.name
-	}
-	return names
-}
+var keysOfTypes sync.Map // reflect.Type → yamlKeys
 
 // keysOf returns the keys that the yaml tags of a struct name.
-func (r *reader) keysOf(t reflect.Type) (keys []yamlKey) {
-	if known := r.keys[t]; known != nil {
-		return known
+func keysOf(t reflect.Type) (keys yamlKeys) {
+	if known, is := keysOfTypes.Load(t); is {
+		return known.(yamlKeys)
 	}
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		switch name := tag.Get("yaml"); name {
-		case ",inline":
-			for _, inner := range r.keysOf(t.Field(i).Type) {
-				keys = append(keys, yamlKey{inner.name, inner.tag, append([]int{i}, inner.index...)})
-			}
-		case "":
-		default:
-			keys = append(keys, yamlKey{name, tag, []int{i}})
+	for _, field := range reflect.VisibleFields(t) {
+		if name := field.Tag.Get("yaml"); name != "" && name != ",inline" {
+			keys.names, keys.fields = append(keys.names, name), append(keys.fields, field)
 		}
 	}
-	if r.keys == nil {
-		r.keys = map[reflect.Type][]yamlKey{}
-	}
-	r.keys[t] = keys
+	keysOfTypes.Store(t, keys)
 	return keys
 }
 

@@ -467,11 +467,11 @@ func TestDocsAgreeWithTheCode(t *testing.T) {
 			}
 			if preset := k.preset(); preset != "" && presets[kind].IsValid() {
 				checked++
-				for _, known := range new(reader).keysOf(kind) {
-					if known.name != k.name {
+				for i, name := range keysOf(kind).names {
+					if name != k.name {
 						continue
 					}
-					v := presets[kind].FieldByIndex(known.index)
+					v := presets[kind].FieldByIndex(keysOf(kind).fields[i].Index)
 					got := fmt.Sprint(v)
 					if v.Kind() == reflect.String {
 						got = v.String()

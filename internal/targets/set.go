@@ -278,9 +278,9 @@ const (
 // never "", ProvidersPolicy is never "", and Min is 0 if Refill is fixed. Warm is read-only, because
 // targets share it.
 type Target struct {
-	Name     string           // unique in a Set
-	ID       captcha.ID       // Identity.ID(), computed once
-	Identity captcha.Identity `yaml:",inline"`
+	Name             string     // unique in a Set
+	ID               captcha.ID // Identity.ID(), computed once
+	captcha.Identity `yaml:",inline"`
 	// How many tokens are kept fresh; with refill: adaptive the most tokens kept and on order. 0 to 10000.
 	// Default: 5.
 	Depth int `yaml:"depth" range:"0 to 10000"`

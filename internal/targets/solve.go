@@ -177,7 +177,7 @@ const (
 // SolveRequest is the parsed body of POST /solve. Solve.Allows decides whether a caller may make
 // this request. The Identity contains only fields of its type, and the hash of Image.
 type SolveRequest struct {
-	Identity captcha.Identity `yaml:",inline"`
+	captcha.Identity `yaml:",inline"`
 	// The picture as base64, at most 1 MiB of bytes.
 	Image picture `yaml:"image"`
 	// How long the caller waits. 1s to 300s. Default: 2m.
@@ -201,12 +201,14 @@ func ReadSolve(body []byte) (SolveRequest, error) {
 // types without a picture.
 func SolveOf(id captcha.Identity, picture []byte) (SolveRequest, error) {
 	r := &reader{request: true, hasImage: id.Type == captcha.Image}
-	fields := map[string]any{}
-	for _, k := range r.keysOf(reflect.TypeFor[captcha.Identity]()) {
-		if v := reflect.ValueOf(id).FieldByIndex(k.index); v.Kind() == reflect.String && !v.IsZero() { // the encoder would redact a secret
-			fields[k.name] = v.String()
-		} else if !v.IsZero() {
-			fields[k.name] = v.Interface()
+	fields, keys := map[string]any{}, keysOf(reflect.TypeFor[captcha.Identity]())
+	for i, key := range keys.names {
+		v := reflect.ValueOf(id).FieldByIndex(keys.fields[i].Index)
+		if fields[key] = v.Interface(); v.Kind() == reflect.String {
+			fields[key] = v.String() // the encoder would redact a secret
+		}
+		if v.IsZero() {
+			delete(fields, key)
 		}
 	}
 	request, err := r.solve(strictjson.Encode(fields))
@@ -313,9 +315,9 @@ func RequestFields() (list []RequestField) {
 	if err := json.Unmarshal(solveSchema, &described); err != nil {
 		panic(err) // the file is part of the program
 	}
-	request := reflect.TypeFor[SolveRequest]()
-	for _, k := range new(reader).keysOf(request) {
-		list = append(list, RequestField{k.name, described.Properties[k.name].Description, request.FieldByIndex(k.index).Type})
+	keys := keysOf(reflect.TypeFor[SolveRequest]())
+	for i, key := range keys.names {
+		list = append(list, RequestField{key, described.Properties[key].Description, keys.fields[i].Type})
 	}
 	return list
 }

@@ -41,7 +41,6 @@ type place struct {
 	defaults     *place            // the section from which missing keys are inherited; nil = none
 
 	value string   // a scalar, with replaced references
-	null  bool     // the scalar is empty
 	names []string // the references of the scalar: names of variables, or file: and a path
 	read  bool     // the value is a mapping or null, and the field keys is complete
 	bad   bool     // the value or a value inside it is invalid
@@ -308,9 +307,9 @@ func (at *place) scalar(want string) bool {
 	if !at.obey(fault{at.node.Kind != yaml.ScalarNode, "must be " + want}) {
 		return false
 	}
-	at.value, at.null = at.node.Value, isNull(at.node)
 	if at.r.request {
-		return at.obey(fault{at.null, fmt.Sprintf("is null: give %s, or leave it out", want)})
+		at.value = at.node.Value
+		return at.obey(fault{isNull(at.node), fmt.Sprintf("is null: give %s, or leave it out", want)})
 	}
 	var problem string
 	at.value, at.names, problem = at.r.refs.expand(at.node.Value)
@@ -324,7 +323,7 @@ const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.Liter
 // inside { } and [ ].
 func (at *place) bare(want string, mayQuote bool) bool {
 	return at.scalar(want) && at.obey(
-		fault{at.null, fmt.Sprintf("has no value: give %s, or remove the line", want)},
+		fault{isNull(at.node), fmt.Sprintf("has no value: give %s, or remove the line", want)},
 		fault{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0, fmt.Sprintf("must be %s, not text in quotes", want)},
 	)
 }

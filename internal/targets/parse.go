@@ -152,11 +152,8 @@ func (c Currency) check(at *place) {
 
 // With adds the currency to the text of an amount: a sign precedes the amount, and a code follows it.
 func (c Currency) With(amount string) string {
-	switch {
-	case c == "":
-		return amount
-	case currencyCode.MatchString(string(c)):
-		return amount + " " + string(c)
+	if c == "" || currencyCode.MatchString(string(c)) {
+		return strings.TrimSpace(amount + " " + string(c))
 	}
 	return string(c) + amount
 }

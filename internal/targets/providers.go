@@ -154,13 +154,11 @@ func (s *Set) checkProviders(at *place) {
 	var usable, simulated []Provider
 	var own *place // the simulated provider
 	var unset []string
-	names := map[string]bool{}
 	for i, item := range at.items {
 		p, key := s.Providers[i], item.at("key")
-		if names[p.Name] {
+		if p.Name != "" && slices.ContainsFunc(s.Providers[:i], func(o Provider) bool { return o.Name == p.Name }) {
 			item.fail("has the same name as another provider: names are unique")
 		}
-		names[p.Name] = p.Name != ""
 		switch {
 		case p.Protocol == ProtocolSimulated:
 			own, simulated = item, []Provider{p}
@@ -202,10 +200,9 @@ func (s *Set) checkAges(targets *place) {
 		return
 	}
 	for _, t := range s.Targets {
-		if lifetime, _ := s.Life(t.Identity.Type); t.Lifetime > lifetime/2 {
-			targets.at(t.Name).at("lifetime").fail("must be at most %s, half of what %s tokens live: a provider with profile poold and protocol in_php "+
-				"does not say how old its tokens are; set it, or use protocol: create_task", shortDuration(lifetime/2), t.Identity.Type)
-		}
+		lifetime, _ := s.Life(t.Identity.Type)
+		targets.at(t.Name).rule(t.Lifetime <= lifetime/2, "lifetime", "must be at most %s, half of what %s tokens live: a provider with profile poold and "+
+			"protocol in_php does not say how old its tokens are; set it, or use protocol: create_task", shortDuration(lifetime/2), t.Identity.Type)
 	}
 }
 

@@ -27,17 +27,10 @@ func (at *place) text() bool {
 	if !at.scalar("text") {
 		return false
 	}
-	if at.null {
+	if isNull(at.node) {
 		at.value = ""
 	}
-	most := maxText
-	if at.r.request {
-		most = max(most, longTexts[at.key])
-	}
-	odd := ""
-	if !isPrintable(at.value, ' ') {
-		odd = TextFault(at.value)
-	}
+	most, odd := max(maxText, longTexts[at.key]), TextFault(at.value)
 	return at.obey(
 		fault{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
 		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"}, // the JSON decoder replaces invalid bytes

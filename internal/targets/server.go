@@ -139,28 +139,22 @@ func (k *Key) hash(at *place) {
 // checkKeys compares the server keys with each other and with the targets, and stores those that are
 // not empty.
 func (s *Server) checkKeys(at *place, set *Set) {
-	entries := s.Keys
+	entries, items, valid := s.Keys, at.at("keys").items, !at.at("keys").bad
 	s.Keys = nil
-	byName, byHash := map[string]int{}, map[[sha256.Size]byte]int{}
-	items := at.at("keys").items
 	for i, item := range items {
 		k := entries[i]
-		if k.Name != "" && item.ok("scopes", "targets", "rate") {
-			first, known := byName[k.Name]
-			if f := entries[first]; !known {
-				byName[k.Name] = i
-			} else if !slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate {
-				item.fail("has the same name as the key in line %d, but other scopes, targets or rate: "+
-					"entries with one name are keys of one caller, so make these equal", items[first].line)
-			}
+		first := slices.IndexFunc(entries, func(o Key) bool { return o.Name == k.Name })
+		f := entries[first]
+		if valid && (!slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate) {
+			item.fail("has the same name as the key in line %d, but other scopes, targets or rate: "+
+				"entries with one name are keys of one caller, so make these equal", items[first].line)
 		}
 		if k.SHA256 == ([sha256.Size]byte{}) {
 			continue
 		}
-		if line := byHash[k.SHA256]; line > 0 {
-			item.fail("is the same key as in line %d: each caller needs a different key", line)
+		if same := slices.IndexFunc(entries, func(o Key) bool { return o.SHA256 == k.SHA256 }); same < i {
+			item.fail("is the same key as in line %d: each caller needs a different key", items[same].line)
 		}
-		byHash[k.SHA256] = item.line
 		s.Keys = append(s.Keys, k)
 		for j, glob := range k.Targets {
 			// A pattern without a target is usually a mistake, but a target may be added later.

@@ -70,7 +70,13 @@ func (t *Target) validate(at *place) {
 	at.rule(at.given("owner"), "owner", "is missing: name the person or team responsible for this target, here or under defaults")
 	if at.has("type") && at.ok("type") {
 		checkType(at, kind)
-		t.settleLife(at)
+		// The target's own values have precedence over the defaults, and the defaults over the type.
+		lifetime, margin := at.r.set.Life(kind)
+		t.Lifetime = cmp.Or(t.Lifetime, lifetime)
+		if !at.given("margin") { // a margin of 0s is valid
+			t.Margin = margin
+		}
+		checkMargin(at, t.Lifetime, t.Margin)
 	}
 	t.checkRefill(at)
 	odd := oddSitekey(kind, t.Identity.Sitekey)
@@ -96,22 +102,8 @@ func oddSitekey(t captcha.Type, key string) string {
 
 var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
 
-// settleLife sets the lifetime and the margin of a target's tokens. The target's own values have
-// precedence over the defaults, and the defaults over the type.
-func (t *Target) settleLife(at *place) {
-	if !at.ok("lifetime", "margin") {
-		return
-	}
-	lifetime, margin := at.r.set.Life(t.Identity.Type)
-	t.Lifetime = cmp.Or(t.Lifetime, lifetime)
-	if !at.given("margin") { // a margin of 0s is valid
-		t.Margin = margin
-	}
-	checkMargin(at, t.Lifetime, t.Margin)
-}
-
 func checkMargin(at *place, lifetime, margin time.Duration) {
-	if margin >= lifetime {
+	if margin >= lifetime && at.ok("lifetime", "margin") {
 		at.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 	}
 }
@@ -124,11 +116,7 @@ type life struct {
 	Margin time.Duration `yaml:"margin" range:"0s to 24h"`
 }
 
-func (l *life) validate(at *place) {
-	if at.ok("lifetime", "margin") {
-		checkMargin(at, l.Lifetime, l.Margin)
-	}
-}
+func (l *life) validate(at *place) { checkMargin(at, l.Lifetime, l.Margin) }
 
 // lifetimes is the section types of pools.yaml.
 type lifetimes map[captcha.Type]life

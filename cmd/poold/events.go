@@ -15,7 +15,7 @@ const bySignal = "SIGHUP"
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
-	d.file.OnOutcome(func(o reload.Outcome) { d.events.Note(reloadEvent(o)) })
+	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
 	d.redis.OnBack(func(away time.Duration) {
 		d.noteChange(events.RedisUp, "redis", "", "Redis serves again, after "+away.Round(time.Second).String()+".", time.Now().UTC().Format("15:04"))
 	})

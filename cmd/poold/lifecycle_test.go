@@ -23,7 +23,7 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	writeFile(t, path, text)
 	log := slog.New(slog.NewTextHandler(output, nil))
 	file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
-	file.OverrideListen("127.0.0.1:0")
+	file.Listen = "127.0.0.1:0"
 	set, err := file.Load()
 	if err != nil {
 		t.Fatal(err)

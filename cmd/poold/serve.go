@@ -84,7 +84,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	file := reload.NewFile(config, c.Lookup, log)
-	file.OverrideListen(listen)
+	file.Listen = listen
 	set, err := file.Load()
 	if err != nil {
 		return err

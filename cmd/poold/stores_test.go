@@ -56,7 +56,7 @@ func TestAStartWithSilentStores(t *testing.T) {
 			for range 3 { // a busy machine may need several attempts
 				log := slog.New(slog.NewTextHandler(&output, nil))
 				file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
-				file.OverrideListen("127.0.0.1:0")
+				file.Listen = "127.0.0.1:0"
 				set, err := file.Load()
 				if err != nil {
 					t.Fatal(err)

@@ -49,7 +49,7 @@ type Identity struct {
 	// The action that the page names. recaptcha_v3 and turnstile only.
 	Action string `yaml:"action" json:"action,omitempty"`
 	// The lowest score to request. recaptcha_v3 only. 0.1 to 0.9.
-	MinScore float64 `yaml:"min_score" json:"min_score,omitempty"`
+	MinScore float64 `yaml:"min_score" range:"0.1 to 0.9" json:"min_score,omitempty"`
 	// The value of cData on the page. turnstile only.
 	Data string `yaml:"data" json:"data,omitempty"`
 	// The browser that the solver imitates. Without it: the solver's choice.
@@ -58,7 +58,7 @@ type Identity struct {
 	// solver's own.
 	Proxy Secret `yaml:"proxy" json:"-"`
 	// Required with proxy. One of http, https, socks4, socks5.
-	ProxyType string `yaml:"proxy_type" json:"-"`
+	ProxyType string `yaml:"proxy_type" oneof:"http https socks4 socks5" json:"-"`
 
 	// The following fields belong to one visit of a page, so a target cannot have them.
 
@@ -73,8 +73,8 @@ type Identity struct {
 	// The host that the page loads GeeTest from. Without it: the usual one. geetest only.
 	APIServer string `yaml:"api_server" json:"api_server,omitempty"`
 	// The site's key. geetest_v4 only.
-	CaptchaID string  `yaml:"captcha_id" json:"captcha_id,omitempty"`
-	Picture   Picture `yaml:",inline" json:"image,omitzero"`
+	CaptchaID string `yaml:"captcha_id" json:"captcha_id,omitempty"`
+	Picture   `yaml:",inline" json:"image,omitzero"`
 }
 
 // Picture describes the picture of a CAPTCHA of type Image, and how to read the text in the picture.
@@ -84,13 +84,13 @@ type Picture struct {
 	SHA256 string `json:"sha256"` // hash of the picture's bytes, 64 lower-case hex digits
 	// The characters of a picture's text. Without it: unspecified. One of digits, letters, digits_or_letters,
 	// digits_and_letters.
-	Charset Charset `yaml:"charset" json:"charset,omitempty"`
+	Charset Charset `yaml:"charset" oneof:"digits letters digits_or_letters digits_and_letters" json:"charset,omitempty"`
 	// Whether small and capital letters of a picture differ.
 	CaseSensitive bool `yaml:"case_sensitive" json:"case_sensitive,omitempty"`
 	// Shortest text of a picture. Without it: unspecified. 1 to 100.
-	MinLength int `yaml:"min_length" json:"min_length,omitempty"`
+	MinLength int `yaml:"min_length" range:"1 to 100" json:"min_length,omitempty"`
 	// Longest text of a picture; not below min_length. Without it: unspecified. 1 to 100.
-	MaxLength int `yaml:"max_length" json:"max_length,omitempty"`
+	MaxLength int `yaml:"max_length" range:"1 to 100" json:"max_length,omitempty"`
 	// Whether a picture's text has several words.
 	Phrase bool `yaml:"phrase" json:"phrase,omitempty"`
 	// Whether a picture's text is a calculation, whose result is wanted.

@@ -182,11 +182,9 @@ func (k Kind) Must() (keys []string) {
 
 // Keys lists the keys of an identity in pools.yaml, except its type.
 func Keys() (keys []string) {
-	for _, s := range []reflect.Type{reflect.TypeFor[Identity](), reflect.TypeFor[Picture]()} {
-		for _, field := range reflect.VisibleFields(s) {
-			if key := field.Tag.Get("yaml"); key != "type" && key != "" && key[0] != ',' {
-				keys = append(keys, key)
-			}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Identity]()) {
+		if key := field.Tag.Get("yaml"); key != "type" && key != "" && key[0] != ',' {
+			keys = append(keys, key)
 		}
 	}
 	return keys
@@ -194,12 +192,9 @@ func Keys() (keys []string) {
 
 // Ptr returns the pointer to the field that has a key in pools.yaml.
 func (i *Identity) Ptr(key string) any {
-	for _, s := range []any{i, &i.Picture} {
-		v := reflect.ValueOf(s).Elem()
-		for n := range v.NumField() {
-			if v.Type().Field(n).Tag.Get("yaml") == key {
-				return v.Field(n).Addr().Interface()
-			}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Identity]()) {
+		if field.Tag.Get("yaml") == key {
+			return reflect.ValueOf(i).Elem().FieldByIndex(field.Index).Addr().Interface()
 		}
 	}
 	panic("captcha: no key " + key)

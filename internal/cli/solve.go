@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -27,12 +28,9 @@ func newSolve(c *Console) *cobra.Command {
 		if f.Key == "image" || f.Key == "proxy" {
 			continue
 		}
-		_, isBool := f.Default.(bool)
-		flags = append(flags, field{name: strings.ReplaceAll(f.Key, "_", "-"), help: f.Doc, isBool: isBool, required: f.Key == "type"})
-		switch f.Default.(type) {
-		case string, time.Duration:
-			isText[f.Key] = true
-		}
+		kind := f.Type.Kind()
+		flags = append(flags, field{name: strings.ReplaceAll(f.Key, "_", "-"), help: f.Doc, isBool: kind == reflect.Bool, required: f.Key == "type"})
+		isText[f.Key] = kind == reflect.String || kind == reflect.Int64 // a duration
 	}
 	prepare := func(of *call) error {
 		fields := map[string]any{}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/solve"
@@ -21,8 +20,8 @@ import (
 )
 
 func withPrices(set *targets.Set) *targets.Set {
-	set.Providers[0].Price.Set(targets.Costs(2.99), captcha.RecaptchaV2)
-	set.Providers[0].Price.Set(targets.Costs(0.0004), captcha.Turnstile)
+	set.Providers[0].Price[0] = targets.Price{Known: true, Per1000: 2.99}   // recaptcha_v2
+	set.Providers[0].Price[3] = targets.Price{Known: true, Per1000: 0.0004} // turnstile
 	return set
 }
 

@@ -42,10 +42,12 @@ func TestUnknownPrices(t *testing.T) {
 		"no price, lost":           {targets.Price{}, pool.Counters{Lost: 1}, false},
 		"no price, bought nothing": {targets.Price{}, pool.Counters{}, true},
 		"no price any more":        {targets.Price{}, pool.Counters{Spent: 1_000_000, Solved: 5}, true},
-		"free":                     {targets.Costs(0), pool.Counters{Solved: 5, Lost: 1}, true},
+		"free":                     {targets.Price{Known: true}, pool.Counters{Solved: 5, Lost: 1}, true},
 	} {
 		set := newSet(newTarget("login"))
-		set.Providers[0].Price.Set(c.price)
+		for i := range set.Providers[0].Price {
+			set.Providers[0].Price[i] = c.price
+		}
 		s, stock := sources(set)
 		stock.stocks[set.Targets[0].ID] = pool.Stock{Counts: pool.Counts{Counters: c.f}, Days: []pool.Period{{At: day, Counters: c.f}}}
 		target := NewCollector(s).Build(t.Context()).Targets[0]

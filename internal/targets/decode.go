@@ -3,9 +3,11 @@ package targets
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -20,7 +22,6 @@ type reader struct {
 	set      *Set // the sections that targets depend on
 	problems Problems
 	warnings Problems
-	keys     map[reflect.Type][]yamlKey
 }
 
 // place is one value of the file: its position for messages, and the values inside it.
@@ -30,18 +31,19 @@ type place struct {
 	node   *yaml.Node // nil if the value is not in the file
 	path   string     // path of keys, such as targets.login.depth; "" for the whole file
 	key    string     // the last key of the path; "" for the whole file and for list items
+	limits string     // the range of a number or a duration, as in 1 to 10; "" = none
+	words  []string   // the allowed texts; nil = all
+	filled bool       // an empty text or list is refused
 
 	line, column int               // of the key, or of the item of a list
 	keys         map[string]*place // the values of a section
 	items        []*place          // the values of a list
 	defaults     *place            // the section from which missing keys are inherited; nil = none
 
-	value   string   // a scalar, with replaced references
-	null    bool     // the scalar is empty
-	names   []string // the references of the scalar: names of variables, or file: and a path
-	read    bool     // the value is a mapping or null, and the field keys is complete
-	bad     bool     // the value or a value inside it is invalid
-	problem int      // index of the last problem of this value
+	value string   // a scalar, with replaced references
+	names []string // the references of the scalar: names of variables, or file: and a path
+	read  bool     // the value is a mapping or null, and the field keys is complete
+	bad   bool     // the value or a value inside it is invalid
 }
 
 // A struct of the file may have these methods. preset sets the defaults, refuse says why a key is
@@ -54,7 +56,6 @@ type (
 
 // fail reports a problem that makes the file invalid.
 func (at *place) fail(format string, args ...any) {
-	at.problem = len(at.r.problems)
 	for p := at; p != nil; p = p.parent {
 		p.bad = true
 	}
@@ -121,40 +122,35 @@ func (at *place) require(keys ...string) {
 // plain refuses an alias, an anchor and a tag, so that a file cannot expand in memory. An unquoted
 // secret that begins with *, & or ! is refused too.
 func (at *place) plain() bool {
-	switch {
-	case at.node.Kind == yaml.AliasNode, at.node.Anchor != "":
-		at.fail("anchors (&) and aliases (*) are not read: quote a value that begins so, and put what targets share under defaults")
-	case at.node.Style&yaml.TaggedStyle != 0:
-		at.fail("tags (!) are not read: quote a value that begins with !")
-	default:
-		return true
-	}
-	return false
+	const alias = "anchors (&) and aliases (*) are not read: quote a value that begins so, and put what targets share under defaults"
+	return at.obey(
+		fault{at.node.Kind == yaml.AliasNode || at.node.Anchor != "", alias},
+		fault{at.node.Style&yaml.TaggedStyle != 0, "tags (!) are not read: quote a value that begins with !"},
+	)
 }
 
 // decode stores the value in dst by the type of dst, or reports why it cannot.
 func (at *place) decode(dst reflect.Value) {
-	if dst.Type() == reflect.TypeFor[yaml.Node]() || !at.plain() {
-		return // a section that is decoded later, or refused
+	if !at.plain() || dst.Type() == reflect.TypeFor[yaml.Node]() {
+		return // refused, or a section that is decoded later
 	}
-	switch to := dst.Addr().Interface().(type) {
-	case interface{ decode(at *place) }:
-		to.decode(at)
-		return
-	case *time.Duration:
-		at.duration(to)
-		return
-	case *[]byte:
-		at.picture(to)
+	if own, is := dst.Addr().Interface().(interface{ decode(at *place) }); is {
+		own.decode(at)
 		return
 	}
 	switch dst.Kind() {
 	case reflect.Bool:
-		at.boolean(dst)
-	case reflect.Int:
-		if n, ok := at.number("a whole number"); ok {
-			dst.SetInt(int64(min(n, 1e15)))
+		if at.bare("true or false", false) {
+			is, known := booleans[at.value]
+			at.obey(fault{!known, "must be true or false" + at.not()})
+			dst.SetBool(is)
 		}
+	case reflect.Int:
+		if n, ok := at.number(wholeNumber); ok {
+			dst.SetInt(int64(n))
+		}
+	case reflect.Int64:
+		at.duration(dst)
 	case reflect.Float64:
 		if n, ok := at.number("a number"); ok {
 			dst.SetFloat(n)
@@ -169,6 +165,8 @@ func (at *place) decode(dst reflect.Value) {
 	default:
 		if at.text() {
 			dst.SetString(at.value)
+			at.obey(fault{at.filled && at.value == "", "must not be empty"})
+			at.oneOf(at.words)
 		}
 	}
 }
@@ -179,88 +177,82 @@ func (at *place) section(dst reflect.Value) {
 	if p, is := value.(presetter); is {
 		p.preset()
 	}
-	refuse := func(string) string { return "" }
+	var refuse func(string) string
 	if r, is := value.(refuser); is {
 		refuse = r.refuse
 	}
-	known := at.r.keysOf(dst.Type())
-	at.keys = map[string]*place{}
-	at.mapping(known[0].name+": …", func(key string, item *place) {
-		i := slices.IndexFunc(known, func(k yamlKey) bool { return k.name == key })
-		switch why := refuse(key); {
-		case why != "":
-			item.fail("%s", why)
-		case i < 0:
-			item.fail("%s", unknownKey(key, known, refuse))
-		default:
-			at.keys[key] = item
-			item.decode(dst.FieldByIndex(known[i].index))
-		}
+	keys := keysOf(dst.Type())
+	at.entries(keys.names, refuse, func(i int, item *place) {
+		tag := keys.fields[i].Tag
+		item.limits, item.words, item.filled = tag.Get("range"), strings.Fields(tag.Get("oneof")), tag.Get("nonempty") != ""
+		item.decode(dst.FieldByIndex(keys.fields[i].Index))
 	})
 	if v, is := value.(validator); is && at.read {
 		v.validate(at)
 	}
 }
 
-// yamlKey is a key of a section and the index of its field in the struct.
-type yamlKey struct {
-	name  string
-	index []int
+// yamlKeys has the keys of a section and their fields in the struct, also those of embedded structs. The
+// tag of a field may have a range, the allowed words, or nonempty.
+type yamlKeys struct {
+	names  []string
+	fields []reflect.StructField
 }
+
+var keysOfTypes sync.Map // reflect.Type → yamlKeys
 
 // keysOf returns the keys that the yaml tags of a struct name.
-func (r *reader) keysOf(t reflect.Type) []yamlKey {
-	if known := r.keys[t]; known != nil {
-		return known
+func keysOf(t reflect.Type) (keys yamlKeys) {
+	if known, is := keysOfTypes.Load(t); is {
+		return known.(yamlKeys)
 	}
-	if r.keys == nil {
-		r.keys = map[reflect.Type][]yamlKey{}
-	}
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		switch {
-		case options == "inline":
-			for _, inner := range r.keysOf(t.Field(i).Type) {
-				r.keys[t] = append(r.keys[t], yamlKey{inner.name, append([]int{i}, inner.index...)})
-			}
-		case name != "" && name != "-":
-			r.keys[t] = append(r.keys[t], yamlKey{name, []int{i}})
+	for _, field := range reflect.VisibleFields(t) {
+		if name := field.Tag.Get("yaml"); name != "" && name != ",inline" {
+			keys.names, keys.fields = append(keys.names, name), append(keys.fields, field)
 		}
 	}
-	return r.keys[t]
+	keysOfTypes.Store(t, keys)
+	return keys
 }
 
-func unknownKey(key string, keys []yamlKey, refuse func(string) string) string {
-	var known []string
-	for _, k := range keys {
-		if refuse(k.name) == "" {
-			known = append(known, k.name)
+// entries calls visit with the index of every known key of a mapping, and reports the other keys. The
+// function refuse says why a key is not allowed; nil allows all.
+func (at *place) entries(known []string, refuse func(key string) string, visit func(i int, item *place)) {
+	if refuse == nil {
+		refuse = func(string) string { return "" }
+	}
+	at.keys = map[string]*place{}
+	at.mapping(known[0]+": …", func(key string, item *place) {
+		i, why := slices.Index(known, key), refuse(key)
+		if why == "" && i < 0 {
+			why = unknownKey(key, slices.DeleteFunc(slices.Clone(known), func(k string) bool { return refuse(k) != "" }))
 		}
-	}
+		if item.obey(fault{why != "", why}) {
+			at.keys[key] = item
+			visit(i, item)
+		}
+	})
+}
+
+func unknownKey(key string, known []string) string {
 	slices.Sort(known)
-	switch meant := Nearest(key, known); {
-	case key == "<<":
-		return "merge keys are not read: put what targets share under defaults"
-	case strings.Contains(key, "${"):
-		return "unknown key: references are replaced in values, not in keys"
-	case meant != "":
-		return fmt.Sprintf("unknown key: did you mean %s?", meant)
-	}
-	return "unknown key: known here are " + strings.Join(slices.Compact(known), ", ")
+	meant := Nearest(key, known)
+	return first(
+		fault{key == "<<", "merge keys are not read: put what targets share under defaults"},
+		fault{strings.Contains(key, "${"), "unknown key: references are replaced in values, not in keys"},
+		fault{meant != "", fmt.Sprintf("unknown key: did you mean %s?", meant)},
+		fault{true, "unknown key: known here are " + strings.Join(slices.Compact(known), ", ")},
+	)
 }
 
 // mapping calls visit for every key of a mapping, in the order of the file. The example is a sample
 // line of such a mapping.
 func (at *place) mapping(example string, visit func(key string, item *place)) {
-	switch {
-	case at.node == nil || !at.plain():
-		return
-	case isNull(at.node):
-	case at.node.Kind == yaml.SequenceNode && at.key != "":
-		at.fail("must be a mapping, not a list: remove the dashes, and write `%s:` on one line and `%s` indented on the next", at.key, example)
-		return
-	case at.node.Kind != yaml.MappingNode:
-		at.fail("must be a mapping: lines of `key: value`, indented")
+	const dashes = "must be a mapping, not a list: remove the dashes, and write `%s:` on one line and `%s` indented on the next"
+	if !isNull(at.node) && !at.obey(
+		fault{at.node.Kind == yaml.SequenceNode && at.key != "", fmt.Sprintf(dashes, at.key, example)},
+		fault{at.node.Kind != yaml.MappingNode, "must be a mapping: lines of `key: value`, indented"},
+	) {
 		return
 	}
 	at.read = true
@@ -269,14 +261,14 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 		key := at.node.Content[i]
 		item := at.child(key.Value)
 		item.node, item.line, item.column = key, key.Line, key.Column
-		if key.Kind != yaml.ScalarNode && key.Kind != yaml.AliasNode {
+		switch line := lines[key.Value]; {
+		case key.Kind != yaml.ScalarNode && key.Kind != yaml.AliasNode:
 			item.path = at.path
 			item.fail("a key must be a single word")
-		} else if !item.plain() {
-			continue
-		} else if line := lines[key.Value]; line > 0 {
+		case !item.plain():
+		case line > 0:
 			item.fail("is written twice; the first time is in line %d: remove one", line)
-		} else {
+		default:
 			lines[key.Value] = key.Line
 			item.node = at.node.Content[i+1]
 			visit(key.Value, item)
@@ -287,15 +279,19 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 // list decodes a list into a slice, which it replaces. Problems refer to an item by its name, if it
 // is a section with a name.
 func (at *place) list(dst reflect.Value) {
-	if !isNull(at.node) && at.node.Kind != yaml.SequenceNode {
-		at.fail("must be a list: [a, b], or lines that begin with a dash")
+	if !at.obey(
+		fault{!isNull(at.node) && at.node.Kind != yaml.SequenceNode, "must be a list: [a, b], or lines that begin with a dash"},
+		fault{at.filled && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
+	) {
 		return
 	}
 	dst.SetZero()
 	for i, node := range at.node.Content {
-		item := &place{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, path: fmt.Sprintf("%s[%d]", at.path, i)}
+		item := &place{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, words: at.words}
+		item.path = fmt.Sprintf("%s[%d]", at.path, i)
 		for k := 0; node.Kind == yaml.MappingNode && k+1 < len(node.Content); k += 2 {
-			if name := node.Content[k+1]; node.Content[k].Value == "name" && name.Kind == yaml.ScalarNode && name.Value != "" && !strings.Contains(name.Value, "${") {
+			name := node.Content[k+1]
+			if node.Content[k].Value == "name" && name.Kind == yaml.ScalarNode && name.Value != "" && !strings.Contains(name.Value, "${") {
 				item.path = at.path + "." + pathPart(name.Value)
 				break
 			}
@@ -308,96 +304,91 @@ func (at *place) list(dst reflect.Value) {
 
 // scalar reads a single value and replaces its references. The text says which values are wanted.
 func (at *place) scalar(want string) bool {
-	if at.node.Kind != yaml.ScalarNode {
-		at.fail("must be %s", want)
+	if !at.obey(fault{at.node.Kind != yaml.ScalarNode, "must be " + want}) {
 		return false
 	}
-	at.value, at.null = at.node.Value, isNull(at.node)
-	if !at.r.request {
-		var problem string
-		if at.value, at.names, problem = at.r.refs.expand(at.node.Value); problem != "" {
-			at.fail("%s", problem)
-			return false
-		}
-	} else if at.null {
-		at.fail("is null: give %s, or leave it out", want)
-		return false
+	if at.r.request {
+		at.value = at.node.Value
+		return at.obey(fault{isNull(at.node), fmt.Sprintf("is null: give %s, or leave it out", want)})
 	}
-	return true
+	var problem string
+	at.value, at.names, problem = at.r.refs.expand(at.node.Value)
+	return at.obey(fault{problem != "", problem})
 }
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// bare reads a number or a boolean. It refuses an empty value and a quoted value, which is a text in
-// YAML. A reference may be in quotes, because YAML requires quotes inside { } and [ ].
-func (at *place) bare(want string) bool {
-	switch {
-	case !at.scalar(want):
-		return false
-	case at.null:
-		at.fail("has no value: give %s, or remove the line", want)
-	case len(at.names) == 0 && at.node.Style&quotedStyle != 0:
-		at.fail("must be %s, not text in quotes", want)
-	default:
-		return true
-	}
-	return false
+// bare reads a number, a boolean or a duration. It refuses an empty value, and for numbers and booleans a
+// quoted value, which is a text in YAML. A reference may be in quotes, because YAML requires quotes
+// inside { } and [ ].
+func (at *place) bare(want string, mayQuote bool) bool {
+	return at.scalar(want) && at.obey(
+		fault{isNull(at.node), fmt.Sprintf("has no value: give %s, or remove the line", want)},
+		fault{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0, fmt.Sprintf("must be %s, not text in quotes", want)},
+	)
 }
 
-func (at *place) boolean(dst reflect.Value) {
-	if !at.bare("true or false") {
-		return
-	}
-	switch at.value {
-	case "true", "True", "TRUE":
-		dst.SetBool(true)
-	case "false", "False", "FALSE":
-		dst.SetBool(false)
-	default:
-		at.fail("must be true or false%s", at.not())
-	}
-}
+var booleans = map[string]bool{"true": true, "True": true, "TRUE": true, "false": false, "False": false, "FALSE": false}
 
-// number reads a decimal number that has the same meaning in YAML, in Go and for people. The
-// function between adds the range to its messages.
-func (at *place) number(want string) (n float64, ok bool) {
-	if !at.bare(want) {
-		return 0, false
-	}
-	whole := want == "a whole number"
-	if whole && isDigits(at.value) && len(at.value) > 1 && at.value[0] == '0' { // 010 means eight in YAML, but ten for people
-		at.fail("must be %s without a zero in front, which YAML takes for an octal number", want)
+const wholeNumber = "a whole number"
+
+// decimal matches the numbers that have the same meaning in YAML, in Go and for people. For instance, 010
+// means eight in YAML, but ten for people.
+var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// number reads a decimal number in the range of the key.
+func (at *place) number(kind string) (n float64, ok bool) {
+	want := at.inRange(kind)
+	if !at.bare(want, false) {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(at.value, 64)
-	if err != nil || !decimal.MatchString(at.value) || whole && !isDigits(at.value) {
-		at.fail("must be %s%s", want, at.not())
-		return 0, false
-	}
-	return n, true
+	whole, digits := kind == wholeNumber, isDigits(at.value)
+	return n, at.obey(
+		fault{whole && digits && len(at.value) > 1 && at.value[0] == '0', fmt.Sprintf("must be %s without a zero in front, which YAML takes for an octal number", want)},
+		fault{err != nil || !decimal.MatchString(at.value) || whole && !digits || at.beyond(n), fmt.Sprintf("must be %s%s", want, at.not())},
+	)
 }
 
 // duration reads a duration. A number without a unit is refused, because 80 may mean seconds or
 // milliseconds.
-func (at *place) duration(to *time.Duration) {
-	switch {
-	case !at.scalar("a duration"):
+func (at *place) duration(dst reflect.Value) {
+	want := at.inRange("a duration")
+	if !at.bare(want, true) {
 		return
-	case at.null:
-		at.fail("has no value: give a duration, or remove the line")
-		return
-	case decimal.MatchString(at.value):
-		n := "80"
-		if len(at.names) == 0 {
-			n = at.value
-		}
-		at.fail("needs a unit (ms, s, m or h): write %ss or %[1]sh, for example", n)
-		return
+	}
+	n := "80"
+	if len(at.names) == 0 {
+		n = at.value
 	}
 	d, err := time.ParseDuration(at.value)
-	if err != nil || strings.ContainsAny(at.value[:1], "+-") {
-		at.fail("must be a duration, such as 90s, 1m30s or 168h%s", at.not())
-		return
+	if at.obey(
+		fault{decimal.MatchString(at.value), fmt.Sprintf("needs a unit (ms, s, m or h): write %ss or %[1]sh, for example", n)},
+		fault{err != nil || strings.ContainsAny(at.value[:1], "+-"), fmt.Sprintf("must be %s, such as 90s, 1m30s or 168h%s", want, at.not())},
+		fault{at.beyond(float64(d)), fmt.Sprintf("must be %s%s", want, at.not())},
+	) {
+		dst.SetInt(int64(d))
 	}
-	*to = d
+}
+
+// inRange adds the range of the key to a kind of value.
+func (at *place) inRange(kind string) string {
+	if at.limits == "" {
+		return kind
+	}
+	return kind + " from " + at.limits
+}
+
+// beyond reports whether a number, or a duration in nanoseconds, is outside the range of the key.
+func (at *place) beyond(n float64) bool {
+	lo, hi, limited := strings.Cut(at.limits, " to ")
+	return limited && (n < limit(lo) || n > limit(hi))
+}
+
+func limit(text string) float64 {
+	if d, err := time.ParseDuration(text); err == nil {
+		return float64(d)
+	}
+	n, _ := strconv.ParseFloat(text, 64)
+	return n
 }

@@ -15,9 +15,10 @@
 //     of the fields are the reference of docs and the JSON Schema (docs_test.go).
 //   - decode.go fills a struct from a node. It does not use the YAML library's own decoder, because
 //     that one quotes values in its errors, and because 010, yes or 1_000 mean other things to people.
-//   - The method preset of a struct sets its defaults, and the method validate checks its rules, which
-//     are plain Go: between, oneOf, form, rule and warnIf (rules.go) report a problem at a key. Rules
-//     between sections follow in readFile (parse.go).
+//   - Tags of the fields have the ranges of numbers and durations, the allowed words, and whether an
+//     empty text is refused. The method preset of a struct sets its defaults, and the method validate
+//     checks its other rules, which are plain Go: form, rule, check and warnIf (rules.go) report a
+//     problem at a key. Rules between sections follow in readFile (parse.go).
 //
 // The rules of reading:
 //

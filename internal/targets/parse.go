@@ -56,7 +56,6 @@ func (r *reader) readFile(data []byte) *Set {
 		return nil // the file is not a mapping of sections
 	}
 	top.require("targets")
-	oneOf(top, "providers_policy", policies...)
 	set := &f.Set
 	set.Currency.check(top)
 	r.set = set
@@ -71,7 +70,7 @@ func (r *reader) readFile(data []byte) *Set {
 	if f.Defaults.ProvidersPolicy == "" {
 		f.Defaults.ProvidersPolicy = set.ProvidersPolicy
 	}
-	if targets := top.at("targets"); targets.node != nil {
+	if targets := top.at("targets"); targets.node != nil && !targets.bad {
 		set.readTargets(targets, top.at("defaults"), Target(f.Defaults))
 	}
 	set.Server.checkKeys(top.at("server"), set)
@@ -85,25 +84,12 @@ func (r *reader) readFile(data []byte) *Set {
 	return &kept
 }
 
-func (d *deadLetters) validate(at *place) {
-	at.rule(d.Dir != "", "dir", "must not be empty")
-}
-
 // refuse explains why the overall budget cannot have the key per_hour.
 func (*totalBudget) refuse(key string) string {
 	if key == "per_hour" {
 		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
 	}
 	return ""
-}
-
-const mostBudget = 1_000_000
-
-func (b *totalBudget) validate(at *place) { between(at, "per_day", b.PerDay, 0, mostBudget) }
-
-func (b *Budget) validate(at *place) {
-	between(at, "per_hour", b.PerHour, 0, mostBudget)
-	between(at, "per_day", b.PerDay, 0, mostBudget)
 }
 
 // readTargets decodes the targets over the defaults, and compares their identities.
@@ -166,11 +152,8 @@ func (c Currency) check(at *place) {
 
 // With adds the currency to the text of an amount: a sign precedes the amount, and a code follows it.
 func (c Currency) With(amount string) string {
-	switch {
-	case c == "":
-		return amount
-	case currencyCode.MatchString(string(c)):
-		return amount + " " + string(c)
+	if c == "" || currencyCode.MatchString(string(c)) {
+		return strings.TrimSpace(amount + " " + string(c))
 	}
 	return string(c) + amount
 }

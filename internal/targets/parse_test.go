@@ -154,8 +154,8 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{withoutProvider("simulated_only: true"), withheld, false},
 
 		{minimal(), price, Prices{}},
-		{withProviderKeys("price_per_1000: 0"), price, Prices{Costs(0), Costs(0), Costs(0), Costs(0), Costs(0), Costs(0), Costs(0)}},
-		{withProviderKeys("price_per_1000: {turnstile: 1.2, geetest_v4: '${PRICE:-4}'}"), price, Prices{3: Costs(1.2), 5: Costs(4)}},
+		{withProviderKeys("price_per_1000: 0"), price, Prices{{true, 0}, {true, 0}, {true, 0}, {true, 0}, {true, 0}, {true, 0}, {true, 0}}},
+		{withProviderKeys("price_per_1000: {turnstile: 1.2, geetest_v4: '${PRICE:-4}'}"), price, Prices{3: {true, 1.2}, 5: {true, 4}}},
 	} {
 		if got := tc.show(mustParse(t, tc.text, References{})); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%+v, want %+v of\n%s", got, tc.want, tc.text)
@@ -165,7 +165,7 @@ func TestMissingKeysAreInherited(t *testing.T) {
 
 // The price of one solve is known for each type, also for unpoolable types.
 func TestPricesOfEachType(t *testing.T) {
-	prices := Prices{Costs(1), Costs(2), Costs(3), Costs(4), Costs(5), Costs(6), Costs(7)}
+	prices := Prices{{true, 1}, {true, 2}, {true, 3}, {true, 4}, {true, 5}, {true, 6}, {true, 7}}
 	for i, kind := range captcha.SolvableTypes() {
 		if got, want := prices.For(kind), float64(i+1)/1000; got != want || !prices.Known(kind) || (Prices{}).Known(kind) || (Prices{}).For(kind) != 0 {
 			t.Errorf("%s: %v, want %v, which is known", kind, got, want)

@@ -3,7 +3,6 @@ package targets
 import (
 	"cmp"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,18 +24,8 @@ func (p *Provider) preset() {
 	*p = Provider{Protocol: ProtocolInPHP, Profile: "generic", Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second}
 }
 
-var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
-
 func (p *Provider) validate(at *place) {
-	at.form("name", providerName, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
-	oneOf(at, "protocol", ProtocolInPHP, ProtocolCreateTask, ProtocolSimulated)
-	oneOf(at, "profile", profileCaptchaAI, "2captcha", "generic", profilePoold)
-	between(at, "concurrency", p.Concurrency, 1, 10000)
-	between(at, "first_poll", p.FirstPoll, shortestPoll, day)
-	between(at, "poll_interval", p.PollInterval, shortestPoll, day)
-	between(at, "timeout", p.Timeout, shortestPoll, day)
-	between(at, "fallback_after", p.FallbackAfter, 0, day)
-	between(at, "callback_delay", p.CallbackDelay, 0, day)
+	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.require("name")
 	valid := at.ok("protocol")
 	if simulated := p.Protocol == ProtocolSimulated; simulated && valid {
@@ -65,7 +54,6 @@ func (p *Provider) validate(at *place) {
 // checkAddresses checks the addresses of the service and of this daemon, and removes a final slash.
 func (p *Provider) checkAddresses(at *place) {
 	at.check("url", addressFault(p.URL, "must not hold a user and password: the account's key goes under key", "must not hold a ? or #: keys and parameters are sent in the body"))
-	at.rule(p.URL != "" || !at.has("url"), "url", "must not be empty")
 	p.URL = strings.TrimRight(p.URL, "/")
 	at.rule(!method.MatchString(p.URL), "url", "must be the base address, without in.php, createTask and the like")
 	at.warnIf(unencrypted(p.URL), "url", "http sends the account's key unencrypted: use https")
@@ -119,7 +107,6 @@ type Prices [len(captcha.Kinds)]Price
 
 const (
 	solvesPerPrice = 1000 // the number of solves to which the prices in the file refer
-	mostPrice      = 1_000_000
 )
 
 // Price is the price of 1000 solves of one type. The zero value is an unknown price.
@@ -127,9 +114,6 @@ type Price struct {
 	Known   bool    // whether the file states the price
 	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
 }
-
-// Costs returns a known price for 1000 solves.
-func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
 
 // For returns the price of one solve of a type, or 0 if the price is unknown.
 func (p Prices) For(t captcha.Type) float64 { return p.of(t).Per1000 / solvesPerPrice }
@@ -144,33 +128,20 @@ func (p Prices) of(t captcha.Type) Price {
 	return Price{}
 }
 
-// Set sets the prices of types; without types, of all.
-func (p *Prices) Set(price Price, types ...captcha.Type) {
-	for i, t := range captcha.SolvableTypes() {
-		if types == nil || slices.Contains(types, t) {
-			p[i] = price
-		}
-	}
-}
-
 func (p *Price) decode(at *place) {
+	at.limits = "0 to 1000000"
 	p.Per1000, p.Known = at.number("a number")
-	between(at.parent, at.key, p.Per1000, 0, mostPrice)
 }
 
 // decode reads the prices of all types, or one price for all.
 func (p *Prices) decode(at *place) {
-	var all Price
 	switch at.node.Kind {
 	case yaml.MappingNode:
-		at.types(captcha.SolvableTypes(), func(t captcha.Type, item *place) {
-			var one Price
-			item.decode(reflect.ValueOf(&one).Elem())
-			p.Set(one, t)
-		})
+		at.entries(wordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) { p[i].decode(item) })
 	case yaml.ScalarNode:
+		var all Price
 		all.decode(at)
-		p.Set(all)
+		*p = Prices(slices.Repeat([]Price{all}, len(p)))
 	default:
 		at.fail("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
 	}
@@ -183,13 +154,11 @@ func (s *Set) checkProviders(at *place) {
 	var usable, simulated []Provider
 	var own *place // the simulated provider
 	var unset []string
-	names := map[string]bool{}
 	for i, item := range at.items {
 		p, key := s.Providers[i], item.at("key")
-		if names[p.Name] {
+		if p.Name != "" && slices.ContainsFunc(s.Providers[:i], func(o Provider) bool { return o.Name == p.Name }) {
 			item.fail("has the same name as another provider: names are unique")
 		}
-		names[p.Name] = p.Name != ""
 		switch {
 		case p.Protocol == ProtocolSimulated:
 			own, simulated = item, []Provider{p}
@@ -231,10 +200,9 @@ func (s *Set) checkAges(targets *place) {
 		return
 	}
 	for _, t := range s.Targets {
-		if lifetime, _ := s.Life(t.Identity.Type); t.Lifetime > lifetime/2 {
-			targets.at(t.Name).at("lifetime").fail("must be at most %s, half of what %s tokens live: a provider with profile poold and protocol in_php "+
-				"does not say how old its tokens are; set it, or use protocol: create_task", shortDuration(lifetime/2), t.Identity.Type)
-		}
+		lifetime, _ := s.Life(t.Identity.Type)
+		targets.at(t.Name).rule(t.Lifetime <= lifetime/2, "lifetime", "must be at most %s, half of what %s tokens live: a provider with profile poold and "+
+			"protocol in_php does not say how old its tokens are; set it, or use protocol: create_task", shortDuration(lifetime/2), t.Identity.Type)
 	}
 }
 
@@ -255,8 +223,6 @@ func (s *Set) warnUnusual(top *place) {
 		}
 	}
 }
-
-var policies = []ProvidersPolicy{ProvidersOrdered, ProvidersCheapest, ProvidersBest}
 
 // warnOfPrices warns about providers without the prices that the policies of targets compare. cheapest
 // accepts a price of 0; for best it counts as unknown.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -55,65 +56,47 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 // lookup returns the name in a reference and the value that replaces the reference.
 func (refs References) lookup(body string) (name, text, problem string) {
 	if path, isFile := strings.CutPrefix(body, "file:"); isFile {
-		text, problem = refs.line(path)
+		problem = first(
+			fault{!isPrintable(path, ' ') || len(path) > maxText || !filepath.IsAbs(path),
+				"a reference to a file needs an absolute path: write ${file:/run/secrets/NAME}"},
+			fault{refs.File == nil, "references to files are not allowed here"},
+		)
+		if problem == "" {
+			text, problem = refs.content(path, true)
+		}
 		return body, text, problem
 	}
-	name, fallback, hasFallback := strings.Cut(body, ":-")
-	switch {
-	case strings.Contains(fallback, "${"):
-		return "", "", "references do not nest: the default of one cannot be another"
-	case !variableName.MatchString(name):
-		return "", "", "invalid reference: " + referenceForms
+	name, fallback, set := strings.Cut(body, ":-")
+	valid := variableName.MatchString(name)
+	if valid && refs.Variable != nil {
+		if value, exists := refs.Variable(name); value != "" || !set {
+			fallback, set = value, exists
+		}
 	}
-	set := false
-	if refs.Variable != nil {
-		text, set = refs.Variable(name)
-	}
-	switch {
-	case text == "" && hasFallback:
-		return name, fallback, ""
-	case !set:
-		return "", "", fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
-	}
-	return name, text, ""
+	return name, fallback, first(
+		fault{strings.Contains(body, "${"), "references do not nest: the default of one cannot be another"},
+		fault{!valid, "invalid reference: " + referenceForms},
+		fault{!set, fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)},
+	)
 }
 
-// line returns the content of a file without its final newline. No problem quotes the content.
-func (refs References) line(path string) (text, problem string) {
-	switch {
-	case !isPrintable(path, ' ') || len(path) > maxText || !filepath.IsAbs(path):
-		return "", "a reference to a file needs an absolute path: write ${file:/run/secrets/NAME}"
-	case refs.File == nil:
-		return "", "references to files are not allowed here"
-	}
-	content, problem := refs.content(path)
-	if problem != "" {
-		return "", problem
-	}
-	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
-	oneLine := utf8.Valid(content) && !bytes.ContainsFunc(content, isControl)
-	problem = first(fault{len(content) == 0, emptyFile}, fault{!oneLine, "is not one line of text: write only the value into it, without further lines"})
-	if problem != "" {
-		return "", fmt.Sprintf("the file %s %s", path, problem)
-	}
-	return string(content), ""
-}
-
-// emptyFile also refuses a file that is being written, so that the last good value stays.
-const emptyFile = "is empty: write the value into it"
-
-// content reads a file of at most MaxFile bytes.
-func (refs References) content(path string) (content []byte, problem string) {
+// content reads a file of at most MaxFile bytes, without its final newline. An empty file is refused,
+// because it may be one that is being written, so that the last good value stays. No problem quotes the
+// content.
+func (refs References) content(path string, oneLine bool) (text, problem string) {
 	content, err := refs.File(path)
+	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
+	isLine := utf8.Valid(content) && !bytes.ContainsFunc(content, unicode.IsControl)
 	problem = first(
 		fault{errors.Is(err, fs.ErrNotExist), "does not exist: create it, or correct the path"},
 		fault{errors.Is(err, fs.ErrPermission), "cannot be read: permission denied: allow the user of the daemon to read it"},
 		fault{err != nil, fmt.Sprint("cannot be read: ", err)},
-		fault{len(content) == 0, emptyFile},
+		fault{len(content) == 0, "is empty: write the value into it"},
 		fault{len(content) > MaxFile, "is larger than 64 KiB: name the file that holds only the value"},
+		fault{oneLine && !isLine, "is not one line of text: write only the value into it, without further lines"},
 	)
 	if problem != "" {
-		problem = fmt.Sprintf("the file %s %s", path, problem)
+		return "", fmt.Sprintf("the file %s %s", path, problem)
 	}
-	return content, problem
+	return string(content), ""
 }

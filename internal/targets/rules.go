@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -26,26 +27,17 @@ func (at *place) text() bool {
 	if !at.scalar("text") {
 		return false
 	}
-	if at.null {
+	if isNull(at.node) {
 		at.value = ""
 	}
-	most := maxText
-	if at.r.request {
-		most = max(most, longTexts[at.key])
-	}
-	odd := ""
-	if !isPrintable(at.value, ' ') {
-		odd = TextFault(at.value)
-	}
-	rule := first(
+	most, odd := max(maxText, longTexts[at.key]), TextFault(at.value)
+	return at.obey(
 		fault{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
 		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"}, // the JSON decoder replaces invalid bytes
 		fault{odd != "", odd},
 		fault{strings.TrimSpace(at.value) != at.value, "must not begin or end with a space"},
 		fault{len(at.value) > most, fmt.Sprintf("must not be longer than %d bytes", most)},
 	)
-	at.obey(rule)
-	return rule == ""
 }
 
 // TextFault returns why a text of an operator, such as an owner or the reason for a pause, cannot
@@ -55,7 +47,7 @@ func (at *place) text() bool {
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {
-		case isControl(c):
+		case unicode.IsControl(c):
 			return "must not hold line breaks or other control characters"
 		case 0x202a <= c && c <= 0x202e, 0x2066 <= c && c <= 0x2069:
 			return fmt.Sprintf("must not hold U+%04X, which turns the direction of the text around it: remove it", c)
@@ -66,18 +58,9 @@ func TextFault(text string) string {
 	return ""
 }
 
-// isControl reports whether c is a C0 or C1 control character.
-func isControl(c rune) bool { return c < 0x20 || 0x7f <= c && c < 0xa0 }
-
-// isPrintable reports whether a text consists of ASCII characters from the minimum to '~'. It must
-// be fast, because a picture in base64 may have 1.4 million bytes.
-func isPrintable(text string, minimum byte) bool {
-	for i := range len(text) {
-		if text[i] < minimum || text[i] > '~' {
-			return false
-		}
-	}
-	return true
+// isPrintable reports whether a text consists of ASCII characters from the minimum to '~'.
+func isPrintable(text string, minimum rune) bool {
+	return strings.IndexFunc(text, func(c rune) bool { return c < minimum || c > '~' }) < 0
 }
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
@@ -115,11 +98,13 @@ func first(faults ...fault) string {
 	return ""
 }
 
-// obey reports the rule that the value violates; "" = none.
-func (at *place) obey(rule string) {
+// obey reports the first rule that the value violates. It returns whether the value violates none.
+func (at *place) obey(faults ...fault) bool {
+	rule := first(faults...)
 	if rule != "" {
 		at.fail("%s", rule)
 	}
+	return rule == ""
 }
 
 // check reports the rule that the value of a key violates; "" = none.
@@ -144,21 +129,15 @@ func (at *place) warnIf(odd bool, key, format string, args ...any) {
 }
 
 // form checks that the text of a key matches a pattern.
-func (at *place) form(key string, pattern *regexp.Regexp, want string) {
-	if at.has(key) && at.ok(key) && !pattern.MatchString(at.keys[key].value) {
+func (at *place) form(key, pattern, want string) {
+	if at.has(key) && at.ok(key) && !regexp.MustCompile(pattern).MatchString(at.keys[key].value) {
 		at.keys[key].fail("must be %s%s", want, at.keys[key].not())
 	}
 }
 
-// oneOf checks that the text of a key is one of the words.
-func oneOf[T ~string](at *place, key string, words ...T) {
-	if at.has(key) && at.ok(key) {
-		at.keys[key].oneOf(wordsOf(words))
-	}
-}
-
+// oneOf checks that the text, if there is one, is one of the words. Without words it allows every text.
 func (at *place) oneOf(words []string) {
-	if slices.Contains(words, at.value) {
+	if at.node == nil || at.bad || len(words) == 0 || slices.Contains(words, at.value) {
 		return
 	}
 	remedy := ""
@@ -175,47 +154,10 @@ func wordsOf[T ~string](words []T) (all []string) {
 	return all
 }
 
-// notEmpty refuses a list without items.
-func (at *place) notEmpty(key string) {
-	at.rule(!at.has(key) || len(at.keys[key].items) > 0, key, "is empty: list at least one, or remove the line")
-}
-
-// between checks that the value of a key is in a range. If the value is not even a number or a
-// duration, between adds the range to the problem.
-func between[T int | float64 | time.Duration](at *place, key string, value, lo, hi T) {
-	if !at.has(key) {
-		return
-	}
-	kind, text := "a number", func(v T) string { return strconv.FormatFloat(float64(v), 'f', -1, 64) }
-	switch any(lo).(type) {
-	case int:
-		kind = "a whole number"
-	case time.Duration:
-		kind, text = "a duration", func(v T) string { return shortDuration(time.Duration(v)) }
-	}
-	want := fmt.Sprintf("%s from %s to %s", kind, text(lo), text(hi))
-	if item := at.keys[key]; item.bad {
-		problem := &at.r.problems[item.problem]
-		problem.Text = strings.Replace(problem.Text, kind, want, 1)
-	} else if value < lo || value > hi {
-		item.fail("must be %s%s", want, item.not())
-	}
-}
-
 // shortDuration formats a duration without zero parts, such as 24h instead of 24h0m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func shortDuration(d time.Duration) string { return zeroParts.ReplaceAllString(d.String(), "$1") }
 
-// decimal matches the numbers that have the same meaning in YAML, in Go and for people.
-var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+var zeroParts = regexp.MustCompile(`([hm])(0m)?0s$`)
 
 // decode reads a rate such as 5/m: a number per second, minute or hour.
 func (r *Rate) decode(at *place) {
@@ -225,14 +167,11 @@ func (r *Rate) decode(at *place) {
 	count, unit, _ := strings.Cut(at.value, "/")
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
 	n, err := strconv.ParseFloat(count, 64)
-	switch {
-	case err != nil || per == 0 || !decimal.MatchString(count):
-		at.fail("must be a rate such as 20/s, 30/m or 500/h%s", at.not())
-	case n <= 0 || n > 1e6:
-		at.fail("must be above 0 and at most 1000000: for no limit, remove the line")
-	case n < 1 && float64(per)/n > float64(24*time.Hour):
-		at.fail("must be at least 1 in 24 hours: to hand out nothing, remove the target")
-	default:
+	if at.obey(
+		fault{err != nil || per == 0 || !decimal.MatchString(count), "must be a rate such as 20/s, 30/m or 500/h" + at.not()},
+		fault{n <= 0 || n > 1e6, "must be above 0 and at most 1000000: for no limit, remove the line"},
+		fault{n < 1 && float64(per)/n > float64(day), "must be at least 1 in 24 hours: to hand out nothing, remove the target"},
+	) {
 		*r = Rate{Count: n, Per: per}
 	}
 }
@@ -256,13 +195,11 @@ type Problem struct {
 
 // String formats the problem as "FILE:LINE: text". It omits unknown parts.
 func (p Problem) String() string {
-	switch {
-	case p.File == "":
-		return p.Text
-	case p.Line == 0:
-		return fmt.Sprintf("%s: %s", p.File, p.Text)
+	where := p.File
+	if p.Line > 0 {
+		where += fmt.Sprintf(":%d", p.Line)
 	}
-	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+	return strings.TrimPrefix(where+": "+p.Text, ": ")
 }
 
 // Problems is the list of all faults of a file, sorted by line.

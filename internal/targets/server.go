@@ -5,11 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"net"
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,23 +23,18 @@ const (
 	newKey            = "make one with `openssl rand -hex 16`"
 )
 
-var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
+const (
+	badListen       = "must be host:port, such as 127.0.0.1:8080 or :8080"
+	openWithoutKeys = "without server.keys the daemon listens on loopback addresses only, " +
+		"because any client that reaches the port could take tokens and spend money: " +
+		"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty"
+)
 
-var errOpenWithoutKeys = errors.New("without server.keys the daemon listens on loopback addresses only, " +
-	"because any client that reaches the port could take tokens and spend money: " +
-	"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty")
-
-// CheckListen returns an error if a daemon with the given number of usable server keys must not
-// listen on an address. With keys, any host:port is allowed; without keys, only a loopback address.
-func CheckListen(listen string, keys int) error {
+// listenFault returns why a daemon with the given number of usable server keys must not listen on an
+// address. With keys, any host:port is allowed; without keys, only a loopback address.
+func listenFault(listen string, keys int) string {
 	host, port, err := net.SplitHostPort(listen)
-	if err != nil || !isPort(port) {
-		return errListenForm
-	}
-	if keys == 0 && !isLoopback(host) {
-		return errOpenWithoutKeys
-	}
-	return nil
+	return first(fault{err != nil || !isPort(port), badListen}, fault{keys == 0 && !isLoopback(host), openWithoutKeys})
 }
 
 func isPort(port string) bool {
@@ -58,17 +51,15 @@ func isLoopback(host string) bool {
 
 // validate checks the certificate, and reads it.
 func (t *TLS) validate(at *place) {
-	if (t.Cert == "") != (t.Key == "") {
-		at.fail("cert and key go together: give both files, or neither")
-	}
+	at.obey(fault{(t.Cert == "") != (t.Key == ""), "cert and key go together: give both files, or neither"})
 	if at.bad || t.Cert == "" || at.r.refs.File == nil {
 		return
 	}
-	cert, problem := at.r.refs.content(t.Cert)
+	cert, problem := at.r.refs.content(t.Cert, false)
 	at.check("cert", problem)
-	key, problem := at.r.refs.content(t.Key)
+	key, problem := at.r.refs.content(t.Key, false)
 	at.check("key", problem)
-	pair, err := tls.X509KeyPair(cert, key)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil && !at.bad {
 		at.fail("the certificate and the key cannot be used: %s: write a certificate and its key, both as PEM", strings.TrimPrefix(err.Error(), "tls: "))
 	}
@@ -83,51 +74,36 @@ func (t *RedisTLS) validate(at *place) {
 	if at.bad || t.CA == "" || at.r.refs.File == nil {
 		return
 	}
-	text, problem := at.r.refs.content(t.CA)
-	if problem == "" && !x509.NewCertPool().AppendCertsFromPEM(text) {
-		problem = "the file has no certificate as PEM"
-	}
+	text, problem := at.r.refs.content(t.CA, false)
 	at.check("ca", problem)
-	t.Issuers = string(text)
+	at.rule(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "ca", "the file has no certificate as PEM")
+	t.Issuers = text
 }
 
 func (s *Server) validate(at *place) {
-	between(at, "connections", s.Connections, 1, 1_000_000)
-	at.rule(s.Listen != "", "listen", "must not be empty")
 	all := s.CallbackSecrets
 	s.CallbackSecrets = nil
 	for i, item := range at.at("callback_secrets").items {
-		switch secret := all[i].Reveal(); {
-		case item.bad:
-		case secret == "":
+		secret := all[i].Reveal()
+		if !item.bad && secret == "" {
 			item.warn("the secret is empty, so it is left out%s", toSet(item.names))
-		case !isPrintable(secret, ' '):
-			item.fail("must be printable ASCII")
-		case len(secret) < minCallbackSecret:
-			item.fail("must have at least %d characters: an attacker who guesses it can forge callbacks", minCallbackSecret)
-		default:
+		} else if !item.bad && item.obey(
+			fault{!isPrintable(secret, ' '), "must be printable ASCII"},
+			fault{len(secret) < minCallbackSecret, "must have at least 16 characters: an attacker who guesses it can forge callbacks"},
+		) {
 			s.CallbackSecrets = append(s.CallbackSecrets, all[i])
 		}
 	}
 }
 
-var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
-
 func (k *Key) validate(at *place) {
 	at.require("name", "scopes")
-	at.form("name", keyName, "1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")
-	for _, item := range at.at("scopes").items {
-		if !item.bad {
-			item.oneOf(wordsOf([]Scope{ScopeToken, ScopeSolve, ScopeStatus, ScopeAdmin}))
-		}
-	}
+	at.form("name", `^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`, "1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")
 	for i, item := range at.at("targets").items {
 		if _, err := path.Match(k.Targets[i], ""); !item.bad && (err != nil || k.Targets[i] == "") {
 			item.fail(`must be a target's name or a pattern such as "staging-*"%s`, item.not())
 		}
 	}
-	at.notEmpty("scopes")
-	at.notEmpty("targets")
 	k.hash(at)
 	k.Bearer, k.Hash = "", ""
 }
@@ -144,16 +120,15 @@ func (k *Key) hash(at *place) {
 		empty.warnOfDemo("the key is empty, so this entry is left out%s", toSet(given.names))
 	case at.has("key_sha256"):
 		sum, err := hex.DecodeString(k.Hash.Reveal())
-		if err != nil || len(sum) != sha256.Size {
-			given.fail("must be the SHA-256 of the key as 64 hex digits")
-		} else if k.SHA256 = [sha256.Size]byte(sum); k.SHA256 == sha256.Sum256(nil) {
-			given.fail("is the hash of an empty key") // it would accept callers with an empty bearer token
-		}
-	case !isPrintable(k.Bearer.Reveal(), '!'):
-		given.fail("must be printable ASCII without spaces, or no header can carry it")
-	case len(k.Bearer) < leastKey:
-		given.fail("must be at least %d characters long, or it can be guessed: %s", leastKey, newKey)
-	default:
+		copy(k.SHA256[:], sum)
+		given.obey(
+			fault{err != nil || len(sum) != sha256.Size, "must be the SHA-256 of the key as 64 hex digits"},
+			fault{k.SHA256 == sha256.Sum256(nil), "is the hash of an empty key"}, // it would accept callers with an empty bearer token
+		)
+	case given.obey(
+		fault{!isPrintable(k.Bearer.Reveal(), '!'), "must be printable ASCII without spaces, or no header can carry it"},
+		fault{len(k.Bearer) < leastKey, "must be at least 8 characters long, or it can be guessed: " + newKey},
+	):
 		at.warnIf(len(k.Bearer) < soundKey, "key", "is shorter than %d characters and may be guessed: %s", soundKey, newKey)
 		at.warnIf(len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve), "key",
 			"does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
@@ -164,28 +139,22 @@ func (k *Key) hash(at *place) {
 // checkKeys compares the server keys with each other and with the targets, and stores those that are
 // not empty.
 func (s *Server) checkKeys(at *place, set *Set) {
-	entries := s.Keys
+	entries, items, valid := s.Keys, at.at("keys").items, !at.at("keys").bad
 	s.Keys = nil
-	byName, byHash := map[string]int{}, map[[sha256.Size]byte]int{}
-	items := at.at("keys").items
 	for i, item := range items {
 		k := entries[i]
-		if k.Name != "" && item.ok("scopes", "targets", "rate") {
-			first, known := byName[k.Name]
-			if f := entries[first]; !known {
-				byName[k.Name] = i
-			} else if !slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate {
-				item.fail("has the same name as the key in line %d, but other scopes, targets or rate: "+
-					"entries with one name are keys of one caller, so make these equal", items[first].line)
-			}
+		first := slices.IndexFunc(entries, func(o Key) bool { return o.Name == k.Name })
+		f := entries[first]
+		if valid && (!slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate) {
+			item.fail("has the same name as the key in line %d, but other scopes, targets or rate: "+
+				"entries with one name are keys of one caller, so make these equal", items[first].line)
 		}
 		if k.SHA256 == ([sha256.Size]byte{}) {
 			continue
 		}
-		if line := byHash[k.SHA256]; line > 0 {
-			item.fail("is the same key as in line %d: each caller needs a different key", line)
+		if same := slices.IndexFunc(entries, func(o Key) bool { return o.SHA256 == k.SHA256 }); same < i {
+			item.fail("is the same key as in line %d: each caller needs a different key", items[same].line)
 		}
-		byHash[k.SHA256] = item.line
 		s.Keys = append(s.Keys, k)
 		for j, glob := range k.Targets {
 			// A pattern without a target is usually a mistake, but a target may be added later.
@@ -198,6 +167,6 @@ func (s *Server) checkKeys(at *place, set *Set) {
 	if at.at("keys").bad {
 		count++ // an invalid key counts too, so that the key is reported, but not also the address
 	}
-	err := CheckListen(s.Listen, count)
-	at.rule(err == nil, "listen", "%v", err)
+	rule := listenFault(s.Listen, count)
+	at.rule(rule == "", "listen", "%s", rule)
 }

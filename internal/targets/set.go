@@ -27,7 +27,7 @@ type Set struct {
 	// How an order gets its provider. One of ordered, cheapest, best. ordered: the first in the file that
 	// is up; cheapest: the lowest price; best: the lowest expected cost per accepted token, as learned from
 	// orders and reports. Also per target. Default: ordered.
-	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy"`
+	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy" oneof:"ordered cheapest best"`
 	// The overall budget; its PerHour is 0.
 	Budget Budget `yaml:"budget"`
 	// What POST /solve may buy beyond the identities of targets. Without this section: nothing.
@@ -72,14 +72,14 @@ type file struct {
 type Server struct {
 	// host:port to listen on; --listen and POOLD_LISTEN take precedence. Without a usable key only loopback
 	// addresses are allowed. Needs a restart. Default: 127.0.0.1:8080.
-	Listen string `yaml:"listen"`
+	Listen string `yaml:"listen" nonempty:"true"`
 	// Certificate and key, both or neither. A changed file is read again; switching TLS on or off needs a
 	// restart. Without them: plain HTTP.
 	TLS TLS `yaml:"tls"`
 	// Who may call. Without an entry whose key is not empty, callers on this machine need no key.
 	Keys []Key `yaml:"keys"`
 	// The most open connections of callers; further ones are closed at once. 1 to 1000000. Default: 4096.
-	Connections int `yaml:"connections"`
+	Connections int `yaml:"connections" range:"1 to 1000000"`
 	// Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16
 	// characters each. Without them: derived from each provider's key.
 	CallbackSecrets []captcha.Secret `yaml:"callback_secrets"`
@@ -122,9 +122,9 @@ type Key struct {
 	// What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve;
 	// status: read; admin: pause, resume, flush, reload, dead letters. One of token, solve, status, admin.
 	// Required.
-	Scopes []Scope `yaml:"scopes"`
+	Scopes []Scope `yaml:"scopes" nonempty:"true" oneof:"token solve status admin"`
 	// Names or patterns of the targets that this key may use. Without it: all.
-	Targets []string `yaml:"targets"`
+	Targets []string `yaml:"targets" nonempty:"true"`
 	// Most requests for each replica. Without it: no limit.
 	Rate Rate `yaml:"rate"`
 }
@@ -163,7 +163,7 @@ type RedisTLS struct {
 // deadLetters is the section dead_letters.
 type deadLetters struct {
 	// The directory; it holds live tokens. Default: ./dead-letters.
-	Dir string `yaml:"dir"`
+	Dir string `yaml:"dir" nonempty:"true"`
 }
 
 // Protocol is the protocol of a provider.
@@ -184,31 +184,31 @@ type Provider struct {
 	Name string `yaml:"name"`
 	// The protocol: in_php (in.php and res.php), create_task, or simulated, whose tokens no site
 	// accepts. One of in_php, create_task, simulated. Default: in_php.
-	Protocol Protocol `yaml:"protocol"`
+	Protocol Protocol `yaml:"protocol" oneof:"in_php create_task simulated"`
 	// What the service's error codes mean. One of captchaai, 2captcha, generic, poold. Default: generic.
-	Profile string `yaml:"profile"`
+	Profile string `yaml:"profile" oneof:"captchaai 2captcha generic poold"`
 	// Base address of the service, without in.php; needed, except for simulated.
-	URL string `yaml:"url"`
+	URL string `yaml:"url" nonempty:"true"`
 	// The account's key; needed, except for simulated. A provider with an empty key is left out.
 	Key captcha.Secret `yaml:"key"`
 	// Most tasks at once, over all targets and replicas. If the service reports its threads, the smaller
 	// number applies. 1 to 10000. Default: 20.
-	Concurrency int `yaml:"concurrency"`
+	Concurrency int `yaml:"concurrency" range:"1 to 10000"`
 	// Time from a submit to the first poll. 50ms to 24h. Without it: by type.
-	FirstPoll time.Duration `yaml:"first_poll"`
+	FirstPoll time.Duration `yaml:"first_poll" range:"50ms to 24h"`
 	// Time between the next polls. 50ms to 24h. Without it: by type.
-	PollInterval time.Duration `yaml:"poll_interval"`
+	PollInterval time.Duration `yaml:"poll_interval" range:"50ms to 24h"`
 	// A task older than this is abandoned; must exceed first_poll. 50ms to 24h. Default: 3m.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" range:"50ms to 24h"`
 	// Whether the account's balance is read, at most once a minute.
 	Balance bool `yaml:"balance"`
 	// Where the service reaches this daemon from outside, without /callback. Empty: polling only.
 	CallbackURL string `yaml:"callback_url"`
 	// Poll a task that had no callback for this long, at least 50ms and below timeout. 0s to 24h. Without it:
 	// the least of 120s, half the timeout and half the tokens' usable life.
-	FallbackAfter time.Duration `yaml:"fallback_after"`
+	FallbackAfter time.Duration `yaml:"fallback_after" range:"0s to 24h"`
 	// Assumed age of a token when its callback first arrives. 0s to 24h. Default: 10s.
-	CallbackDelay time.Duration `yaml:"callback_delay"`
+	CallbackDelay time.Duration `yaml:"callback_delay" range:"0s to 24h"`
 	// What 1000 solves cost, for the spend figures and providers_policy: one number, or numbers by type. 0 is
 	// free. Without a number the price is unknown, and the prices of all providers count as equal.
 	Price Prices `yaml:"price_per_1000"`
@@ -218,15 +218,15 @@ type Provider struct {
 // higher than PerDay, PerDay limits the hour too.
 type Budget struct {
 	// Most solves in the last 60 minutes; 0 means no limit. 0 to 1000000. Default: 0.
-	PerHour int `yaml:"per_hour"`
+	PerHour int `yaml:"per_hour" range:"0 to 1000000"`
 	// Most solves in the last 24 hours; 0 means no limit. 0 to 1000000. Default: 0.
-	PerDay int `yaml:"per_day"`
+	PerDay int `yaml:"per_day" range:"0 to 1000000"`
 }
 
 // totalBudget is the section budget.
 type totalBudget struct {
 	// Most solves in the last 24 hours; 0 means no limit. 0 to 1000000. Default: 0.
-	PerDay int `yaml:"per_day"`
+	PerDay int `yaml:"per_day" range:"0 to 1000000"`
 }
 
 // Rate limits the number of events per period; the zero value means no limit.
@@ -278,46 +278,46 @@ const (
 // never "", ProvidersPolicy is never "", and Min is 0 if Refill is fixed. Warm is read-only, because
 // targets share it.
 type Target struct {
-	Name     string           // unique in a Set
-	ID       captcha.ID       // Identity.ID(), computed once
-	Identity captcha.Identity `yaml:",inline"`
+	Name             string     // unique in a Set
+	ID               captcha.ID // Identity.ID(), computed once
+	captcha.Identity `yaml:",inline"`
 	// How many tokens are kept fresh; with refill: adaptive the most tokens kept and on order. 0 to 10000.
 	// Default: 5.
-	Depth int `yaml:"depth"`
+	Depth int `yaml:"depth" range:"0 to 10000"`
 	// fixed: keeps the depth at all times; adaptive: learns the demand and buys accordingly. One of fixed,
 	// adaptive. Default: fixed.
-	Refill Refill `yaml:"refill"`
+	Refill Refill `yaml:"refill" oneof:"fixed adaptive"`
 	// Adaptive: how many tokens are kept without any request, at most depth. 0 to 10000. Default: 0.
-	Min int `yaml:"min"`
+	Min int `yaml:"min" range:"0 to 10000"`
 	// Adaptive: wanted share of requests that find a token. 0.5 to 0.9999. Default: 0.97.
-	HitRate float64 `yaml:"hit_rate"`
+	HitRate float64 `yaml:"hit_rate" range:"0.5 to 0.9999"`
 	// Adaptive: how many spare tokens you would spend to save one caller a wait. 0.1 to 1000. Default: 3.
-	MissCost float64 `yaml:"miss_cost"`
+	MissCost float64 `yaml:"miss_cost" range:"0.1 to 1000"`
 	// How an order gets its provider. One of ordered, cheapest, best. Without it: the providers_policy at the
 	// top level of the file.
-	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy"`
+	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy" oneof:"ordered cheapest best"`
 	// After this time without a request nothing is bought; adaptive keeps min. 0s means never. 0s to 24h.
 	// Default: 0s.
-	IdleAfter time.Duration `yaml:"idle_after"`
+	IdleAfter time.Duration `yaml:"idle_after" range:"0s to 24h"`
 	// Windows in which a minimum of tokens is kept ready; at most 20. The list of a target replaces the list
 	// of the defaults; [] means none.
 	Warm []Warm `yaml:"warm"`
 	// A token expires this long after it was solved. 1s to 24h. Without it: by type.
-	Lifetime time.Duration `yaml:"lifetime"`
+	Lifetime time.Duration `yaml:"lifetime" range:"1s to 24h"`
 	// A token is not handed out in this last part of its lifetime; below the lifetime. 0s to 24h. Without it:
 	// by type.
-	Margin time.Duration `yaml:"margin"`
+	Margin time.Duration `yaml:"margin" range:"0s to 24h"`
 	// The answer to a request without ?wait= if no token is ready: fail (503 at once), wait (as ?wait=20s) or
 	// solve (one is bought for it, up to 60s; for a key without the scope solve, fail). One of fail, wait,
 	// solve. Default: fail.
-	OnEmpty OnEmpty `yaml:"on_empty"`
+	OnEmpty OnEmpty `yaml:"on_empty" oneof:"fail wait solve"`
 	// Most tokens handed out, over all replicas. Without it: no limit.
 	Rate Rate `yaml:"rate"`
 	// Limits the solves that are bought for a target. A target that sets one limit inherits the other from
 	// the defaults.
 	Budget Budget `yaml:"budget"`
 	// The person or team responsible for the target; needed, here or in the defaults.
-	Owner string `yaml:"owner"`
+	Owner string `yaml:"owner" nonempty:"true"`
 	// true: buys nothing; tokens in stock are still handed out.
 	Paused bool `yaml:"paused"`
 	// true: the target buys only from a simulated provider; while the providers are real services, nothing is
@@ -334,22 +334,22 @@ type Warm struct {
 	// UTC unless it begins with CRON_TZ=Europe/Berlin or another zone. Required.
 	Cron string `yaml:"cron"`
 	// How many tokens are kept ready. 1 to 10000. Required.
-	Tokens int `yaml:"tokens"`
+	Tokens int `yaml:"tokens" range:"1 to 10000"`
 	// How long the window lasts. 1s to 24h. Required.
-	For time.Duration `yaml:"for"`
+	For time.Duration `yaml:"for" range:"1s to 24h"`
 }
 
 // Solve is the section solve, which limits purchases by POST /solve for identities without a
 // target. A reload applies all its fields. Owner is never "".
 type Solve struct {
 	// The person or team responsible for these solves; needed, here or in the defaults.
-	Owner string `yaml:"owner"`
+	Owner string `yaml:"owner" nonempty:"true"`
 	// Patterns of the pages that callers may request, such as https://*.example.com/*. A * in the host
 	// crosses no dot, one in the path crosses slashes; queries are not compared. Required.
-	Pages []page `yaml:"pages"`
+	Pages []page `yaml:"pages" nonempty:"true"`
 	// Patterns of the site keys that callers may request, including GeeTest's gt and captcha_id. Without it:
 	// all.
-	Sitekeys []string `yaml:"sitekeys"`
+	Sitekeys []string `yaml:"sitekeys" nonempty:"true"`
 	// Whether callers may request pictures, which have neither page nor site key.
 	Images bool `yaml:"images"`
 	// Limits the purchase of these solves; at least one limit is above 0. Required.

@@ -23,54 +23,39 @@ import (
 	"poold/internal/strictjson"
 )
 
-// These errors say why callers cannot request an identity. Their texts contain the field and the
-// remedy, and do not quote the request.
-var (
-	errNoSolve   = errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
-	errNoImages  = errors.New("image: pictures cannot be requested: set solve.images to true")
-	errOtherPage = errors.New("pageurl: matches no pattern of solve.pages: request a page that matches, or add a pattern")
-)
-
 // Allows returns nil if callers may request an identity without a target, and otherwise an error
 // with the reason. A nil Solve (the file lacks the section) allows no identity. The page of the
 // identity is only a claim of the caller: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
-	switch {
-	case s == nil:
-		return errNoSolve
-	case id.Type == captcha.Image && !s.Images:
-		return errNoImages
-	case id.Type == captcha.Image:
-		return nil
+	if s == nil {
+		return errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
 	}
+	isPicture := id.Type == captcha.Image
 	asked, rule := splitPage(id.Pageurl, false)
+	knownPage := slices.ContainsFunc(s.Pages, func(p page) bool { return p.matches(asked) })
+	knownSite := len(s.Sitekeys) == 0 || slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) })
+	rule = first(
+		fault{isPicture && !s.Images, "image: pictures cannot be requested: set solve.images to true"},
+		fault{isPicture, ""},
+		fault{rule != "", "pageurl: " + rule + ", or solve.pages cannot be compared with it"},
+		fault{!knownPage, "pageurl: " + otherPage},
+		fault{!knownSite, captcha.Of(id.Type).Fields[0].Key + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern"},
+	)
 	if rule != "" {
-		return errors.New("pageurl: " + rule + ", or solve.pages cannot be compared with it")
-	}
-	if !slices.ContainsFunc(s.Pages, func(p page) bool { return p.matches(asked) }) {
-		return errOtherPage
-	}
-	if len(s.Sitekeys) > 0 && !slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) }) {
-		return errors.New(captcha.Of(id.Type).Fields[0].Key + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern")
+		return errors.New(rule)
 	}
 	return nil
 }
 
+const otherPage = "matches no pattern of solve.pages: request a page that matches, or add a pattern"
+
 func (s *Solve) validate(at *place) {
 	at.require("pages", "budget")
-	at.rule(s.Owner != "" || !at.has("owner"), "owner", "must not be empty")
-	at.notEmpty("pages")
-	for i, item := range at.at("pages").items {
-		if !item.bad && s.Pages[i].isOpen() {
-			item.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
-		}
-	}
 	for i, item := range at.at("sitekeys").items {
-		if !item.bad && !visible.MatchString(s.Sitekeys[i]) {
+		if !item.bad && !isVisible(s.Sitekeys[i]) {
 			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
 		}
 	}
-	at.notEmpty("sitekeys")
 	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
 }
 
@@ -108,7 +93,9 @@ func (p *page) decode(at *place) {
 	}
 	parsed, rule := splitPage(at.value, true)
 	*p = parsed
-	at.obey(first(fault{at.value == "", "must not be empty"}, fault{rule != "", rule}))
+	if at.obey(fault{at.value == "", "must not be empty"}, fault{rule != "", rule}) && openHost.MatchString(p.host) {
+		at.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
+	}
 }
 
 var (
@@ -117,6 +104,8 @@ var (
 	// Some programs take a host whose last label is a number for an IP address, others for a name.
 	likeIP  = regexp.MustCompile(`(^|\.)([0-9]+|0x[^.]*)$`)
 	escapes = regexp.MustCompile(`%.{0,2}`)
+	// A wildcard in one of the last two labels matches hosts that belong to different owners.
+	openHost = regexp.MustCompile(`\*[^.]*\.[^.]*$|\.[^.]*\*[^.]*$`)
 	// Some servers ignore the text after a semicolon in a segment.
 	steps = regexp.MustCompile(`/\.\.?([/;]|$)`)
 )
@@ -173,13 +162,6 @@ func matchStars(pattern, star, text string) bool {
 	return regexp.MustCompile(`^` + stars + `$`).MatchString(text)
 }
 
-// isOpen reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
-// hosts that belong to different owners.
-func (p page) isOpen() bool {
-	labels := strings.Split(p.host, ".")
-	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")
-}
-
 // MostPicture is the maximum size of a picture in bytes, according to the solving services.
 const MostPicture = 1 << 20
 
@@ -195,14 +177,14 @@ const (
 // SolveRequest is the parsed body of POST /solve. Solve.Allows decides whether a caller may make
 // this request. The Identity contains only fields of its type, and the hash of Image.
 type SolveRequest struct {
-	Identity captcha.Identity `yaml:",inline"`
+	captcha.Identity `yaml:",inline"`
 	// The picture as base64, at most 1 MiB of bytes.
-	Image []byte `yaml:"image"`
+	Image picture `yaml:"image"`
 	// How long the caller waits. 1s to 300s. Default: 2m.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" range:"1s to 5m"`
 	// request: only requests with the same Idempotency-Key share a solve; identity: all requests for the same
 	// identity do. One of request, identity. Default: request.
-	Dedup DedupMode `yaml:"dedup"`
+	Dedup DedupMode `yaml:"dedup" oneof:"request identity"`
 	// Whether the proxy counts for dedup: identity.
 	DedupProxy bool `yaml:"dedup_proxy"`
 }
@@ -219,12 +201,14 @@ func ReadSolve(body []byte) (SolveRequest, error) {
 // types without a picture.
 func SolveOf(id captcha.Identity, picture []byte) (SolveRequest, error) {
 	r := &reader{request: true, hasImage: id.Type == captcha.Image}
-	fields := map[string]any{}
-	for _, k := range r.keysOf(reflect.TypeFor[captcha.Identity]()) {
-		if v := reflect.ValueOf(id).FieldByIndex(k.index); v.Kind() == reflect.String && !v.IsZero() { // the encoder would redact a secret
-			fields[k.name] = v.String()
-		} else if !v.IsZero() {
-			fields[k.name] = v.Interface()
+	fields, keys := map[string]any{}, keysOf(reflect.TypeFor[captcha.Identity]())
+	for i, key := range keys.names {
+		v := reflect.ValueOf(id).FieldByIndex(keys.fields[i].Index)
+		if fields[key] = v.Interface(); v.Kind() == reflect.String {
+			fields[key] = v.String() // the encoder would redact a secret
+		}
+		if v.IsZero() {
+			delete(fields, key)
 		}
 	}
 	request, err := r.solve(strictjson.Encode(fields))
@@ -279,10 +263,8 @@ func (at *place) readObject(body []byte) {
 func (s *SolveRequest) preset() { *s = SolveRequest{Timeout: 2 * time.Minute, Dedup: DedupRequest} }
 
 func (s *SolveRequest) validate(at *place) {
-	oneOf(at, "type", captcha.SolvableTypes()...)
 	at.require("type")
-	between(at, "timeout", s.Timeout, time.Second, 300*time.Second)
-	oneOf(at, "dedup", DedupRequest, DedupIdentity)
+	at.at("type").oneOf(wordsOf(captcha.SolvableTypes()))
 	id := &s.Identity
 	checkIdentity(at, id)
 	if at.has("type") && at.ok("type") {
@@ -297,30 +279,29 @@ func (s *SolveRequest) validate(at *place) {
 	}
 }
 
-// picture decodes the bytes of a picture from base64. No message quotes the picture.
-func (at *place) picture(to *[]byte) {
+// picture has the bytes of a picture.
+type picture []byte
+
+// decode decodes base64. No message quotes the picture.
+func (p *picture) decode(at *place) {
 	if !at.text() {
 		return
 	}
 	bytes, err := base64.StdEncoding.Strict().DecodeString(at.value)
-	at.obey(first(
+	if at.obey(
 		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
 		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
 		fault{len(bytes) == 0, "must not be empty"},
 		fault{len(bytes) > MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", MostPicture, len(bytes))},
-	))
-	if !at.bad {
-		*to = bytes
+	) {
+		*p = bytes
 	}
 }
 
 // RequestField describes a field of a request, for code that makes requests.
 type RequestField struct {
-	Key string
-	Doc string
-	// Default is a string, bool, int, float64 or time.Duration. If the field has no default,
-	// Default is the zero value of the field's type.
-	Default any
+	Key, Doc string
+	Type     reflect.Type
 }
 
 //go:embed solve.schema.json
@@ -334,15 +315,9 @@ func RequestFields() (list []RequestField) {
 	if err := json.Unmarshal(solveSchema, &described); err != nil {
 		panic(err) // the file is part of the program
 	}
-	var presets SolveRequest
-	presets.preset()
-	for _, k := range new(reader).keysOf(reflect.TypeFor[SolveRequest]()) {
-		preset := reflect.ValueOf(presets).FieldByIndex(k.index)
-		field := RequestField{Key: k.name, Doc: described.Properties[k.name].Description, Default: preset.Interface()}
-		if preset.Kind() == reflect.String {
-			field.Default = preset.String()
-		}
-		list = append(list, field)
+	keys := keysOf(reflect.TypeFor[SolveRequest]())
+	for i, key := range keys.names {
+		list = append(list, RequestField{key, described.Properties[key].Description, keys.fields[i].Type})
 	}
 	return list
 }

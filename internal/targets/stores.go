@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +14,11 @@ import (
 
 const day = 24 * time.Hour
 
-var redisPrefix = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`)
-
 // validate checks the addresses and removes the spaces between them. No message quotes an address,
 // because it may contain a password. A prefix must not contain braces, which would override the hash
 // tags that keep the keys of an identity in one slot of a cluster.
 func (d *Redis) validate(at *place) {
-	at.form("prefix", redisPrefix, "1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit")
+	at.form("prefix", `^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`, "1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit")
 	at.rule(d.URL != "", "url", "is empty: write embedded or an address%s", toSet(at.at("url").names))
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	for i, address := range addresses {
@@ -82,13 +79,12 @@ const (
 type Dedup struct {
 	// redis: the server of the section redis; postgres: the database of url. One of redis, postgres. Default:
 	// redis.
-	Backend DedupBackend `yaml:"backend"`
+	Backend DedupBackend `yaml:"backend" oneof:"redis postgres"`
 	// Address of the database, beginning with postgres://. Needed with postgres.
 	URL captcha.Secret `yaml:"url"`
 }
 
 func (d *Dedup) validate(at *place) {
-	oneOf(at, "backend", DedupRedis, DedupPostgres)
 	checkPostgres(at, d.URL, d.Backend == DedupPostgres)
 }
 
@@ -124,13 +120,13 @@ const (
 type History struct {
 	// redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no
 	// history is kept. One of redis, postgres, dynamodb, none. Default: redis.
-	Backend HistoryBackend `yaml:"backend"`
+	Backend HistoryBackend `yaml:"backend" oneof:"redis postgres dynamodb none"`
 	// How long records are kept. 24h to 43800h. Without it: 168h (7 days) in redis, 2160h (90 days) in
 	// postgres and dynamodb.
-	Keep time.Duration `yaml:"keep"`
+	Keep time.Duration `yaml:"keep" range:"24h to 43800h"`
 	// How long the audit (which key took which token, and its report) is kept: at least 24h, or 0s for none.
 	// 0s to 43800h. Default: 168h.
-	Audit time.Duration `yaml:"audit"`
+	Audit time.Duration `yaml:"audit" range:"0s to 43800h"`
 	// Address of the database, beginning with postgres://. Needed with postgres.
 	URL captcha.Secret `yaml:"url"`
 	// Name of the table; dynamodb only. Without it: CaptchaSolves.
@@ -144,19 +140,11 @@ type History struct {
 	ActiveItems bool `yaml:"active_items"`
 }
 
-var (
-	tableName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
-	regionName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
-)
-
 // validate checks the section, and sets the defaults that depend on the backend.
 func (h *History) validate(at *place) {
-	oneOf(at, "backend", HistoryRedis, HistoryPostgres, HistoryDynamoDB, HistoryNone)
-	between(at, "keep", h.Keep, day, 5*365*day)
-	between(at, "audit", h.Audit, 0, 5*365*day)
 	at.rule(h.Audit <= 0 || h.Audit >= day, "audit", "must be 0s, which is off, or a duration from 24h to 43800h")
-	at.form("table", tableName, "a table's name: 3 to 255 letters, digits, _, . and -")
-	at.form("region", regionName, "a region's name such as eu-central-1")
+	at.form("table", `^[A-Za-z0-9_.-]{3,255}$`, "a table's name: 3 to 255 letters, digits, _, . and -")
+	at.form("region", `^[a-z0-9-]{1,63}$`, "a region's name such as eu-central-1")
 	const alone = "must be the address alone: credentials come from the environment of AWS"
 	at.check("endpoint", addressFault(h.Endpoint, alone, alone))
 	h.Endpoint = strings.TrimRight(h.Endpoint, "/")

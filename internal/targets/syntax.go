@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -18,8 +20,6 @@ import (
 // far smaller.
 const MaxFileSize = 16 << 20
 
-var errNotYAML = errors.New("not valid YAML")
-
 // document returns the root node of the only YAML document in data. For invalid YAML it returns the
 // wrong line and an explanation for the author of the file. The explanations never quote the file,
 // because any part of it may be a secret.
@@ -27,41 +27,40 @@ func document(data []byte) (*yaml.Node, *Problem) {
 	if problem := unreadable(data); problem != nil {
 		return nil, problem
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	root, err := nextDocument(decoder)
-	if errors.Is(err, io.EOF) || err == nil && isNull(root.Content[0]) {
-		return nil, &Problem{Line: 1, Text: "the file is empty: it needs at least the section targets"}
-	}
-	second := root
-	if err == nil {
-		second, err = nextDocument(decoder)
-	}
+	roots, err := documents(data)
 	switch {
-	case errors.Is(err, io.EOF):
-		return root.Content[0], nil
 	case err != nil:
 		return nil, explain(data, err.Error())
+	case len(roots) == 0 || isNull(roots[0].Content[0]):
+		return nil, &Problem{Line: 1, Text: "the file is empty: it needs at least the section targets"}
+	case len(roots) > 1:
+		// The YAML library would ignore a second document.
+		return nil, &Problem{Line: roots[1].Line, Text: "a second YAML document begins here; the file holds one: remove the line with ---"}
 	}
-	// The YAML library would ignore a second document.
-	return nil, &Problem{Line: second.Line, Text: "a second YAML document begins here; the file holds one: remove the line with ---"}
+	return roots[0].Content[0], nil
 }
 
 // isNull reports whether a node is the null value, such as the value of an empty key.
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// nextDocument decodes the next document into nodes, without expanding aliases. It converts a panic
-// of the library to an error, because a half-written file must not end the daemon.
-func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
+// documents decodes all documents into nodes, without expanding aliases. It converts a panic of the
+// library to an error, because a half-written file must not end the daemon.
+func documents(data []byte) (roots []*yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
-			err = errNotYAML
+			err = errors.New("not valid YAML")
 		}
 	}()
-	node = new(yaml.Node)
-	if err = d.Decode(node); err == nil && (node.Kind != yaml.DocumentNode || len(node.Content) != 1) {
-		err = errNotYAML
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		root := new(yaml.Node)
+		if err := decoder.Decode(root); errors.Is(err, io.EOF) {
+			return roots, nil
+		} else if err != nil {
+			return nil, err
+		}
+		roots = append(roots, root)
 	}
-	return node, err
 }
 
 // unreadable returns a problem if the bytes cannot be YAML text. The library refuses most of these
@@ -71,26 +70,30 @@ func unreadable(data []byte) *Problem {
 		return &Problem{Line: 1, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFileSize>>20)}
 	}
 	odd := func(c rune) bool { // YAML treats U+2028 and U+2029, and a \r alone, as line breaks
-		return isControl(c) && c != '\t' || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF || c == 0x2028 || c == 0x2029
+		return unicode.IsControl(c) && c != '\t' || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF || c == 0x2028 || c == 0x2029
 	}
 	line := 0
 	for text := range bytes.Lines(data) {
 		line++
 		text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
-		if i := bytes.IndexFunc(text, odd); line == 1 && bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
-			return &Problem{Line: 1, Text: "the file begins with a byte order mark: save it as UTF-8 without one"}
-		} else if !utf8.Valid(text) {
-			return &Problem{Line: line, Text: "the line is not valid UTF-8: save the file as UTF-8"}
-		} else if i >= 0 {
-			c, _ := utf8.DecodeRune(text[i:])
-			return &Problem{Line: line, Text: fmt.Sprintf("the line holds the control character U+%04X: remove it", c)}
+		i := bytes.IndexFunc(text, odd)
+		c, _ := utf8.DecodeRune(text[max(i, 0):])
+		rule := first(
+			fault{line == 1 && bytes.HasPrefix(text, []byte("\xef\xbb\xbf")), "the file begins with a byte order mark: save it as UTF-8 without one"},
+			fault{!utf8.Valid(text), "the line is not valid UTF-8: save the file as UTF-8"},
+			fault{i >= 0, fmt.Sprintf("the line holds the control character U+%04X: remove it", c)},
+		)
+		if rule != "" {
+			return &Problem{Line: line, Text: rule}
 		}
 	}
 	return nil
 }
 
-// explanations has a part of each message of the YAML library, and what it means to the author.
-var explanations = []struct{ part, text string }{
+// explanation has a part of a message of the YAML library, and what it means to the author.
+type explanation struct{ part, text string }
+
+var explanations = []explanation{
 	{"',' or '", `the { or [ that opens here is not closed correctly: look for a missing bracket, comma or quote; write a reference as "${NAME}"`},
 	{"could not find expected ':'", "the line has no `key: value`: add the colon and a space, or quote the text"},
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
@@ -119,19 +122,13 @@ func explain(data []byte, message string) *Problem {
 	if line := openQuote(data); line > 0 {
 		return &Problem{Line: line, Text: "the quote that is opened here is not closed in its line: add the closing quote"}
 	}
-	i := 0
-	for !strings.Contains(message, explanations[i].part) {
-		i++
-	}
+	i := slices.IndexFunc(explanations, func(e explanation) bool { return strings.Contains(message, e.part) })
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
 	// For most errors the library names only the start of the surrounding block. The wrong line is the first
 	// one with which the error occurs.
 	line := 1 + sort.Search(len(lines)-1, func(n int) bool {
-		decoder, err := yaml.NewDecoder(bytes.NewReader(bytes.Join(lines[:n+1], nil))), error(nil)
-		for err == nil {
-			_, err = nextDocument(decoder)
-		}
-		return err.Error() == message
+		_, err := documents(bytes.Join(lines[:n+1], nil))
+		return err != nil && err.Error() == message
 	})
 	if named := namedLine.FindStringSubmatch(message); named != nil && i < 2 {
 		line, _ = strconv.Atoi(named[1])

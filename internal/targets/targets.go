@@ -39,10 +39,9 @@ func IsName(text string) bool { return targetName.MatchString(text) }
 type defaults Target
 
 func (*defaults) refuse(key string) string {
-	if own := slices.ContainsFunc(identityKeys, func(k identityKey) bool { return k.name == key && !k.shared }); (own || key == "simulated_only") && requestOnly(key) == "" {
-		return "belongs in each target, not in the defaults"
-	}
-	return requestOnly(key)
+	shared := slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)
+	own := key == "type" || key == "simulated_only" || typesWith[key] != nil && !shared
+	return first(fault{requestOnly(key) != "", requestOnly(key)}, fault{own, "belongs in each target, not in the defaults"})
 }
 
 func (d *defaults) validate(at *place) { (*Target)(d).checkValues(at) }
@@ -52,18 +51,7 @@ func (*Target) refuse(key string) string { return requestOnly(key) }
 
 // checkValues checks the keys that targets and defaults share, each by itself.
 func (t *Target) checkValues(at *place) {
-	between(at, "depth", t.Depth, 0, MostDepth)
-	oneOf(at, "refill", RefillFixed, RefillAdaptive)
-	between(at, "min", t.Min, 0, MostDepth)
-	between(at, "hit_rate", t.HitRate, 0.5, 0.9999)
-	between(at, "miss_cost", t.MissCost, 0.1, MostMissCost)
-	oneOf(at, "providers_policy", policies...)
-	between(at, "idle_after", t.IdleAfter, 0, day)
-	between(at, "lifetime", t.Lifetime, time.Second, day)
-	between(at, "margin", t.Margin, 0, day)
-	oneOf(at, "on_empty", OnEmptyFail, OnEmptyWait, OnEmptySolve)
 	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows, len(t.Warm))
-	at.rule(t.Owner != "" || !at.has("owner"), "owner", "must not be empty")
 	checkIdentity(at, &t.Identity)
 }
 
@@ -73,24 +61,30 @@ func (t *Target) validate(at *place) {
 	t.checkValues(at)
 	t.Withheld = t.SimulatedOnly && !at.r.set.Simulated()
 	kind := t.Identity.Type
-	if reason := unpoolable(kind); reason != "" {
+	if reason := unpoolable(string(kind)); reason != "" {
 		at.check("type", reason) // which also explains why other keys are missing
 	} else {
-		oneOf(at, "type", captcha.Types()...)
+		at.at("type").oneOf(wordsOf(captcha.Types()))
 		at.require("type", "sitekey", "pageurl")
 	}
 	at.rule(at.given("owner"), "owner", "is missing: name the person or team responsible for this target, here or under defaults")
 	if at.has("type") && at.ok("type") {
 		checkType(at, kind)
-		t.settleLife(at)
+		// The target's own values have precedence over the defaults, and the defaults over the type.
+		lifetime, margin := at.r.set.Life(kind)
+		t.Lifetime = cmp.Or(t.Lifetime, lifetime)
+		if !at.given("margin") { // a margin of 0s is valid
+			t.Margin = margin
+		}
+		checkMargin(at, t.Lifetime, t.Margin)
 	}
 	t.checkRefill(at)
-	at.warnIf(oddSitekey(kind, t.Identity.Sitekey) != "" && at.ok("type"), "sitekey", "%s", oddSitekey(kind, t.Identity.Sitekey))
+	odd := oddSitekey(kind, t.Identity.Sitekey)
+	at.warnIf(odd != "" && at.ok("type"), "sitekey", "%s", odd)
 	if kind == captcha.RecaptchaV3 && !at.has("action") {
 		at.child("action").warn("is missing: without the action of the page, the site may refuse the tokens of recaptcha_v3")
 	}
-	bad := func(k identityKey) bool { return !at.ok(k.name) }
-	if at.has("type") && at.has("sitekey") && at.has("pageurl") && !slices.ContainsFunc(identityKeys, bad) {
+	if at.has("type") && at.has("sitekey") && at.has("pageurl") && at.ok("type") && at.ok(identityKeys...) {
 		t.ID = t.Identity.ID()
 	}
 }
@@ -108,22 +102,8 @@ func oddSitekey(t captcha.Type, key string) string {
 
 var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
 
-// settleLife sets the lifetime and the margin of a target's tokens. The target's own values have
-// precedence over the defaults, and the defaults over the type.
-func (t *Target) settleLife(at *place) {
-	if !at.ok("lifetime", "margin") {
-		return
-	}
-	lifetime, margin := at.r.set.Life(t.Identity.Type)
-	t.Lifetime = cmp.Or(t.Lifetime, lifetime)
-	if !at.given("margin") { // a margin of 0s is valid
-		t.Margin = margin
-	}
-	checkMargin(at, t.Lifetime, t.Margin)
-}
-
 func checkMargin(at *place, lifetime, margin time.Duration) {
-	if margin >= lifetime {
+	if margin >= lifetime && at.ok("lifetime", "margin") {
 		at.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 	}
 }
@@ -131,18 +111,12 @@ func checkMargin(at *place, lifetime, margin time.Duration) {
 // life has the lifetime and the margin of the tokens of a type.
 type life struct {
 	// A token expires this long after it was solved. 1s to 24h.
-	Lifetime time.Duration `yaml:"lifetime"`
+	Lifetime time.Duration `yaml:"lifetime" range:"1s to 24h"`
 	// A token is not handed out in this last part of its lifetime; below the lifetime. 0s to 24h.
-	Margin time.Duration `yaml:"margin"`
+	Margin time.Duration `yaml:"margin" range:"0s to 24h"`
 }
 
-func (l *life) validate(at *place) {
-	between(at, "lifetime", l.Lifetime, time.Second, day)
-	between(at, "margin", l.Margin, 0, day)
-	if at.ok("lifetime", "margin") {
-		checkMargin(at, l.Lifetime, l.Margin)
-	}
-}
+func (l *life) validate(at *place) { checkMargin(at, l.Lifetime, l.Margin) }
 
 // lifetimes is the section types of pools.yaml.
 type lifetimes map[captcha.Type]life
@@ -151,7 +125,8 @@ type lifetimes map[captcha.Type]life
 // report the same problem again.
 func (l *lifetimes) decode(at *place) {
 	*l = lifetimes{}
-	at.types(captcha.Types(), func(t captcha.Type, item *place) {
+	at.entries(wordsOf(captcha.Types()), unpoolable, func(i int, item *place) {
+		t := captcha.Types()[i]
 		one := builtInLife(t)
 		if item.decode(reflect.ValueOf(&one).Elem()); !item.bad {
 			(*l)[t] = one
@@ -162,32 +137,6 @@ func (l *lifetimes) decode(at *place) {
 func builtInLife(t captcha.Type) life {
 	k := captcha.Of(t)
 	return life{k.Lifetime, k.Margin}
-}
-
-// types decodes a mapping of some types of CAPTCHA to values.
-func (at *place) types(types []captcha.Type, decode func(t captcha.Type, item *place)) {
-	var known []yamlKey
-	for _, t := range types {
-		known = append(known, yamlKey{name: string(t)})
-	}
-	refuse := func(key string) string {
-		if slices.Contains(types, captcha.Type(key)) {
-			return ""
-		}
-		return unpoolable(captcha.Type(key))
-	}
-	at.keys = map[string]*place{}
-	at.mapping(string(types[0])+": …", func(key string, item *place) {
-		switch why := refuse(key); {
-		case why != "":
-			item.fail("%s", why)
-		case !slices.Contains(types, captcha.Type(key)):
-			item.fail("%s", unknownKey(key, known, refuse))
-		default:
-			at.keys[key] = item
-			decode(captcha.Type(key), item)
-		}
-	})
 }
 
 // Life returns the lifetime and the margin of the tokens of a type, from the section `types` or
@@ -203,85 +152,68 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 
 // unpoolable explains why a type, or a key of such a type, has no place in a target. It returns "" for
 // others.
-func unpoolable(t captcha.Type) string {
-	if slices.Contains(captcha.SolvableTypes(), t) && !slices.Contains(captcha.Types(), t) {
-		return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
+func unpoolable(t string) string {
+	if k := captcha.Of(captcha.Type(t)); k.Type == "" || k.Poolable {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
 }
 
 // requestOnly returns why a key of the identity cannot stand in the file, or "".
 func requestOnly(key string) string {
 	key = strings.ReplaceAll(key, "-", "_") // pages write data-s
-	i := slices.IndexFunc(identityKeys, func(k identityKey) bool { return k.name == key })
+	of := typesWith[key]
 	switch {
 	case key == "data_s" || key == "rqdata":
 		return "cannot be pooled: it is made for one visit of the page; send it with POST /solve"
-	case i < 0 || slices.ContainsFunc(identityKeys[i].of, func(t captcha.Type) bool { return slices.Contains(captcha.Types(), t) }):
+	case of == nil || slices.ContainsFunc(of, func(t captcha.Type) bool { return captcha.Of(t).Poolable }):
 		return ""
 	}
-	return unpoolable(identityKeys[i].of[0])
+	return unpoolable(string(of[0]))
 }
 
-// identityKey is a key of an identity.
-type identityKey struct {
-	name   string
-	must   bool           // the types need the key
-	shared bool           // the section defaults may have the key
-	of     []captcha.Type // the types to which the key belongs
-}
-
-// identityKeys lists the keys of an identity.
-var identityKeys = func() []identityKey {
-	all := []identityKey{
-		{name: "image", must: true, of: []captcha.Type{captcha.Image}}, {name: "type", of: captcha.SolvableTypes()},
-	}
-	for _, key := range captcha.Keys() {
-		k := identityKey{name: key, of: captcha.TypesWith(key), shared: slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)}
-		k.must = slices.Contains(captcha.Of(k.of[0]).Must(), key)
-		all = append(all, k)
-	}
-	return all
-}()
+var (
+	// identityKeys lists the keys of an identity, except its type.
+	identityKeys = append([]string{"image"}, captcha.Keys()...)
+	// typesWith has the types to which a key of an identity belongs.
+	typesWith = func() map[string][]captcha.Type {
+		all := map[string][]captcha.Type{"image": {captcha.Image}}
+		for _, key := range captcha.Keys() {
+			all[key] = captcha.TypesWith(key)
+		}
+		return all
+	}()
+)
 
 // checkType refuses keys that do not belong to the type of the identity. A service would ignore such
 // keys, but they would change the identity, and the target would get a separate stock. In a request,
 // checkType also reports keys that the type needs and the request lacks.
 func checkType(at *place, t captcha.Type) {
-	for _, k := range identityKeys {
-		switch has, belongs := at.has(k.name), slices.Contains(k.of, t); {
-		case !has && belongs && k.must && at.r.request && (k.name != "image" || !at.r.hasImage):
-			at.child(k.name).fail("is missing: %s needs it", t)
-		case !has || belongs:
-		default:
-			at.at(k.name).fail("belongs to %s, not to %s: remove it", orList(k.of), t)
+	for _, key := range identityKeys {
+		switch has, belongs := at.has(key), slices.Contains(typesWith[key], t); {
+		case has && !belongs:
+			at.at(key).fail("belongs to %s, not to %s: remove it", orList(typesWith[key]), t)
+		case has || !belongs || !at.r.request:
+		case key == "image" && !at.r.hasImage || slices.Contains(captcha.Of(t).Must(), key):
+			at.child(key).fail("is missing: %s needs it", t)
 		}
 	}
 }
 
-var (
-	visible    = regexp.MustCompile(`^[!-~]{1,256}$`)
-	serverName = regexp.MustCompile(`^[A-Za-z0-9.-]{1,253}$`)
-	language   = regexp.MustCompile(`^[a-z]{2}$`)
-)
+func isVisible(text string) bool { return text != "" && len(text) <= 256 && isPrintable(text, '!') }
 
 // checkIdentity checks the values of an identity, each by itself, and that a proxy has a type. An
 // empty proxy, for instance from an unset variable, removes the proxy of the defaults.
 func checkIdentity(at *place, id *captcha.Identity) {
 	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
-		at.form(key, visible, "1 to 256 characters without spaces")
+		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s", at.at(key).not())
 	}
 	if rule := addressFault(id.Pageurl, "", ""); id.Pageurl == "" || rule != "" {
 		at.check("pageurl", "must be the page's whole address, with http:// or https:// and a host")
 	}
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
-	between(at, "min_score", id.MinScore, 0.1, 0.9)
-	at.form("api_server", serverName, "a host's name such as api-na.geetest.com")
-	at.form("language", language, "a code of ISO 639-1 such as en")
-	oneOf(at, "charset", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters)
-	between(at, "min_length", id.Picture.MinLength, 1, 100)
-	between(at, "max_length", id.Picture.MaxLength, 1, 100)
-	oneOf(at, "proxy_type", "http", "https", "socks4", "socks5")
+	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")
+	at.form("language", `^[a-z]{2}$`, "a code of ISO 639-1 such as en")
 	at.check("proxy", proxyFault(id.Proxy.Reveal()))
 	at.rule(id.Proxy == "" || at.given("proxy_type"), "proxy", "needs proxy_type: http, https, socks4 or socks5")
 	at.rule(!at.has("proxy_type") || at.given("proxy"), "proxy_type", "needs proxy: remove it, or give host:port")
@@ -341,8 +273,6 @@ func (t *Target) checkRefill(at *place) {
 
 func (w *Warm) validate(at *place) {
 	at.require("cron", "tokens", "for")
-	between(at, "tokens", w.Tokens, 1, MostDepth)
-	between(at, "for", w.For, time.Second, day)
 	_, err := schedule(w.Cron)
 	if err != nil && at.has("cron") && at.ok("cron") {
 		item := at.at("cron")

@@ -2,6 +2,7 @@ package reload
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -70,19 +71,18 @@ func compare(path string, was, is reflect.Value, report func(key, how string)) {
 		}
 	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Struct && kind.Elem().Field(0).Name == "Name":
 		before, now := byName(was), byName(is)
-		for name, item := range now {
-			switch old, both := before[name]; {
-			case !both:
+		names := maps.Clone(before)
+		maps.Copy(names, now)
+		for name := range names {
+			switch old, item := before[name], now[name]; {
+			case len(old) == 1 && len(item) == 1:
+				compare(path+"."+name, reflect.ValueOf(old[0]), reflect.ValueOf(item[0]), report)
+			case len(old) == 0:
 				report(path+"."+name, "added")
-			case old.Len() == 1 && item.Len() == 1:
-				compare(path+"."+name, old.Index(0), item.Index(0), report)
-			case !reflect.DeepEqual(old.Interface(), item.Interface()):
-				report(path+"."+name, "changed")
-			}
-		}
-		for name := range before {
-			if _, both := now[name]; !both {
+			case len(item) == 0:
 				report(path+"."+name, "removed")
+			case !reflect.DeepEqual(old, item):
+				report(path+"."+name, "changed")
 			}
 		}
 	default:
@@ -91,14 +91,11 @@ func compare(path string, was, is reflect.Value, report func(key, how string)) {
 }
 
 // byName returns the items of a list by their names, because the keys of one caller share a name.
-func byName(list reflect.Value) map[string]reflect.Value {
-	items := map[string]reflect.Value{}
-	for i := range list.Len() {
-		name := list.Index(i).Field(0).String()
-		if _, has := items[name]; !has {
-			items[name] = reflect.Zero(list.Type())
-		}
-		items[name] = reflect.Append(items[name], list.Index(i))
+func byName(list reflect.Value) map[string][]any {
+	items := map[string][]any{}
+	for _, item := range list.Seq2() {
+		name := item.Field(0).String()
+		items[name] = append(items[name], item.Interface())
 	}
 	return items
 }

@@ -18,6 +18,6 @@
 // # Invariants
 //
 //   - A returned Set never changes; a reload creates a new Set.
-//   - Current returns a new Set only after the function of OnApply has returned.
+//   - Current returns a new Set only after the function Apply has returned.
 //   - Settings that need a restart keep their values from the start; see targets.Set.KeepRestartOnly.
 package reload

@@ -17,15 +17,21 @@ import (
 	"poold/internal/targets"
 )
 
-// File is a configuration file with its last valid Set. OverrideListen, OnApply and OnOutcome must be
-// called before the other methods, which are safe for concurrent use.
+// File is a configuration file with its last valid Set. The exported fields must be set before the first
+// call of a method. The methods are safe for concurrent use.
 type File struct {
+	// Listen replaces the listen address of the file in every Set; "" has no effect. If this address is open
+	// to the network, Load and every reload refuse a file without keys.
+	Listen string
+	// Apply applies each valid Set of a reload, but not the first Set. Current and Status return the new Set
+	// after the function has returned.
+	Apply func(ctx context.Context, s *targets.Set)
+	// Report is called after each attempt that changed the Set or the Status. It must not block.
+	Report func(Outcome)
+
 	path   string
 	lookup func(string) (string, bool)
 	log    *slog.Logger
-	apply  func(ctx context.Context, s *targets.Set)
-	report func(Outcome)
-	listen string // listen address that overrides the file's address; "" = no override
 
 	quiet  time.Duration // after an event, the file is read when no further event came for this time
 	latest time.Duration // maximum time from the first event to the read, while events continue
@@ -51,20 +57,12 @@ type state struct {
 // os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
-		path: path, lookup: lookup, log: log, apply: func(context.Context, *targets.Set) {}, report: func(Outcome) {},
+		path: path, lookup: lookup, log: log, Apply: func(context.Context, *targets.Set) {}, Report: func(Outcome) {},
 		quiet: 200 * time.Millisecond, latest: 800 * time.Millisecond, every: 30 * time.Second,
 	}
 	f.state.Store(new(state))
 	return f
 }
-
-// OverrideListen replaces the listen address of the file in every Set; "" has no effect. If this
-// address is open to the network, Load and every reload refuse a file without keys.
-func (f *File) OverrideListen(listen string) { f.listen = listen }
-
-// OnApply sets the function that applies each valid Set of a reload, but not the first Set. Current
-// and Status publish the new Set after the function has returned.
-func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
 
 // Outcome describes what an attempt to read the file changed.
 type Outcome struct {
@@ -78,18 +76,14 @@ type Outcome struct {
 // ByWatch is the value of Outcome.By for attempts that a change of the file caused.
 const ByWatch = "the file"
 
-// OnOutcome sets a function that is called after each attempt that changed the Set or the Status. The
-// function must not block.
-func (f *File) OnOutcome(fn func(Outcome)) { f.report = fn }
-
 // Load reads the file for the first time. The error is targets.Problems, and the caller must report it.
 // Load logs warnings.
 func (f *File) Load() (*targets.Set, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	set, files, err := f.read()
-	if err == nil && f.listen != "" {
-		err = set.OverrideListen(f.path, f.listen)
+	if err == nil && f.Listen != "" {
+		err = set.OverrideListen(f.path, f.Listen)
 	}
 	if err != nil {
 		f.publish(nil, targets.Status{Problems: problemsOf(err)})
@@ -113,9 +107,14 @@ func (f *File) Status() targets.Status { return f.state.Load().status }
 func (f *File) Reload(ctx context.Context, by string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	old := f.Current()
+	old, loaded := f.Current(), f.Status().LoadedAt
 	if !f.changed() {
-		f.noteRecovery(by, old)
+		if f.refused != "" {
+			f.refused = ""
+			f.publish(old, targets.Status{LoadedAt: loaded, OK: true, Problems: f.remarks})
+			f.log.Info("the configuration file matches the configuration in use again")
+			f.Report(Outcome{By: by, From: old.Digest, To: old.Digest})
+		}
 		return nil
 	}
 	set, files, err := f.read()
@@ -124,44 +123,26 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		remarks, err = set.KeepRestartOnly(old, f.path)
 	}
 	if err != nil {
-		f.refuse(by, err)
+		f.publish(old, targets.Status{LoadedAt: loaded, Problems: problemsOf(err)})
+		if text := err.Error(); text != f.refused {
+			f.refused = text
+			f.log.Error("the configuration was refused, the last good one stays in use", "err", err)
+			f.Report(Outcome{By: by, Err: err})
+		}
 		return err
 	}
 	// The Set must be applied completely, even if the caller hangs up.
-	f.apply(context.WithoutCancel(ctx), set)
+	f.Apply(context.WithoutCancel(ctx), set)
 	f.refused, f.remarks, f.used = "", remarks, files
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", attributes(changes)...)
-	f.report(Outcome{By: by, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
+	f.Report(Outcome{By: by, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)
 	}
 	return nil
-}
-
-// refuse publishes the problems of an invalid file, and logs them if they are new. The current Set
-// stays in use.
-func (f *File) refuse(by string, err error) {
-	f.publish(f.Current(), targets.Status{LoadedAt: f.Status().LoadedAt, Problems: problemsOf(err)})
-	if text := err.Error(); text != f.refused {
-		f.refused = text
-		f.log.Error("the configuration was refused, the last good one stays in use", "err", err)
-		f.report(Outcome{By: by, Err: err})
-	}
-}
-
-// noteRecovery publishes and logs that the file has the content of the Set in use again, if the last
-// attempt was refused.
-func (f *File) noteRecovery(by string, inUse *targets.Set) {
-	if f.refused == "" {
-		return
-	}
-	f.refused = ""
-	f.publish(inUse, targets.Status{LoadedAt: f.Status().LoadedAt, OK: true, Problems: f.remarks})
-	f.log.Info("the configuration file matches the configuration in use again")
-	f.report(Outcome{By: by, From: inUse.Digest, To: inUse.Digest})
 }
 
 // digest is the SHA-256 of a file, so that no secret stays in memory.

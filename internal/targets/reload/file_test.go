@@ -45,11 +45,11 @@ func newBench(t *testing.T, text string) *testFile {
 	b.write(text)
 	b.File = NewFile(b.path("pools.yaml"), env, slog.New(slog.NewTextHandler(b.log, nil)))
 	b.quiet, b.latest = 20*time.Millisecond, 200*time.Millisecond
-	b.OnApply(func(_ context.Context, s *targets.Set) {
+	b.Apply = func(_ context.Context, s *targets.Set) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.applied = append(b.applied, s)
-	})
+	}
 	return b
 }
 
@@ -207,11 +207,11 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 func TestSetIsPublishedAfterItWasApplied(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	old := b.load()
-	b.OnApply(func(ctx context.Context, s *targets.Set) {
+	b.Apply = func(ctx context.Context, s *targets.Set) {
 		if b.Current() != old || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 || ctx.Err() != nil {
 			t.Errorf("applied %+v, in use %+v, context %v", s, b.Current(), ctx.Err())
 		}
-	})
+	}
 	b.write(minimal("depth: 4"))
 	ctx, hangUp := context.WithCancel(context.Background())
 	hangUp()
@@ -290,7 +290,7 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
-	b.OverrideListen("0.0.0.0:80")
+	b.Listen = "0.0.0.0:80"
 	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys the daemon listens on loopback") {
 		t.Errorf("open address without keys: %v", err)
 	}

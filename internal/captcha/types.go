@@ -183,7 +183,7 @@ func (k Kind) Must() (keys []string) {
 // Keys lists the keys of an identity in pools.yaml, except its type.
 func Keys() (keys []string) {
 	for _, s := range []reflect.Type{reflect.TypeFor[Identity](), reflect.TypeFor[Picture]()} {
-		for _, field := range reflect.VisibleFields(s) {
+		for field := range s.Fields() {
 			if key := field.Tag.Get("yaml"); key != "type" && key != "" && key[0] != ',' {
 				keys = append(keys, key)
 			}
@@ -195,10 +195,9 @@ func Keys() (keys []string) {
 // Ptr returns the pointer to the field that has a key in pools.yaml.
 func (i *Identity) Ptr(key string) any {
 	for _, s := range []any{i, &i.Picture} {
-		v := reflect.ValueOf(s).Elem()
-		for n := range v.NumField() {
-			if v.Type().Field(n).Tag.Get("yaml") == key {
-				return v.Field(n).Addr().Interface()
+		for field, value := range reflect.ValueOf(s).Elem().Fields() {
+			if field.Tag.Get("yaml") == key {
+				return value.Addr().Interface()
 			}
 		}
 	}
@@ -212,8 +211,8 @@ func Sent(names, service string) (sent []string) {
 			sent = append(sent, name)
 		}
 	}
-	if first, _, _ := strings.Cut(names, " "); sent == nil && first != "" {
-		sent = []string{first}
+	if all := Read(names); sent == nil && all != nil {
+		return all[:1]
 	}
 	return sent
 }

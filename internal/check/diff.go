@@ -18,7 +18,7 @@ import (
 // targets with a different stock, and settings that need a restart. Tokens belong to an identity, so a
 // target with an unchanged identity keeps its tokens.
 func diff(ctx context.Context, daemon *cli.Client, set *targets.Set) (string, error) {
-	running, err := daemon.Status(ctx)
+	running, _, err := daemon.Status(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,16 +51,21 @@ type Config struct {
 }
 
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls.
-// The defaults depend on the profile, the protocol and the type of CAPTCHA.
+// The defaults depend on the profile, the protocol and the type of CAPTCHA. Services discourage polling more often.
 func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = pace(c.Profile, c.Protocol, t)
-	if c.FirstPoll > 0 {
-		firstPoll = c.FirstPoll
+	firstPoll, interval = cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5*time.Second
+	switch {
+	case c.Profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
+		firstPoll, interval = time.Second, 2*time.Second
+	case t == captcha.Image:
+	case c.Profile == captchaAI:
+		firstPoll = 15 * time.Second
+	case c.Profile == generic && c.Protocol == ProtocolCreateTask:
+		// The faster services use this protocol. Some of them ban clients that poll more often than
+		// every 2 s.
+		firstPoll, interval = 10*time.Second, 3*time.Second
 	}
-	if c.PollInterval > 0 {
-		interval = c.PollInterval
-	}
-	return firstPoll, interval
+	return cmp.Or(c.FirstPoll, firstPoll), cmp.Or(c.PollInterval, interval)
 }
 
 // Client makes calls to one account at one solving service. All methods are safe for concurrent
@@ -147,9 +153,7 @@ func (c *Client) Name() string { return c.cfg.Name }
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Pace returns Config.Pace.
-func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	return c.cfg.Pace(t)
-}
+func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) { return c.cfg.Pace(t) }
 
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the

@@ -72,12 +72,8 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 		return answer{}, err
 	}
 	id, code := textOrDigits(r.ErrorID), textOrDigits(r.ErrorCode)
-	switch {
-	case id == "0", id == "" && code == "":
-	case code == "":
-		return q.refused(cmp.Or(wire.CodeOf(id), "errorId "+id))
-	default:
-		return q.refused(code)
+	if id != "0" && id+code != "" {
+		return q.refused(cmp.Or(code, wire.CodeOf(id), "errorId "+id))
 	}
 	switch q.action {
 	case submit:
@@ -131,11 +127,9 @@ func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 		CreateTime int64 `json:"createTime"`
 		EndTime    int64 `json:"endTime"`
 	}
-	if decode(reply, &times) != nil || times.CreateTime <= 0 || times.EndTime <= 0 {
-		return 0, false
-	}
-	since := times.EndTime - times.CreateTime
-	if limit := int64(maxAge / time.Second); since < -limit || since > limit {
+	err := decode(reply, &times)
+	since, limit := times.EndTime-times.CreateTime, int64(maxAge/time.Second)
+	if err != nil || times.CreateTime <= 0 || times.EndTime <= 0 || since < -limit || since > limit {
 		return 0, false
 	}
 	return time.Duration(since) * time.Second, true

@@ -63,17 +63,21 @@ type inPHPReply struct {
 // read parses the reply to a call. A balance and the reply to a report may be plain text without the prefix "OK|", and
 // the reply to threadsinfo may have no status.
 func (l inPHP) read(q query, reply []byte) (answer, error) {
-	var bare inPHPReply
-	switch plain := bytes.TrimSpace(reply); q.action {
+	reply, err := trimReply(reply)
+	if err != nil {
+		return answer{}, err
+	}
+	switch q.action {
 	case balance, probing:
-		if n, ok := finite(string(plain)); ok {
+		if n, ok := finite(string(reply)); ok {
 			return answer{number: n}, nil
 		}
 	case report:
-		if bytes.HasPrefix(plain, []byte("OK")) {
+		if bytes.HasPrefix(reply, []byte("OK")) {
 			return answer{}, nil
 		}
 	case threads:
+		var bare inPHPReply
 		_ = decode(reply, &bare) // fails for plain text
 		if n, ok := finite(textOrDigits(bare.Threads)); ok {
 			return answer{number: n}, nil
@@ -120,10 +124,7 @@ func readSolved(id captcha.Identity, r inPHPReply, reply []byte) (answer, error)
 // itself. It returns these values as a JSON object, or "" if the reply has no such fields.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
-	reply, err := trimReply(reply)
-	if err != nil || decode(reply, &whole) != nil {
-		return ""
-	}
+	_ = decode(reply, &whole) // it is not an object if this fails
 	values := captcha.Named(t, string(whole))
 	if values == nil {
 		return ""
@@ -134,9 +135,6 @@ func besideStatus(t captcha.Type, reply []byte) string {
 
 // parse parses a reply in JSON or in plain text. It returns the error code if the service refused the call.
 func (l inPHP) parse(reply []byte) (r inPHPReply, code string, err error) {
-	if reply, err = trimReply(reply); err != nil {
-		return r, "", err
-	}
 	if reply[0] == '{' {
 		if err := decode(reply, &r); err != nil {
 			return r, "", err
@@ -150,13 +148,13 @@ func (l inPHP) parse(reply []byte) (r inPHPReply, code string, err error) {
 		}
 		return r, "", unexpectedReply
 	}
-	text := string(reply)
-	if granted, ok := strings.CutPrefix(text, "OK|"); ok {
+	granted, ok := strings.CutPrefix(string(reply), "OK|")
+	switch {
+	case ok:
 		r.Request, err = json.Marshal(granted)
 		return r, "", err
-	}
-	if l.isErrorCode(text) {
-		return r, text, nil
+	case l.isErrorCode(granted):
+		return r, granted, nil
 	}
 	return r, "", unexpectedReply
 }
@@ -165,14 +163,9 @@ func (l inPHP) parse(reply []byte) (r inPHPReply, code string, err error) {
 // such as "Bad gateway", must not count as refusals, because the service may have accepted the
 // task.
 func (l inPHP) isErrorCode(text string) bool {
-	if strings.ContainsAny(text, "\r\n<") {
-		return false
-	}
-	if isNotReady(text) || strings.HasPrefix(text, "ERROR_") || strings.HasPrefix(text, "ERROR:") {
-		return true
-	}
 	_, _, known := l.profile.meaning(text)
-	return known || isLink(text)
+	return !strings.ContainsAny(text, "\r\n<") && (known || isLink(text) || isNotReady(text) ||
+		strings.HasPrefix(text, "ERROR_") || strings.HasPrefix(text, "ERROR:"))
 }
 
 // noNumber is the answer to threadsinfo if a proper reply has no number, which must not count toward an outage.

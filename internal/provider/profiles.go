@@ -170,19 +170,3 @@ func (c *Client) Advice(code string) (does, remedy string) {
 	site, _, _ = strings.Cut(site, "/")
 	return known.does, strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(known.remedy)
 }
-
-// pace returns the default times of polls. Services discourage polling more often than this.
-func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
-	switch {
-	case profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
-		return time.Second, 2 * time.Second
-	case t == captcha.Image:
-	case profile == captchaAI:
-		return 15 * time.Second, 5 * time.Second
-	case profile == generic && api == ProtocolCreateTask:
-		// The faster services use this protocol. Some of them ban clients that poll more often than
-		// every 2 s.
-		return 10 * time.Second, 3 * time.Second
-	}
-	return cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5 * time.Second
-}

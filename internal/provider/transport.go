@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -125,7 +126,7 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 		_ = errors.As(err, &g)
 		return answer{}, q.broken(string(g), g, hiccup)
 	}
-	if containsSecret(a.userAgent, q.secrets) {
+	if q.leaksSecret(a.userAgent) {
 		a.userAgent = ""
 	}
 	if status == http.StatusTooManyRequests {
@@ -134,21 +135,12 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// leaksSecret reports whether the text of an answer, or one of its named values, contains one of the
+// leaksSecret reports whether a text of an answer, or one of its named values, contains one of the
 // secrets.
 func (q query) leaksSecret(text string) bool {
-	for _, value := range captcha.Named(q.identity.Type, text) {
-		if containsSecret(value, q.secrets) {
-			return true
-		}
-	}
-	return containsSecret(text, q.secrets)
-}
-
-// containsSecret reports whether a text contains one of the secrets.
-func containsSecret(text string, secrets []captcha.Secret) bool {
-	return slices.ContainsFunc(secrets, func(s captcha.Secret) bool {
-		return s != "" && strings.Contains(text, s.Reveal())
+	texts := slices.AppendSeq([]string{text}, maps.Values(captcha.Named(q.identity.Type, text)))
+	return slices.ContainsFunc(q.secrets, func(s captcha.Secret) bool {
+		return s != "" && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, s.Reveal()) })
 	})
 }
 

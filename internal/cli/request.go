@@ -99,13 +99,16 @@ func (r request) command(c *Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		text := strings.TrimSpace(string(got.body))
 		switch {
 		case *asJSON:
 			return c.Print(string(got.body))
 		case *asCSV:
 			return printCSV(c, got)
+		case r.isText && text == "": // a script must not continue without a token
+			return errors.New("the daemon's answer is empty")
 		case r.isText:
-			return printAlone(c, got.body)
+			return c.Print(text)
 		case r.shown == nil:
 			return nil
 		}
@@ -161,15 +164,6 @@ func (r request) send(ctx context.Context, daemon *Client, words []string, given
 		got.body = nil
 	}
 	return &got, nil
-}
-
-// printAlone prints a text such as a token. It fails without one, because a script must not continue.
-func printAlone(c *Console, body []byte) error {
-	text := strings.TrimSpace(string(body))
-	if text == "" {
-		return errors.New("the daemon's answer is empty")
-	}
-	return c.Print(text)
 }
 
 // printCSV prints the answer, and first the flag for the next page on stderr, because CSV has no place

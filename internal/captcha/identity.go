@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -168,32 +169,19 @@ func (i Identity) hash() string {
 	} {
 		add(field)
 	}
-	// New fields follow here. Each field is added with its name, and only if it is not zero. The IDs
-	// of
+	// New fields follow here. Each field is added with its key, and only if it is not zero. The IDs of
 	// identities without these fields therefore stay the same.
-	for _, field := range []struct{ name, value string }{
-		{"data_s", i.DataS}, {"rqdata", i.RQData}, {"gt", i.GT}, {"challenge", i.Challenge},
-		{"captcha_id", i.CaptchaID}, {"api_server", i.APIServer},
-		{"image", i.Picture.SHA256}, {"charset", string(i.Picture.Charset)},
-		{"case_sensitive", unlessZero(i.Picture.CaseSensitive)}, {"phrase", unlessZero(i.Picture.Phrase)},
-		{"math", unlessZero(i.Picture.Math)}, {"language", i.Picture.Language},
-		{"min_length", unlessZero(i.Picture.MinLength)}, {"max_length", unlessZero(i.Picture.MaxLength)},
-		{"instructions", i.Picture.Instructions},
-	} {
-		if field.value != "" {
-			add(field.name)
-			add(field.value)
+	for _, key := range strings.Fields("data_s rqdata gt challenge captcha_id api_server image charset case_sensitive phrase math " +
+		"language min_length max_length instructions") {
+		value := reflect.ValueOf(&i.Picture.SHA256) // the value of image
+		if key != "image" {
+			value = reflect.ValueOf(i.Ptr(key))
+		}
+		if !value.Elem().IsZero() {
+			add(key)
+			add(fmt.Sprint(value.Elem()))
 		}
 	}
 	sum := sha256.Sum256([]byte(b.String()))
 	return hex.EncodeToString(sum[:16])
-}
-
-// unlessZero formats a value as text; the zero value becomes "".
-func unlessZero[T comparable](value T) string {
-	var zero T
-	if value == zero {
-		return ""
-	}
-	return fmt.Sprint(value)
 }

@@ -207,8 +207,8 @@ func Sent(names, service string) (sent []string) {
 			sent = append(sent, name)
 		}
 	}
-	if first, _, _ := strings.Cut(names, " "); sent == nil && first != "" {
-		sent = []string{first}
+	if all := Read(names); sent == nil && all != nil {
+		return all[:1]
 	}
 	return sent
 }

@@ -39,15 +39,7 @@ func Command(c *cli.Console) *cobra.Command {
 			return err
 		}
 		if *compare {
-			daemon, err := connect()
-			if err != nil {
-				return err
-			}
-			text, err := diff(ctx, daemon, set)
-			if err != nil {
-				return err
-			}
-			if err := c.Print(text); err != nil {
+			if err := printDiff(ctx, c, connect, set); err != nil {
 				return err
 			}
 		}

@@ -14,16 +14,20 @@ import (
 	"poold/internal/targets"
 )
 
-// diff returns what would change if the running daemon applied the file: added and removed targets,
+// printDiff prints what would change if the running daemon applied the file: added and removed targets,
 // targets with a different stock, and settings that need a restart. Tokens belong to an identity, so a
 // target with an unchanged identity keeps its tokens.
-func diff(ctx context.Context, daemon *cli.Client, set *targets.Set) (string, error) {
-	running, err := daemon.Status(ctx)
+func printDiff(ctx context.Context, c *cli.Console, connect func() (*cli.Client, error), set *targets.Set) error {
+	daemon, err := connect()
 	if err != nil {
-		return "", err
+		return err
+	}
+	running, _, err := daemon.Status(ctx)
+	if err != nil {
+		return err
 	}
 	if len(running.Config.RestartNeeded) == 0 {
-		return "", errors.New("the daemon does not report its whole configuration: the key is limited to some targets")
+		return errors.New("the daemon does not report its whole configuration: the key is limited to some targets")
 	}
 	var text strings.Builder
 	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
@@ -66,5 +70,5 @@ func diff(ctx context.Context, daemon *cli.Client, set *targets.Set) (string, er
 		}
 	}
 	fmt.Fprintf(&text, "targets that keep their name and tokens: %d of %d", stays, len(set.Targets))
-	return text.String(), nil
+	return c.Print(text.String())
 }

@@ -131,15 +131,16 @@ func refusalOf(response *http.Response, body []byte) *refusal {
 	return r
 }
 
-// Status requests the status document, without the minutes of the targets.
-func (d *Client) Status(ctx context.Context) (*status.Document, error) {
+// Status requests the status document, without the minutes of the targets, and returns its text too. The document is
+// never nil.
+func (d *Client) Status(ctx context.Context) (document *status.Document, text []byte, err error) {
+	document = new(status.Document)
 	got, err := d.ask(ctx, http.MethodGet, "/status.json", nil, nil)
 	if err != nil {
-		return nil, err
+		return document, nil, err
 	}
-	document := new(status.Document)
 	if err := json.Unmarshal(got.body, document); err != nil {
-		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+		return document, got.body, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
-	return document, nil
+	return document, got.body, nil
 }

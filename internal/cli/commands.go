@@ -177,8 +177,7 @@ func prepareReport(c *call) error {
 }
 
 func prepareDay(c *call) error {
-	day := append(c.words, time.Now().UTC().Format(time.DateOnly))[0]
-	c.path = "/history/day/" + url.PathEscape(day)
+	c.path = "/history/day/" + url.PathEscape(append(c.words, time.Now().UTC().Format(time.DateOnly))[0])
 	return nil
 }
 

@@ -137,11 +137,11 @@ func text(value any) string {
 
 func cell(value any) string { return cmp.Or(text(value), "-") }
 
-// object decodes a JSON object.
-func object(body []byte) (fields map[string]any, err error) {
+// decode decodes a JSON value, with the numbers as they are written.
+func decode[T any](body []byte) (value T, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	return fields, d.Decode(&fields)
+	return value, d.Decode(&value)
 }
 
 // listed formats the lists in the given fields of an object as a table. The flag continues with the

@@ -99,19 +99,22 @@ func (r request) command(c *Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		text := strings.TrimSpace(string(got.body))
 		switch {
 		case *asJSON:
 			return c.Print(string(got.body))
 		case *asCSV:
 			return printCSV(c, got)
+		case r.isText && text == "": // a script must not continue without a token
+			return errors.New("the daemon's answer is empty")
 		case r.isText:
-			return printAlone(c, got.body)
+			return c.Print(text)
 		case r.shown == nil:
 			return nil
 		}
 		var of map[string]any
 		if len(got.body) > 0 {
-			if of, err = object(got.body); err != nil {
+			if of, err = decode[map[string]any](got.body); err != nil {
 				return fmt.Errorf("reading the daemon's answer: %w", err)
 			}
 		}
@@ -163,15 +166,6 @@ func (r request) send(ctx context.Context, daemon *Client, words []string, given
 	return &got, nil
 }
 
-// printAlone prints a text such as a token. It fails without one, because a script must not continue.
-func printAlone(c *Console, body []byte) error {
-	text := strings.TrimSpace(string(body))
-	if text == "" {
-		return errors.New("the daemon's answer is empty")
-	}
-	return c.Print(text)
-}
-
 // printCSV prints the answer, and first the flag for the next page on stderr, because CSV has no place
 // for it. A script must not take a page for the last one.
 func printCSV(c *Console, got *answer) error {
@@ -187,10 +181,7 @@ func printCSV(c *Console, got *answer) error {
 // addFields adds flags to a command. When the command line is parsed, their values are stored in given.
 func addFields(command *cobra.Command, fields []field, given url.Values) {
 	for _, f := range fields {
-		key := f.key
-		if key == "" {
-			key = strings.ReplaceAll(f.name, "-", "_")
-		}
+		key := cmp.Or(f.key, strings.ReplaceAll(f.name, "-", "_"))
 		set := func(value string) (err error) {
 			if f.is != nil {
 				value, err = f.is(value)
@@ -209,9 +200,7 @@ func addFields(command *cobra.Command, fields []field, given url.Values) {
 			command.MarkFlagsMutuallyExclusive(f.name, f.key) // they set the same parameter
 		}
 		if f.required {
-			if err := command.MarkFlagRequired(f.name); err != nil {
-				panic(err) // the flag exists
-			}
+			_ = command.MarkFlagRequired(f.name) // the flag exists
 		}
 	}
 }
@@ -222,16 +211,13 @@ func completeTargets(connect func() (*Client, error)) cobra.CompletionFunc {
 	return func(command *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(command.Context(), time.Second)
 		defer cancel()
-		daemon, err := connect()
-		var document *status.Document
-		if err == nil && len(words) == 0 {
-			document, err = daemon.Status(ctx)
+		document := new(status.Document)
+		if daemon, err := connect(); err == nil && len(words) == 0 {
+			document, _, _ = daemon.Status(ctx) // empty without an answer
 		}
-		if err == nil && document != nil {
-			for i := range document.Targets {
-				if name := document.Targets[i].Name; targets.IsName(name) {
-					names = append(names, name)
-				}
+		for i := range document.Targets {
+			if name := document.Targets[i].Name; targets.IsName(name) {
+				names = append(names, name)
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -86,26 +84,21 @@ func (v statusView) watch(ctx context.Context, c *Console, daemon *Client) error
 func (v statusView) show(ctx context.Context, c *Console, daemon *Client) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	got, err := daemon.ask(ctx, http.MethodGet, "/status.json", nil, nil)
+	d, text, err := daemon.Status(ctx)
+	if v.asJSON && v.glob == "" && v.state == "" && text != nil {
+		return c.Print(string(text))
+	}
 	if err != nil {
 		return err
-	}
-	if v.asJSON && v.glob == "" && v.state == "" {
-		return c.Print(string(got.body))
-	}
-	var d status.Document
-	if err := json.Unmarshal(got.body, &d); err != nil {
-		return fmt.Errorf("reading the daemon's answer: %w", err)
 	}
 	d.Targets = slices.DeleteFunc(status.ProblemsFirst(d.Targets), func(t status.Target) bool {
 		named, _ := path.Match(v.glob, t.Name)
 		return v.glob != "" && !named || v.state != "" && t.State != v.state
 	})
 	if !v.asJSON {
-		return c.Print(statusText(&d, v.glob != ""))
+		return c.Print(statusText(d, v.glob != ""))
 	}
-	text, err := json.Marshal(d)
-	if err != nil {
+	if text, err = json.Marshal(d); err != nil {
 		return err
 	}
 	return c.Print(string(text))
@@ -170,9 +163,7 @@ func statusText(d *status.Document, asked bool) string {
 // objects converts structs to the objects of their JSON.
 func objects(list any) (objects []any) {
 	text, _ := json.Marshal(list) // the values came as JSON
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	_ = d.Decode(&objects)
+	objects, _ = decode[[]any](text)
 	return objects
 }
 

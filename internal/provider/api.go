@@ -24,17 +24,7 @@ const (
 
 // String names the class in lower case.
 func (c Class) String() string {
-	switch c {
-	case Capacity:
-		return "capacity"
-	case Account:
-		return "account"
-	case Parameters:
-		return "parameters"
-	case Task:
-		return "task"
-	}
-	return "unknown"
+	return [...]string{"unknown", "capacity", "account", "parameters", "task"}[c]
 }
 
 // NotAsked is the error code of a Submit that made no call, because the service's protocol cannot
@@ -51,6 +41,8 @@ type Error struct {
 	// counts as bought.
 	Unknown bool
 	Err     error // the cause, without the key; may be nil
+
+	broken bool // the service gave no proper answer
 }
 
 // Error names the action, the code and the cause.

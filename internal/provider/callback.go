@@ -40,36 +40,10 @@ type Callback struct {
 // overrides the query. An error wraps ErrCallback and quotes no part of the pingback. The caller must
 // first check that the sender knows a secret.
 func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
-	c, err := readCallback(contentType, query, body)
-	if err != nil {
-		return Callback{}, fmt.Errorf("%w: %w", ErrCallback, err)
-	}
-	return c, nil
-}
-
-// These are the reasons why a pingback cannot be read. The texts quote no part of the pingback.
-var (
-	errLong     = errors.New("too long")
-	errText     = errors.New("not UTF-8")
-	errKind     = errors.New("neither a form nor JSON")
-	errForm     = errors.New("not a well-formed form")
-	errJSON     = errors.New("not a well-formed JSON object")
-	errTwice    = errors.New("a field has two values")
-	errID       = errors.New("the id is not a task id")
-	errEmpty    = errors.New("neither a token nor a refusal")
-	errPending  = errors.New("the task is not ready")
-	errStatus   = errors.New("unknown status")
-	errErrorID  = errors.New("the errorId is not a number")
-	errType     = errors.New("a field has the wrong type")
-	errControl  = errors.New("the refusal holds control characters")
-	errTokenOdd = errors.New("the token is invalid")
-)
-
-func readCallback(contentType string, query url.Values, body []byte) (Callback, error) {
 	if len(body) > maxReply {
-		return Callback{}, errLong
+		return Callback{}, unreadable("too long")
 	}
-	all, err := formFields(query)
+	fields, err := formFields(query)
 	if err != nil {
 		return Callback{}, err
 	}
@@ -77,8 +51,15 @@ func readCallback(contentType string, query url.Values, body []byte) (Callback, 
 	if err != nil {
 		return Callback{}, err
 	}
-	return mergeFields(all, inBody).callback()
+	if slices.ContainsFunc(outcomeNames, func(name string) bool { return inBody[name] != "" }) {
+		maps.DeleteFunc(fields, func(name, _ string) bool { return slices.Contains(outcomeNames, name) })
+	}
+	maps.Copy(fields, inBody)
+	return fields.callback()
 }
+
+// unreadable returns the error for a pingback that cannot be read. The reason quotes no part of the pingback.
+func unreadable(reason string) error { return fmt.Errorf("%w: %s", ErrCallback, reason) }
 
 // callbackFields maps the common field names to the non-empty values of a pingback.
 type callbackFields map[string]string
@@ -109,9 +90,9 @@ func (f callbackFields) add(name, value string) error {
 	case value == "" || old == value && known:
 		return nil
 	case known:
-		return errTwice
+		return unreadable("a field has two values")
 	case !utf8.ValidString(value):
-		return errText
+		return unreadable("not UTF-8")
 	}
 	f[name] = value
 	return nil
@@ -135,7 +116,7 @@ func formFields(values url.Values) (callbackFields, error) {
 
 func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	if !utf8.Valid(body) {
-		return nil, errText
+		return nil, unreadable("not UTF-8")
 	}
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	if len(body) == 0 {
@@ -155,18 +136,18 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	case "application/x-www-form-urlencoded":
 		values, err := url.ParseQuery(string(body))
 		if err != nil {
-			return nil, errForm // the library's error would quote the body
+			return nil, unreadable("not a well-formed form") // the library's error would quote the body
 		}
 		return formFields(values)
 	}
-	return nil, errKind
+	return nil, unreadable("neither a form nor JSON")
 }
 
 // readJSON stores the members of a JSON object. It ignores members that names does not contain.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
 	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
-		return errJSON
+		return unreadable("not a well-formed JSON object")
 	}
 	for key, raw := range members {
 		name, known := names[strings.ToLower(key)]
@@ -193,57 +174,42 @@ func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 		value = jsonText(raw) // ignored if it is not a string
 	case raw[0] == '"':
 	case value == "", name == "code", name == "token", name == "solution":
-		return errType
+		return unreadable("a field has the wrong type")
 	case name == "id" && strings.Trim(value, "0123456789") != "":
-		return errID
+		return unreadable("the id is not a task id")
 	}
 	return f.add(name, value)
 }
 
-// mergeFields merges the fields of the query and of the body; the body overrides the query. If the
-// body has any field in outcomeNames, all such fields of the query are ignored.
-func mergeFields(query, body callbackFields) callbackFields {
-	inBody := func(name string) bool { return body[name] != "" }
-	if slices.ContainsFunc(outcomeNames, inBody) {
-		for _, name := range outcomeNames {
-			delete(query, name)
-		}
-	}
-	maps.Copy(query, body)
-	return query
-}
-
 // callback checks the fields and converts them to a Callback.
 func (f callbackFields) callback() (Callback, error) {
-	var c Callback
-	if id := f["id"]; id != "" && id != "0" {
-		if !isGraphic(id, longTask) {
-			return c, errID
-		}
-		c.Task = id
+	task := f["id"]
+	if task == "0" {
+		task = ""
+	}
+	if task != "" && !isGraphic(task, longTask) {
+		return Callback{}, unreadable("the id is not a task id")
 	}
 	refused, err := f.refusal()
 	if err != nil {
-		return c, err
+		return Callback{}, err
 	}
 	if refused != "" {
-		c.Err = f.fault(refused)
-		return c, nil
+		return Callback{Task: task, Err: f.fault(refused)}, nil
 	}
 	code, token := f["code"], cmp.Or(f["token"], f["named"])
 	switch {
 	case code != "" && token != "" && code != token:
-		return c, errTwice
+		return Callback{}, unreadable("a field has two values")
 	case code == "" && token == "":
-		return c, errEmpty
+		return Callback{}, unreadable("neither a token nor a refusal")
 	case token != "" && f["status"] != "" && f["status"] != "ready":
-		return c, errStatus
+		return Callback{}, unreadable("unknown status")
 	case !isReadable(cmp.Or(code, token), maxReply):
-		return c, errTokenOdd
+		return Callback{}, unreadable("the token is invalid")
 	}
-	c.Solution.Token = cmp.Or(code, token)
-	c.Solution.UserAgent = validAgent(cmp.Or(f["solver"], f["agent"]))
-	return c, nil
+	agent := validAgent(cmp.Or(f["solver"], f["agent"]))
+	return Callback{Task: task, Solution: Solution{Token: cmp.Or(code, token), UserAgent: agent}}, nil
 }
 
 // refusal returns the service's error code for a failed task, and "" for a solved task.
@@ -253,7 +219,7 @@ func (f callbackFields) refusal() (string, error) {
 	case id == "0":
 		word = ""
 	case strings.Trim(id, "0123456789") != "":
-		return "", errErrorID
+		return "", unreadable("the errorId is not a number")
 	case id != "" && word == "":
 		word = cmp.Or(wire.CodeOf(id), "errorId "+id)
 	}
@@ -263,17 +229,17 @@ func (f callbackFields) refusal() (string, error) {
 	}
 	switch {
 	case isNotReady(code) || isNotReady(word):
-		return "", errPending
+		return "", unreadable("the task is not ready")
 	case word != "":
 	case status == "processing" || status == "idle":
-		return "", errPending
+		return "", unreadable("the task is not ready")
 	case status == "failed", status == "0" && f["id"] != "":
 		// Some services send no reason. A status of 0 counts as a failure only if the pingback also
 		// has an id.
 		word = "status " + status
 	}
 	if strings.ContainsFunc(word, unicode.IsControl) {
-		return "", errControl
+		return "", unreadable("the refusal holds control characters")
 	}
 	return word, nil
 }
@@ -285,37 +251,24 @@ func isRefusal(code string) bool {
 }
 
 // anyProfile gives the meaning of error codes when the service is unknown.
-var anyProfile, _ = profileNamed(generic)
-
-// answers returns the token of the pingback and the parts of the token. No error may
-// contain any of these texts.
-func (f callbackFields) answers() []string {
-	all := []string{f["token"], f["code"]}
-	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
-		all = slices.AppendSeq(all, maps.Values(captcha.Named(t, f["named"])))
-	}
-	return all
-}
+var anyProfile = newProfile(generic)
 
 // fault returns the error for an error code. The text of the error never contains a
-// token that came together with the code.
+// token that came together with the code, or a part of it.
 func (f callbackFields) fault(word string) *Error {
-	e := &Error{Class: Task}
-	known, meaning, ok := anyProfile.meaning(word)
-	if meaning.class == Parameters {
-		e.Class = Parameters
-		if meaning.note != "" {
-			e.Err = errors.New(meaning.note)
+	answers := []string{f["token"], f["code"]}
+	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
+		answers = slices.AppendSeq(answers, maps.Values(captcha.Named(t, f["named"])))
+	}
+	var hide []captcha.Secret
+	for _, token := range answers {
+		if len(token) >= minSecretPiece && token != word {
+			hide = append(hide, captcha.Secret(token))
 		}
 	}
-	if e.Code = known; !ok {
-		hide := []captcha.Secret(nil)
-		for _, token := range f.answers() {
-			if len(token) >= minSecretPiece && token != word {
-				hide = append(hide, captcha.Secret(token))
-			}
-		}
-		e.Code = cmp.Or(clean(word, longCode, hide...), "unprintable")
+	e := anyProfile.asError(word, hide...)
+	if e.Delay = 0; e.Class != Parameters {
+		e.Class, e.Err = Task, nil
 	}
 	return e
 }

@@ -51,16 +51,21 @@ type Config struct {
 }
 
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls.
-// The defaults depend on the profile, the protocol and the type of CAPTCHA.
+// The defaults depend on the profile, the protocol and the type of CAPTCHA. Services discourage polling more often.
 func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = pace(c.Profile, c.Protocol, t)
-	if c.FirstPoll > 0 {
-		firstPoll = c.FirstPoll
+	firstPoll, interval = cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5*time.Second
+	switch {
+	case c.Profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
+		firstPoll, interval = time.Second, 2*time.Second
+	case t == captcha.Image:
+	case c.Profile == captchaAI:
+		firstPoll = 15 * time.Second
+	case c.Profile == generic && c.Protocol == ProtocolCreateTask:
+		// The faster services use this protocol. Some of them ban clients that poll more often than
+		// every 2 s.
+		firstPoll, interval = 10*time.Second, 3*time.Second
 	}
-	if c.PollInterval > 0 {
-		interval = c.PollInterval
-	}
-	return firstPoll, interval
+	return cmp.Or(c.FirstPoll, firstPoll), cmp.Or(c.PollInterval, interval)
 }
 
 // Client makes calls to one account at one solving service. All methods are safe for concurrent
@@ -80,21 +85,21 @@ type Client struct {
 type protocol interface {
 	// The method submit returns an error if the protocol cannot express the parameters.
 	submit(r Request) (query, error)
-	poll(task string, id captcha.Identity) query
-	balance() query
-	threads() (q query, offered bool)
-	report(task string, t captcha.Type, good bool) (q query, offered bool)
+	// The method ask returns a call with another action. The task is "" if the action concerns the account.
+	ask(action, task string, t captcha.Type, good bool) (q query, offered bool)
+	// The method read parses the reply to a call. The error has the type malformedReply.
+	read(q query, reply []byte) (answer, error)
 }
 
 // query is one call to the service, before it is sent.
 type query struct {
 	path, contentType, body string
 
-	read    func(reply []byte) (answer, error) // parses the reply; the error has the type malformedReply
-	answers captcha.Type                       // for polls: the type of CAPTCHA of the solution
-	secrets []captcha.Secret                   // secrets that no answer may contain: the key and the secrets of a pingback
-	hide    []captcha.Secret                   // secrets that no text may contain: those in the field secrets, and the proxy's
-	image   []byte                             // bytes of the picture; no text may contain any part of them
+	action   string
+	identity captcha.Identity // for submits and polls: the identity of the task
+	secrets  []captcha.Secret // secrets that no answer may contain: the key and the secrets of a pingback
+	hide     []captcha.Secret // secrets that no text may contain: those in the field secrets, and the proxy's
+	image    []byte           // bytes of the picture; no text may contain any part of them
 }
 
 // answer is the parsed content of a reply, for both protocols.
@@ -125,14 +130,11 @@ func New(cfg Config) (*Client, error) {
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("provider %s: url: want http(s)://host[/path], without user and query", cfg.Name)
 	}
-	p, known := profileNamed(cfg.Profile)
-	if !known {
+	if !slices.Contains(Profiles(), cfg.Profile) {
 		return nil, fmt.Errorf("provider %s: profile: want one of %s", cfg.Name, strings.Join(Profiles(), ", "))
 	}
-	c := &Client{
-		cfg: cfg, base: strings.TrimRight(cfg.URL, "/"),
-		profile: p, wire: newTransport(), limit: callLimit,
-	}
+	p := newProfile(cfg.Profile)
+	c := &Client{cfg: cfg, base: strings.TrimRight(cfg.URL, "/"), profile: p, wire: newTransport(), limit: callLimit}
 	switch cfg.Protocol {
 	case ProtocolInPHP:
 		c.protocol = inPHP{key: cfg.Key, profile: p}
@@ -151,9 +153,7 @@ func (c *Client) Name() string { return c.cfg.Name }
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Pace returns Config.Pace.
-func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	return c.cfg.Pace(t)
-}
+func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) { return c.cfg.Pace(t) }
 
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the
@@ -167,27 +167,26 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 		return "", &Error{Class: Parameters, Code: NotAsked, Err: err}
 	}
 	q.secrets, q.image = pingbackSecrets(r.Pingback), r.Image
-	a, err := c.call(ctx, submit, q, r.Identity.Proxy)
+	a, err := c.call(ctx, submit, q, r.Identity)
 	return a.text, err
 }
 
 // Poll requests the token of a task that was bought for the given identity. The error is
 // ErrNotReady, an *Error, or the error of ctx.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
-	q := c.protocol.poll(task, id)
-	q.answers = id.Type
-	a, err := c.call(ctx, poll, q, id.Proxy)
+	q, _ := c.protocol.ask(poll, task, id.Type, false)
+	a, err := c.call(ctx, poll, q, id)
 	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
 }
 
 // Threads requests the maximum number of tasks that the account may have in flight. If the service
 // does not offer this call, Threads returns ok = false and no error.
 func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
-	q, offered := c.protocol.threads()
+	q, offered := c.protocol.ask(threads, "", "", false)
 	if !offered {
 		return 0, false, nil
 	}
-	a, err := c.call(ctx, threads, q, "")
+	a, err := c.call(ctx, threads, q, captcha.Identity{})
 	switch {
 	case err != nil:
 		return 0, true, err
@@ -216,7 +215,8 @@ func (c *Client) readBalance(ctx context.Context, action string) error {
 	if !c.cfg.Balance {
 		return nil
 	}
-	a, err := c.call(ctx, action, c.protocol.balance(), "")
+	q, _ := c.protocol.ask(balance, "", "", false)
+	a, err := c.call(ctx, action, q, captcha.Identity{})
 	if err == nil {
 		c.money.Store(&a.number)
 	}
@@ -241,30 +241,39 @@ const (
 )
 
 // call makes one call to the service.
-func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
+func (c *Client) call(ctx context.Context, action string, q query, id captcha.Identity) (answer, error) {
+	q.action, q.identity = action, id
 	q.secrets = append(q.secrets, c.cfg.Key)
-	q.hide = append(slices.Clone(q.secrets), proxy)
-	if p, ok := wire.SplitProxy(proxy.Reveal()); ok {
+	q.hide = append(slices.Clone(q.secrets), id.Proxy)
+	if p, ok := wire.SplitProxy(id.Proxy.Reveal()); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
 	}
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
 	a, err := c.exchange(ctx, q)
-	var t *transportError
-	if errors.As(err, &t) {
-		err = t.asError(action)
-	} else {
+	if err == nil {
 		err = c.refusal(a, q)
 	}
+	outcome := "ok"
 	var fault *Error
-	if !errors.As(err, &fault) && err != nil && !errors.Is(err, ErrNotReady) {
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNotReady):
+		outcome = "not_ready"
+	case !errors.As(err, &fault):
 		return answer{}, err // the caller cancelled before the outcome of the call was known
+	case fault.Unknown:
+		outcome = "unknown"
+	case fault.broken:
+		outcome = "transport"
+	default:
+		outcome = fault.Class.String()
 	}
 	if fault != nil && fault.Class == Capacity {
 		fault.Delay += backoff.UpTo(fault.Delay/5 + 1) // so that replicas do not retry at the same moment
 	}
-	c.cfg.Observe(action, outcome(err, fault, t))
+	c.cfg.Observe(action, outcome)
 	if err != nil {
 		return answer{}, err
 	}
@@ -279,34 +288,13 @@ func (c *Client) refusal(a answer, q query) error {
 	if a.code == "" {
 		return nil
 	}
-	word, f, known := c.profile.meaning(a.code)
-	if a.retryAfter > 0 && f.class != Account {
-		f.class = Capacity // HTTP 429 overrides the class of the code
+	e := c.profile.asError(a.code, q.hide...)
+	if a.retryAfter > 0 && e.Class != Account {
+		e.Class = Capacity // HTTP 429 overrides the class of the code
 	}
-	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
-	if !known {
-		e.Code = cmp.Or(clean(a.code, longCode, q.hide...), "unprintable")
-		if containsImage(e.Code, q.image) {
-			e.Code = string(echoReply)
-		}
-	}
-	if f.note != "" {
-		e.Err = errors.New(f.note)
+	e.Delay = max(e.Delay, a.retryAfter)
+	if _, known := c.profile.faults[e.Code]; !known && containsImage(e.Code, q.image) {
+		e.Code = string(echoReply)
 	}
 	return e
-}
-
-// outcome returns the outcome of a call as a word for Observe.
-func outcome(err error, fault *Error, t *transportError) string {
-	switch {
-	case err == nil:
-		return "ok"
-	case fault == nil:
-		return "not_ready"
-	case fault.Unknown:
-		return "unknown"
-	case t != nil && !t.refused:
-		return "transport"
-	}
-	return fault.Class.String()
 }

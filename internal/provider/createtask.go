@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"strconv"
@@ -19,10 +18,10 @@ type createTask struct {
 
 // post returns a call whose body contains these fields and the key. Marshalling cannot
 // fail, because the fields are plain values.
-func (t createTask) post(path string, fields map[string]any, read func([]byte) (answer, error)) query {
+func (t createTask) post(path string, fields map[string]any) query {
 	fields["clientKey"] = t.key.Reveal()
 	body, _ := json.Marshal(fields)
-	return query{path: path, contentType: "application/json", body: string(body), read: read}
+	return query{path: path, contentType: "application/json", body: string(body)}
 }
 
 func (t createTask) submit(r Request) (query, error) {
@@ -30,52 +29,27 @@ func (t createTask) submit(r Request) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	return t.post("/createTask", fields, readCreated), nil
+	return t.post("/createTask", fields), nil
 }
 
-func (t createTask) poll(task string, id captcha.Identity) query {
-	return t.post("/getTaskResult", taskFields(task), func(reply []byte) (answer, error) {
-		a, err := readResult(reply, id.Type)
-		if err == nil && a.text != "" && t.profile.name == otherPoold {
-			a.sinceSubmit, a.dated = readAge(reply)
-		}
-		return a, err
-	})
-}
-
-// taskFields returns the request fields with the id of a task. It sends an integer id as a JSON
-// number.
-func taskFields(task string) map[string]any {
-	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
-		return map[string]any{"taskId": n}
-	}
-	return map[string]any{"taskId": task}
-}
-
-func (t createTask) balance() query {
-	return t.post("/getBalance", map[string]any{}, readMoney)
-}
-
-func (t createTask) threads() (query, bool) { return query{}, false }
-
-// report returns the call for a report. 2captcha has one pair of paths for all types.
+// ask returns the call for an action. For reports, 2captcha has one pair of paths for all types.
 // The other services have the paths of anti-captcha: a pair of paths for reCAPTCHA, a path for bad
 // reports about hCaptcha, and a path for bad reports about pictures.
-func (t createTask) report(task string, kind captcha.Type, good bool) (query, bool) {
-	path, offered := wire.ReportPath(kind, good)
-	if t.profile.name == twoCaptcha || t.profile.name == otherPoold {
-		path, offered = "/reportIncorrect", true
-		if good {
-			path = "/reportCorrect"
-		}
+func (t createTask) ask(action, task string, kind captcha.Type, good bool) (query, bool) {
+	path, offered := map[string]string{poll: "/getTaskResult", balance: "/getBalance"}[action]
+	switch {
+	case action == report && t.profile.reportsLike2captcha():
+		path, offered = "/report"+map[bool]string{true: "Correct", false: "Incorrect"}[good], true
+	case action == report:
+		path, offered = wire.ReportPath(kind, good)
 	}
-	if !offered {
-		return query{}, false
+	fields := map[string]any{}
+	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
+		fields["taskId"] = n // services expect an integer id as a JSON number
+	} else if task != "" {
+		fields["taskId"] = task
 	}
-	return t.post(path, taskFields(task), func(reply []byte) (answer, error) {
-		_, a, err := parseCreateTask(reply)
-		return reportAnswer(a, err)
-	}), true
+	return t.post(path, fields), offered
 }
 
 // createTaskReply is a parsed reply of the tasks protocol.
@@ -88,19 +62,31 @@ type createTaskReply struct {
 	Balance   json.RawMessage `json:"balance"`
 }
 
-func readCreated(reply []byte) (answer, error) {
-	r, a, err := parseCreateTask(reply)
-	if err != nil || a.code != "" {
-		return a, err
+func (t createTask) read(q query, reply []byte) (answer, error) {
+	reply, err := trimReply(reply)
+	if err != nil {
+		return answer{}, err
 	}
-	return createdAnswer(r.TaskID, a)
+	var r createTaskReply
+	if err := decode(reply, &r); err != nil {
+		return answer{}, err
+	}
+	id, code := textOrDigits(r.ErrorID), textOrDigits(r.ErrorCode)
+	if id != "0" && id+code != "" {
+		return q.refused(cmp.Or(code, wire.CodeOf(id), "errorId "+id))
+	}
+	switch q.action {
+	case submit:
+		return createdAnswer(r.TaskID)
+	case report:
+		return answer{}, nil
+	case poll:
+		return t.readResult(q.identity.Type, r, reply)
+	}
+	return amountAnswer(r.Balance)
 }
 
-func readResult(reply []byte, kind captcha.Type) (answer, error) {
-	r, a, err := parseCreateTask(reply)
-	if err != nil || a.code != "" || a.notReady {
-		return a, err
-	}
+func (t createTask) readResult(kind captcha.Type, r createTaskReply, reply []byte) (answer, error) {
 	switch jsonText(r.Status) {
 	case "processing", "idle":
 		return answer{notReady: true}, nil
@@ -123,7 +109,11 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	default: // services disagree on the name of a token
 		text = cmp.Or(jsonText(members[k.Solution]), jsonText(members["gRecaptchaResponse"]), jsonText(members["token"]))
 	}
-	return solvedAnswer(kind, text, userAgent(members["userAgent"]))
+	a, err := solvedAnswer(kind, text, userAgent(members["userAgent"]))
+	if err == nil && t.profile.name == otherPoold {
+		a.sinceSubmit, a.dated = readAge(reply)
+	}
+	return a, err
 }
 
 // maxAge is the longest accepted time from a solve to the submission of its task.
@@ -137,43 +127,10 @@ func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 		CreateTime int64 `json:"createTime"`
 		EndTime    int64 `json:"endTime"`
 	}
-	if decode(bytes.TrimSpace(reply), &times) != nil || times.CreateTime <= 0 || times.EndTime <= 0 {
-		return 0, false
-	}
-	since := times.EndTime - times.CreateTime
-	if limit := int64(maxAge / time.Second); since < -limit || since > limit {
+	err := decode(reply, &times)
+	since, limit := times.EndTime-times.CreateTime, int64(maxAge/time.Second)
+	if err != nil || times.CreateTime <= 0 || times.EndTime <= 0 || since < -limit || since > limit {
 		return 0, false
 	}
 	return time.Duration(since) * time.Second, true
-}
-
-func readMoney(reply []byte) (answer, error) {
-	r, a, err := parseCreateTask(reply)
-	if err != nil || a.code != "" {
-		return a, err
-	}
-	return amountAnswer(r.Balance)
-}
-
-// parseCreateTask parses the common fields of a reply. In the answer it sets only code or notReady. If
-// the service granted the call, it sets neither.
-func parseCreateTask(reply []byte) (createTaskReply, answer, error) {
-	var r createTaskReply
-	reply, err := trimReply(reply)
-	if err != nil {
-		return r, answer{}, err
-	}
-	if err := decode(reply, &r); err != nil {
-		return r, answer{}, err
-	}
-	id, code := textOrDigits(r.ErrorID), textOrDigits(r.ErrorCode)
-	switch {
-	case id == "0", id == "" && code == "":
-		return r, answer{}, nil
-	case code == "":
-		if code = wire.CodeOf(id); code == "" {
-			code = "errorId " + id
-		}
-	}
-	return r, refusal(code), nil
 }

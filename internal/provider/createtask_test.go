@@ -77,10 +77,10 @@ func FuzzTasks(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		checkAnswer(t, readCreated, reply, longTask)
-		checkAnswer(t, readMoney, reply, 0)
+		checkAnswer(t, createTask{}, query{action: submit}, reply, longTask)
+		checkAnswer(t, createTask{}, query{action: balance}, reply, 0)
 		for _, kind := range captcha.SolvableTypes() {
-			checkSolution(t, func(b []byte) (answer, error) { return readResult(b, kind) }, reply, kind)
+			checkSolution(t, createTask{}, reply, kind)
 		}
 	})
 }

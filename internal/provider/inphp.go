@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"poold/internal/captcha"
@@ -20,10 +21,10 @@ type inPHP struct {
 
 // form returns a call whose body contains these fields and the key. The key is never
 // part of the URL.
-func (l inPHP) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
+func (l inPHP) form(path string, fields url.Values) query {
 	fields.Set("key", l.key.Reveal())
 	fields.Set("json", "1")
-	return query{path: path, contentType: "application/x-www-form-urlencoded", body: fields.Encode(), read: read}
+	return query{path: path, contentType: "application/x-www-form-urlencoded", body: fields.Encode()}
 }
 
 func (l inPHP) submit(r Request) (query, error) {
@@ -34,33 +35,18 @@ func (l inPHP) submit(r Request) (query, error) {
 	if r.Pingback != "" {
 		fields.Set("pingback", r.Pingback)
 	}
-	return l.form("/in.php", fields, l.readSubmit), nil
+	return l.form("/in.php", fields), nil
 }
 
-func (l inPHP) poll(task string, id captcha.Identity) query {
-	return l.form("/res.php", url.Values{"action": {"get"}, "id": {task}}, func(reply []byte) (answer, error) {
-		return l.readPoll(reply, id)
-	})
-}
-
-func (l inPHP) balance() query {
-	return l.form("/res.php", url.Values{"action": {"getbalance"}}, l.readBalance)
-}
-
-// threads returns the call threadsinfo, which only captchaai offers.
-func (l inPHP) threads() (query, bool) {
-	if l.profile.name != captchaAI {
-		return query{}, false
+// ask returns the call for an action. Only captchaai offers threadsinfo.
+func (l inPHP) ask(action, task string, _ captcha.Type, good bool) (query, bool) {
+	verdict := map[bool]string{true: "reportgood", false: "reportbad"}[good]
+	word := map[string]string{poll: "get", balance: "getbalance", threads: "threadsinfo", report: verdict}[action]
+	fields := url.Values{"action": {word}}
+	if task != "" {
+		fields.Set("id", task)
 	}
-	return l.form("/res.php", url.Values{"action": {"threadsinfo"}}, l.readThreads), true
-}
-
-func (l inPHP) report(task string, _ captcha.Type, good bool) (query, bool) {
-	action := "reportbad"
-	if good {
-		action = "reportgood"
-	}
-	return l.form("/res.php", url.Values{"action": {action}, "id": {task}}, l.readReport), true
+	return l.form("/res.php", fields), action != threads || l.profile.name == captchaAI
 }
 
 // inPHPReply is a parsed reply of in.php or res.php, from JSON or from plain text. encoding/json
@@ -74,43 +60,71 @@ type inPHPReply struct {
 	Threads    json.RawMessage `json:"threads"`
 }
 
-func (l inPHP) readSubmit(reply []byte) (answer, error) {
-	r, a, err := l.parse(reply)
-	if err != nil || a.code != "" {
-		return a, err
+// read parses the reply to a call. A balance and the reply to a report may be plain text without the prefix "OK|", and
+// the reply to threadsinfo may have no status.
+func (l inPHP) read(q query, reply []byte) (answer, error) {
+	reply, err := trimReply(reply)
+	if err != nil {
+		return answer{}, err
 	}
-	return createdAnswer(r.Request, a)
+	switch q.action {
+	case balance, probing:
+		if n, ok := finite(string(reply)); ok {
+			return answer{number: n}, nil
+		}
+	case report:
+		if bytes.HasPrefix(reply, []byte("OK")) {
+			return answer{}, nil
+		}
+	case threads:
+		var bare inPHPReply
+		_ = decode(reply, &bare) // fails for plain text
+		if n, ok := finite(textOrDigits(bare.Threads)); ok {
+			return answer{number: n}, nil
+		}
+	}
+	r, code, err := l.parse(reply)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case code != "":
+		return q.refused(code)
+	}
+	switch q.action {
+	case submit:
+		return createdAnswer(r.Request)
+	case poll:
+		return readSolved(q.identity, r, reply)
+	case report:
+		return answer{}, nil
+	case threads:
+		return noNumber, nil
+	}
+	return amountAnswer(r.Request)
 }
 
-// readPoll parses the reply to a poll. The solution is in the field `request`. Some services use
-// the field `result` for enterprise CAPTCHAs.
-func (l inPHP) readPoll(reply []byte, id captcha.Identity) (answer, error) {
-	r, a, err := l.parse(reply)
-	if err != nil || a.notReady || a.code != "" {
-		return a, err
-	}
-	ua := cmp.Or(userAgent(r.UserAgent), userAgent(r.UserAgent2))
-	switch {
+// readSolved reads the solution, which is in the field `request`. Some services use the field
+// `result` for enterprise CAPTCHAs.
+func readSolved(id captcha.Identity, r inPHPReply, reply []byte) (answer, error) {
+	var text string
+	switch first, second := jsonText(r.Request), jsonText(r.Result); {
 	case captcha.HasNamed(id.Type):
-		return solvedAnswer(id.Type, cmp.Or(namedValues(id.Type, r.Request, r.Result), besideStatus(id.Type, reply)), ua)
+		text = cmp.Or(namedValues(id.Type, r.Request, r.Result), besideStatus(id.Type, reply))
 	case id.Type == captcha.Image: // a text of digits may come as a JSON number
-		return solvedAnswer(id.Type, cmp.Or(textOrDigits(r.Request), textOrDigits(r.Result)), ua)
+		text = cmp.Or(textOrDigits(r.Request), textOrDigits(r.Result))
+	case id.Enterprise:
+		text = cmp.Or(second, first)
+	default:
+		text = cmp.Or(first, second)
 	}
-	first, second := jsonText(r.Request), jsonText(r.Result)
-	if id.Enterprise && second != "" || first == "" {
-		first = second
-	}
-	return solvedAnswer(id.Type, first, ua)
+	return solvedAnswer(id.Type, text, cmp.Or(userAgent(r.UserAgent), userAgent(r.UserAgent2)))
 }
 
 // besideStatus handles a reply in which the named values of a solution are fields of the reply
 // itself. It returns these values as a JSON object, or "" if the reply has no such fields.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
-	reply, err := trimReply(reply)
-	if err != nil || decode(reply, &whole) != nil {
-		return ""
-	}
+	_ = decode(reply, &whole) // it is not an object if this fails
 	values := captcha.Named(t, string(whole))
 	if values == nil {
 		return ""
@@ -119,101 +133,63 @@ func besideStatus(t captcha.Type, reply []byte) string {
 	return string(text)
 }
 
-func (l inPHP) readBalance(reply []byte) (answer, error) {
-	// A balance as plain text has no prefix "OK|".
-	if n, ok := finite(string(bytes.TrimSpace(reply))); ok {
-		return answer{number: n}, nil
-	}
-	r, a, err := l.parse(reply)
-	if err != nil || a.code != "" {
-		return a, err
-	}
-	return amountAnswer(r.Request)
-}
-
-// readThreads parses the reply to threadsinfo. The reply may have no status.
-func (l inPHP) readThreads(reply []byte) (answer, error) {
-	var bare inPHPReply
-	if decode(reply, &bare) == nil {
-		if n, ok := finite(textOrDigits(bare.Threads)); ok {
-			return answer{number: n}, nil
-		}
-	}
-	if _, a, err := l.parse(reply); err != nil || a.code != "" {
-		return a, err
-	}
-	// A proper reply without a number of threads must not count toward an outage.
-	return answer{number: -1}, nil
-}
-
-// readReport parses the reply to a report. In plain text the reply is OK_REPORT_RECORDED.
-func (l inPHP) readReport(reply []byte) (answer, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(reply), []byte("OK")) {
-		return answer{}, nil
-	}
-	_, a, err := l.parse(reply)
-	return reportAnswer(a, err)
-}
-
-// parse parses a reply in JSON or in plain text. If the service refused the call, the answer has
-// code or notReady set.
-func (l inPHP) parse(reply []byte) (inPHPReply, answer, error) {
-	reply, err := trimReply(reply)
-	if err != nil {
-		return inPHPReply{}, answer{}, err
-	}
-	var r inPHPReply
+// parse parses a reply in JSON or in plain text. It returns the error code if the service refused the call.
+func (l inPHP) parse(reply []byte) (r inPHPReply, code string, err error) {
 	if reply[0] == '{' {
 		if err := decode(reply, &r); err != nil {
-			return r, answer{}, err
+			return r, "", err
 		}
-		switch strings.Trim(string(r.Status), `"`) {
-		case "1", "true":
-			if word := textOrDigits(r.Request); l.isErrorCode(word) {
-				return r, refusal(word), nil
-			}
-			return r, answer{}, nil
-		case "0", "false":
-			if word := textOrDigits(r.Request); word != "" {
-				return r, refusal(word), nil
-			}
+		word := textOrDigits(r.Request)
+		switch status := strings.Trim(string(r.Status), `"`); {
+		case (status == "1" || status == "true") && !l.isErrorCode(word):
+			return r, "", nil
+		case slices.Contains([]string{"1", "true", "0", "false"}, status) && word != "":
+			return r, word, nil
 		}
-		return r, answer{}, unexpectedReply
+		return r, "", unexpectedReply
 	}
-	text := string(reply)
-	if granted, ok := strings.CutPrefix(text, "OK|"); ok {
+	granted, ok := strings.CutPrefix(string(reply), "OK|")
+	switch {
+	case ok:
 		r.Request, err = json.Marshal(granted)
-		return r, answer{}, err
+		return r, "", err
+	case l.isErrorCode(granted):
+		return r, granted, nil
 	}
-	if l.isErrorCode(text) {
-		return r, refusal(text), nil
-	}
-	return r, answer{}, unexpectedReply
+	return r, "", unexpectedReply
 }
 
 // isErrorCode reports whether a reply in plain text is an error code of the protocol. Other texts,
 // such as "Bad gateway", must not count as refusals, because the service may have accepted the
 // task.
 func (l inPHP) isErrorCode(text string) bool {
-	if strings.ContainsAny(text, "\r\n<") {
-		return false
-	}
-	if isNotReady(text) || strings.HasPrefix(text, "ERROR_") || strings.HasPrefix(text, "ERROR:") {
-		return true
-	}
 	_, _, known := l.profile.meaning(text)
-	return known || isLink(text)
+	return !strings.ContainsAny(text, "\r\n<") && (known || isLink(text) || isNotReady(text) ||
+		strings.HasPrefix(text, "ERROR_") || strings.HasPrefix(text, "ERROR:"))
 }
 
-func refusal(word string) answer {
-	if isNotReady(word) {
-		return answer{notReady: true}
+// noNumber is the answer to threadsinfo if a proper reply has no number, which must not count toward an outage.
+var noNumber = answer{number: -1}
+
+// refused returns the answer to a call that the service refused. A repeated report counts as a success.
+func (q query) refused(code string) (answer, error) {
+	switch {
+	case q.action == report && strings.HasPrefix(code, wire.CodeDuplicate):
+		return answer{}, nil
+	case !isNotReady(code):
+		return answer{code: code}, nil
+	case q.action == poll:
+		return answer{notReady: true}, nil
+	case q.action == report:
+		return answer{code: wire.CodeNotReady}, nil
+	case q.action == threads:
+		return noNumber, nil
 	}
-	return answer{code: word}
+	return answer{}, unexpectedReply
 }
 
 // isNotReady reports whether a code means that the task is not ready. It accepts the protocol's
 // misspelling CAPCHA and the correct spelling.
 func isNotReady(word string) bool {
-	return word == "CAPCHA_NOT_READY" || word == "CAPTCHA_NOT_READY"
+	return word == wire.CodeNotReady || word == "CAPTCHA_NOT_READY"
 }

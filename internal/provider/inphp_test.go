@@ -216,39 +216,38 @@ func FuzzLegacy(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	p, _ := profileNamed(captchaAI)
-	l := inPHP{key: canary, profile: p}
+	l := inPHP{key: canary, profile: newProfile(captchaAI)}
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		checkAnswer(t, l.readSubmit, reply, longTask)
-		checkAnswer(t, func(b []byte) (answer, error) { return l.readPoll(b, captcha.Identity{Enterprise: true}) }, reply, maxReply)
+		checkAnswer(t, l, query{action: submit}, reply, longTask)
+		checkAnswer(t, l, query{action: poll, identity: captcha.Identity{Enterprise: true}}, reply, maxReply)
 		for _, kind := range captcha.SolvableTypes() {
-			checkSolution(t, func(b []byte) (answer, error) { return l.readPoll(b, captcha.Identity{Type: kind}) }, reply, kind)
+			checkSolution(t, l, reply, kind)
 		}
-		checkAnswer(t, l.readBalance, reply, 0)
-		checkAnswer(t, l.readThreads, reply, 0)
+		checkAnswer(t, l, query{action: balance}, reply, 0)
+		checkAnswer(t, l, query{action: threads}, reply, 0)
 	})
 }
 
 // checkAnswer checks the invariants of a parsed reply. The reply is either unreadable, refused,
 // not ready or granted. The value of a granted reply is valid.
-func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
+func checkAnswer(t *testing.T, p protocol, q query, reply []byte, longest int) {
 	t.Helper()
-	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !isGraphic(a.text, longest) {
+	if a, granted := checkForm(t, p, q, reply); granted && longest > 0 && !isGraphic(a.text, longest) {
 		t.Fatalf("granted %q", a.text)
 	}
 }
 
 // checkSolution does the same as checkAnswer, for a poll of a task of the given type.
-func checkSolution(t *testing.T, read func([]byte) (answer, error), reply []byte, kind captcha.Type) {
+func checkSolution(t *testing.T, p protocol, reply []byte, kind captcha.Type) {
 	t.Helper()
-	if a, granted := checkForm(t, read, reply); granted && !IsAnswer(kind, a.text) {
+	if a, granted := checkForm(t, p, query{action: poll, identity: captcha.Identity{Type: kind}}, reply); granted && !IsAnswer(kind, a.text) {
 		t.Fatalf("granted %q to %s", a.text, kind)
 	}
 }
 
-func checkForm(t *testing.T, read func([]byte) (answer, error), reply []byte) (a answer, granted bool) {
+func checkForm(t *testing.T, p protocol, q query, reply []byte) (a answer, granted bool) {
 	t.Helper()
-	a, err := read(reply)
+	a, err := p.read(q, reply)
 	var g malformedReply
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 	"time"
 
@@ -22,14 +23,21 @@ func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, other
 // profile gives the meaning of the error codes of one service.
 type profile struct {
 	name   string
-	faults map[string]fault // meanings by code; read-only after profileNamed has returned
+	faults map[string]fault // meanings by code; read-only after newProfile has returned
 }
+
+// reportsLike2captcha reports whether the service has 2captcha's calls for reports in createTask's protocol.
+func (p profile) reportsLike2captcha() bool { return p.name == twoCaptcha || p.name == otherPoold }
 
 // fault is the meaning of an error code.
 type fault struct {
 	class Class
 	delay time.Duration // pause before the next submission; 0 = none
 	note  string        // an explanation for people if the code alone is misleading
+
+	// For account faults: what the provider does, and what the operator can do. NAME is a placeholder for the provider's
+	// name, and SITE for the provider's host.
+	does, remedy string
 }
 
 // These are the delays after error codes, as the services recommend them.
@@ -39,19 +47,17 @@ const (
 	probe = time.Minute // interval between two calls to an account that cannot buy
 )
 
-func profileNamed(name string) (profile, bool) {
+func newProfile(name string) profile {
 	p := profile{name: name, faults: commonFaults()}
-	switch name {
-	case captchaAI:
+	if name == captchaAI {
 		// This service sells threads, so accounts have no balance. The code means that all threads are
 		// busy.
-		p.faults["ERROR_ZERO_BALANCE"] = fault{Capacity, soon, "no thread of the account is free"}
-		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = fault{Account, probe, "unknown key, or an account without threads"}
-	case twoCaptcha, generic, otherPoold:
-	default:
-		return profile{}, false
+		p.faults["ERROR_ZERO_BALANCE"] = fault{class: Capacity, delay: soon, note: "no thread of the account is free"}
+		keyless := p.faults["ERROR_KEY_DOES_NOT_EXIST"]
+		keyless.note = "unknown key, or an account without threads"
+		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = keyless
 	}
-	return p, true
+	return p
 }
 
 // meaning returns the meaning of an error code, and the word for logs and errors. An
@@ -71,9 +77,22 @@ func (p profile) meaning(code string) (word string, f fault, known bool) {
 		}
 	}
 	if isLink(code) {
-		return code, fault{Parameters, 0, "the service answers with a page that explains what is missing"}, false
+		return code, fault{class: Parameters, note: "the service answers with a page that explains what is missing"}, false
 	}
 	return code, fault{class: Task}, false
+}
+
+// asError returns the error for a code of the service. Its text never contains the secrets.
+func (p profile) asError(code string, hide ...captcha.Secret) *Error {
+	word, f, known := p.meaning(code)
+	e := &Error{Class: f.class, Code: word, Delay: f.delay}
+	if !known {
+		e.Code = cmp.Or(clean(code, longCode, hide...), "unprintable")
+	}
+	if f.note != "" {
+		e.Err = errors.New(f.note)
+	}
+	return e
 }
 
 // isLink reports whether a code is the URL of a help page. 2captcha sends such URLs in place of some
@@ -82,66 +101,72 @@ func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
 }
 
+// Several codes have these faults and remedies.
+const (
+	emptyBalance   = "reports an empty balance"
+	refusesKey     = "refuses the key"
+	refusesAddress = "refuses the address of this machine"
+	bansMachine    = "has banned this machine for a while"
+
+	topUp      = "top up the balance at SITE, then run `poold probe NAME`"
+	checkKey   = "check providers.NAME.key in the configuration file"
+	lowerLimit = "wait until the ban ends, and lower providers.NAME.concurrency"
+)
+
 // commonFaults maps every known code to the meaning that most services give it.
 func commonFaults() map[string]fault {
 	all := make(map[string]fault)
-	for _, row := range []struct {
-		class Class
-		delay time.Duration
-		codes string
-	}{
+	for codes, f := range map[string]fault{
 		// The service is full or asks for fewer calls, and nothing was bought.
-		{Capacity, soon, `ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT
-			ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE`},
-		{Capacity, later, `MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`},
+		`ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT
+			ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE`: {class: Capacity, delay: soon},
+		`MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`: {class: Capacity, delay: later},
 
 		// The account cannot buy until an operator acts.
-		{Account, probe, `ERROR_ZERO_BALANCE ERROR_WRONG_USER_KEY ERROR_KEY_DOES_NOT_EXIST
-			ERROR_IP_NOT_ALLOWED ERROR_IP_BLOCKED ERROR_ACCOUNT_SUSPENDED`},
-		// Bans of a known length; the codes with a space are added below.
-		{Account, 5 * time.Minute, `IP_BANNED ERROR_IP_BANNED`},
+		"ERROR_ZERO_BALANCE":       {Account, probe, "", emptyBalance, topUp},
+		"ERROR_WRONG_USER_KEY":     {Account, probe, "", refusesKey, checkKey},
+		"ERROR_KEY_DOES_NOT_EXIST": {Account, probe, "", refusesKey, checkKey + ", and the account's plan at SITE"},
+		"ERROR_IP_NOT_ALLOWED":     {Account, probe, "", refusesAddress, "allow the address of this machine in the account's settings at SITE"},
+		"ERROR_IP_BLOCKED":         {Account, probe, "", refusesAddress, "ask the support of SITE to unblock the address of this machine"},
+		"ERROR_ACCOUNT_SUSPENDED":  {Account, probe, "", "has suspended the account", "ask the support of SITE why the account is suspended"},
+		// Bans of a known length.
+		"IP_BANNED ERROR_IP_BANNED": {Account, 5 * time.Minute, "", bansMachine,
+			"wait until the ban ends, and check providers.NAME.key and the number of submits"},
+		"ERROR:1001": {Account, 10 * time.Minute, "banned: asked for a slot too often without one", bansMachine, lowerLimit},
+		"ERROR:1002": {Account, 5 * time.Minute, "banned: asked too often without money", emptyBalance, topUp},
+		"ERROR:1003": {Account, 30 * time.Second, "banned: too many submits without a slot", bansMachine, lowerLimit},
+		"ERROR:1004": {Account, 10 * time.Minute, "banned: too many calls with a wrong key", refusesKey, checkKey},
+		"ERROR:1005": {Account, 10 * time.Minute, "banned: too many polls", bansMachine,
+			"wait until the ban ends, and raise providers.NAME.poll_interval"},
 
 		// The parameters of the target are wrong.
-		{Parameters, 0, `ERROR_PAGEURL ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY
+		`ERROR_PAGEURL ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY
 			ERROR_RECAPTCHA_INVALID_SITEKEY ERROR_BAD_TOKEN_OR_PAGEURL ERROR_BAD_PARAMETERS
 			ERROR_DOMAIN_NOT_ALLOWED ERROR_CAPTCHA_ID ERROR_NO_SUCH_METHOD ERROR_TASK_NOT_SUPPORTED
-			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST`},
+			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST`: {class: Parameters},
 		// The picture is invalid.
-		{Parameters, 0, `ERROR_UPLOAD ERROR_ZERO_CAPTCHA_FILESIZE ERROR_TOO_BIG_CAPTCHA_FILESIZE
+		`ERROR_UPLOAD ERROR_ZERO_CAPTCHA_FILESIZE ERROR_TOO_BIG_CAPTCHA_FILESIZE
 			ERROR_WRONG_FILE_EXTENSION ERROR_IMAGE_TYPE_NOT_SUPPORTED ERROR_CAPTCHAIMAGE_BLOCKED
-			TOO_MANY_BAD_IMAGES`},
+			TOO_MANY_BAD_IMAGES`: {class: Parameters},
 
 		// Only this task failed.
-		{Task, 0, `ERROR_CAPTCHA_UNSOLVABLE ERROR_BAD_DUPLICATES ERROR_TOKEN_EXPIRED
+		`ERROR_CAPTCHA_UNSOLVABLE ERROR_BAD_DUPLICATES ERROR_TOKEN_EXPIRED
 			ERROR_PROXY_CONNECTION_FAILED ERROR_WRONG_ID_FORMAT ERROR_WRONG_CAPTCHA_ID
-			ERROR_NO_SUCH_CAPCHA_ID ERROR_TASKID_INVALID ERROR_TASK_TIMEOUT ERROR_EMPTY_ACTION`},
+			ERROR_NO_SUCH_CAPCHA_ID ERROR_TASKID_INVALID ERROR_TASK_TIMEOUT ERROR_EMPTY_ACTION`: {class: Task},
 		// The service refused a report.
-		{Task, 0, `ERROR_IP_ADDRES REPORT_NOT_RECORDED ERROR_REPORT_NOT_RECORDED ERROR_DUPLICATE_REPORT`},
+		`ERROR_IP_ADDRES REPORT_NOT_RECORDED ERROR_REPORT_NOT_RECORDED ERROR_DUPLICATE_REPORT`: {class: Task},
 	} {
-		for code := range strings.FieldsSeq(row.codes) {
-			all[code] = fault{class: row.class, delay: row.delay}
+		for code := range strings.FieldsSeq(codes) {
+			all[strings.Replace(code, ":", ": ", 1)] = f
 		}
 	}
-	all["ERROR: 1001"] = fault{Account, 10 * time.Minute, "banned: asked for a slot too often without one"}
-	all["ERROR: 1002"] = fault{Account, 5 * time.Minute, "banned: asked too often without money"}
-	all["ERROR: 1003"] = fault{Account, 30 * time.Second, "banned: too many submits without a slot"}
-	all["ERROR: 1004"] = fault{Account, 10 * time.Minute, "banned: too many calls with a wrong key"}
-	all["ERROR: 1005"] = fault{Account, 10 * time.Minute, "banned: too many polls"}
 	return all
 }
 
-// pace returns the default times of polls. Services discourage polling more often than this.
-func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
-	switch {
-	case profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
-		return time.Second, 2 * time.Second
-	case t == captcha.Image:
-	case profile == captchaAI:
-		return 15 * time.Second, 5 * time.Second
-	case profile == generic && api == ProtocolCreateTask:
-		// The faster services use this protocol. Some of them ban clients that poll more often than
-		// every 2 s.
-		return 10 * time.Second, 3 * time.Second
-	}
-	return cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5 * time.Second
+// Advice returns what the provider does and what an operator can do, for the code of an account fault; "" = unknown.
+func (c *Client) Advice(code string) (does, remedy string) {
+	known := c.profile.faults[code]
+	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
+	site, _, _ = strings.Cut(site, "/")
+	return known.does, strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(known.remedy)
 }

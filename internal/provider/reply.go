@@ -100,23 +100,14 @@ func textOrDigits(raw json.RawMessage) string {
 	return jsonText(raw)
 }
 
-// taskID parses the id of a task, which may be a JSON number or a JSON string. It returns false for
-// an invalid id. A string keeps its leading zeros.
-func taskID(raw json.RawMessage) (string, bool) {
+// createdAnswer returns the answer to an accepted submission: the id of the task, which may be a JSON number or a JSON
+// string. A string keeps its leading zeros.
+func createdAnswer(raw json.RawMessage) (answer, error) {
 	id := textOrDigits(raw)
-	if id == "0" || jsonText(raw) == "" && strings.Trim(id, "0123456789") != "" {
-		return "", false
-	}
-	return id, isGraphic(id, longTask)
-}
-
-// createdAnswer returns the answer to an accepted submission: the id of the task.
-func createdAnswer(id json.RawMessage, a answer) (answer, error) {
-	task, valid := taskID(id)
-	if a.notReady || !valid {
+	if id == "0" || jsonText(raw) == "" && strings.Trim(id, "0123456789") != "" || !isGraphic(id, longTask) {
 		return answer{}, unexpectedReply
 	}
-	return answer{text: task}, nil
+	return answer{text: id}, nil
 }
 
 // amountAnswer returns the answer to a successful call whose result is a number, such as the balance.

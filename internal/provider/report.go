@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -20,13 +19,11 @@ const (
 	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The documentation of
 	// services that copied this protocol does not contradict it.
 	shortWindow = time.Minute
-
-	duplicateReport = "ERROR_DUPLICATE_REPORT"
 )
 
 // ReportWindow returns how long after a solve the service accepts a report about its token.
 func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.Protocol == ProtocolInPHP || c.profile.name == twoCaptcha || c.profile.name == otherPoold {
+	if c.cfg.Protocol == ProtocolInPHP || c.profile.reportsLike2captcha() {
 		return longWindow
 	}
 	return shortWindow
@@ -36,27 +33,14 @@ func (c *Client) ReportWindow() time.Duration {
 // succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault
 // of class Task.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
-	q, offered := c.protocol.report(task, t, good)
+	q, offered := c.protocol.ask(report, task, t, good)
 	if !offered || task == "" {
 		return ErrNoReport
 	}
-	_, err := c.call(ctx, report, q, "")
+	_, err := c.call(ctx, report, q, captcha.Identity{})
 	var fault *Error
 	if errors.As(err, &fault) && fault.Class == Parameters {
 		fault.Class = Task // the parameters of the report are wrong, not the parameters of the target
 	}
 	return err
-}
-
-// reportAnswer converts the parsed reply to a report. A repeated report counts as a success.
-func reportAnswer(a answer, err error) (answer, error) {
-	switch {
-	case err != nil:
-		return answer{}, err
-	case a.notReady:
-		return answer{code: "CAPCHA_NOT_READY"}, nil // treated as a refusal with this code
-	case strings.HasPrefix(a.code, duplicateReport):
-		return answer{}, nil
-	}
-	return answer{code: a.code}, nil
 }

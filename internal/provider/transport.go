@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -61,29 +62,13 @@ const (
 	echoReply       malformedReply = "holds_a_secret"
 )
 
-// transportError is the error for a call without a proper answer. A proper answer is a reply that follows
-// the protocol.
-type transportError struct {
-	code    string // a short word of this package
-	cause   error  // an error of this package, or the error of ctx; may be nil
-	sent    bool   // the request may have reached the service
-	gaveUp  bool   // the caller cancelled
-	refused bool   // the service answered HTTP 429: it works, but did not execute the call
-	delay   time.Duration
+// broken returns the error for a call that may have reached the service and got no proper answer. A proper answer is
+// a reply that follows the protocol.
+func (q query) broken(code string, cause error, delay time.Duration) *Error {
+	return &Error{Class: Capacity, Code: code, Delay: delay, Unknown: q.action == submit, Err: cause, broken: true}
 }
 
-func (t *transportError) Error() string { return t.code }
-
-// asError converts the transportError to the error that the caller of the client gets.
-func (t *transportError) asError(action string) error {
-	lost := action == submit && t.sent && !t.refused
-	if t.gaveUp && !lost {
-		return t.cause
-	}
-	return &Error{Class: Capacity, Code: t.code, Delay: t.delay, Unknown: lost, Err: t.cause}
-}
-
-// exchange sends one call, without retries, and parses the reply. Every error is a *transportError.
+// exchange sends one call, without retries, and parses the reply.
 func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -101,15 +86,15 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	// A RoundTripper follows no redirects and keeps no cookies.
 	resp, err := c.wire.RoundTrip(req)
 	if err != nil {
-		return answer{}, networkError(ctx, limited, err, sent.Load(), q.hide)
+		return answer{}, q.networkError(ctx, limited, err, sent.Load())
 	}
 	defer resp.Body.Close() //nolint:errcheck // closing a body after reading loses no data
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return answer{}, networkError(ctx, limited, err, true, q.hide)
+		return answer{}, q.networkError(ctx, limited, err, true)
 	case len(reply) > maxReply:
-		return answer{}, &transportError{code: "too_large", sent: true, delay: hiccup}
+		return answer{}, q.broken("too_large", nil, hiccup)
 	}
 	return c.parseReply(resp, reply, q)
 }
@@ -120,25 +105,28 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
 	code := "http_" + strconv.Itoa(status)
 	if status < 200 || status >= 300 && status < 400 || status >= 500 {
-		return answer{}, &transportError{code: code, sent: true, delay: delay}
+		return answer{}, q.broken(code, nil, delay)
 	}
-	a, err := q.read(reply)
+	a, err := c.protocol.read(q, reply)
+	if err == nil && q.leaksSecret(a.text) {
+		// A token must not contain the key or the secret of a pingback. The same is true for a task
+		// id, because it is logged.
+		err = echoReply
+	}
+	// Some services refuse calls with a 4xx status and an error code of the protocol. Without a code the reason is
+	// unknown, and the content is not trusted.
+	unexplained := err != nil || a.code == ""
 	switch {
-	case status >= 400 && (err != nil || a.code == ""):
-		// Some services refuse calls with a 4xx status and an error code of the protocol. This reply
-		// has a 4xx status but no code. The reason is therefore unknown, and the content is not
-		// trusted.
-		return answer{}, &transportError{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
+	case unexplained && status == http.StatusTooManyRequests: // the service works, but did not execute the call
+		return answer{}, &Error{Class: Capacity, Code: code, Delay: delay}
+	case unexplained && status >= 400:
+		return answer{}, q.broken(code, nil, delay)
 	case err != nil:
 		g := unexpectedReply
 		_ = errors.As(err, &g)
-		return answer{}, &transportError{code: string(g), cause: g, sent: true, delay: hiccup}
-	case q.leaksSecret(a.text):
-		// A token must not contain the key or the secret of a pingback. The same is true for a task
-		// id, because it is logged.
-		return answer{}, &transportError{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
+		return answer{}, q.broken(string(g), g, hiccup)
 	}
-	if containsSecret(a.userAgent, q.secrets) {
+	if q.leaksSecret(a.userAgent) {
 		a.userAgent = ""
 	}
 	if status == http.StatusTooManyRequests {
@@ -147,21 +135,12 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// leaksSecret reports whether the text of an answer, or one of its named values, contains one of the
+// leaksSecret reports whether a text of an answer, or one of its named values, contains one of the
 // secrets.
 func (q query) leaksSecret(text string) bool {
-	for _, value := range captcha.Named(q.answers, text) {
-		if containsSecret(value, q.secrets) {
-			return true
-		}
-	}
-	return containsSecret(text, q.secrets)
-}
-
-// containsSecret reports whether a text contains one of the secrets.
-func containsSecret(text string, secrets []captcha.Secret) bool {
-	return slices.ContainsFunc(secrets, func(s captcha.Secret) bool {
-		return s != "" && strings.Contains(text, s.Reveal())
+	texts := slices.AppendSeq([]string{text}, maps.Values(captcha.Named(q.identity.Type, text)))
+	return slices.ContainsFunc(q.secrets, func(s captcha.Secret) bool {
+		return s != "" && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, s.Reveal()) })
 	})
 }
 
@@ -190,21 +169,21 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// networkError converts a network error to a *transportError. It keeps the text of the error only if the
-// request was not sent, because the text of a later error can quote the service.
-func networkError(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
-	t := &transportError{sent: sent, delay: hiccup}
+// networkError converts a network error to an *Error, or to the error of ctx if nothing was bought. It keeps the text
+// of the error only if the request was not sent, because the text of a later error can quote the service.
+func (q query) networkError(ctx, limited context.Context, err error, sent bool) error {
 	switch {
+	case ctx.Err() != nil && sent && q.action == submit:
+		return q.broken("caller_gave_up", ctx.Err(), hiccup)
 	case ctx.Err() != nil:
-		t.code, t.cause, t.gaveUp = "caller_gave_up", ctx.Err(), true
-	case sent && limited.Err() != nil:
-		t.code, t.cause = "timeout", errors.New("no answer in time")
-	case sent:
-		t.code, t.cause = string(cutReply), errors.New("the connection ended before the answer did")
-	default:
-		t.code, t.cause, t.delay = "unreachable", errors.New(clean(err.Error(), longCause, hide...)), unreached
+		return ctx.Err()
+	case !sent:
+		cause := errors.New(clean(err.Error(), longCause, q.hide...))
+		return &Error{Class: Capacity, Code: "unreachable", Delay: unreached, Err: cause, broken: true}
+	case limited.Err() != nil:
+		return q.broken("timeout", errors.New("no answer in time"), hiccup)
 	}
-	return t
+	return q.broken(string(cutReply), errors.New("the connection ended before the answer did"), hiccup)
 }
 
 // retryAfter parses the header Retry-After, which contains seconds or a date. It returns at most one

@@ -25,7 +25,7 @@ func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	if err := command.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	base, err := s.base(t.Context(), console, command.Flags().Changed)
+	base, err := s.base(t.Context(), console, command.Flags())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"poold/internal/backend"
 	"poold/internal/captcha"
@@ -35,22 +36,22 @@ const (
 
 // simulation holds the flags of `poold simulate`.
 type simulation struct {
-	config, target, trace, demand, lead, refill string
+	config, target, trace, demand, lead string
 
-	length, wait, lifetime, margin time.Duration
-	fail                           float64
-	concurrency                    int
-	params                         policy.Params
-	seed                           uint64
-	price                          price
-	json, compare                  bool
+	length, wait  time.Duration
+	fail          float64
+	concurrency   int
+	settings      targets.Target // the flags of a target's settings
+	seed          uint64
+	price         price
+	json, compare bool
 }
 
 // simulationFlags adds the flags of the command. The flags for a target's settings have the values
 // of the target as their defaults.
 func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
-	flags := command.Flags()
+	flags, t := command.Flags(), &s.settings
 	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
 	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
@@ -60,14 +61,14 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
 	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token before it is a miss (default 0s: it does not wait)")
-	flags.DurationVar(&s.lifetime, "lifetime", 0, "lifetime of a token (default the target's, else 2m)")
-	flags.DurationVar(&s.margin, "margin", 0, "last part of the lifetime, in which a token is not handed out (default the target's, else 40s)")
-	flags.StringVar(&s.refill, "refill", "", "fixed or adaptive (default the target's, else fixed)")
-	flags.IntVar(&s.params.Depth, "depth", 0, "fixed: tokens kept; adaptive: most tokens kept and on order (default the target's)")
-	flags.IntVar(&s.params.Min, "min", 0, "adaptive: tokens kept without demand (default the target's, else 0)")
-	flags.Float64Var(&s.params.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
-	flags.Float64Var(&s.params.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
-	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
+	flags.DurationVar(&t.Lifetime, "lifetime", 0, "lifetime of a token (default the target's, else 2m)")
+	flags.DurationVar(&t.Margin, "margin", 0, "last part of the lifetime, in which a token is not handed out (default the target's, else 40s)")
+	flags.StringVar((*string)(&t.Refill), "refill", "", "fixed or adaptive (default the target's, else fixed)")
+	flags.IntVar(&t.Depth, "depth", 0, "fixed: tokens kept; adaptive: most tokens kept and on order (default the target's)")
+	flags.IntVar(&t.Min, "min", 0, "adaptive: tokens kept without demand (default the target's, else 0)")
+	flags.Float64Var(&t.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
+	flags.Float64Var(&t.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
+	flags.DurationVar(&t.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
 	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
@@ -87,14 +88,14 @@ func Command(c *cli.Console) *cobra.Command {
 	}
 	s := simulationFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		return s.run(command.Context(), c, command.Flags().Changed)
+		return s.run(command.Context(), c, command.Flags())
 	}
 	return command
 }
 
 // run runs the simulation or the comparison, and prints the result.
-func (s *simulation) run(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
-	base, err := s.base(ctx, c, given)
+func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) error {
+	base, err := s.base(ctx, c, flags)
 	if err != nil {
 		return err
 	}
@@ -123,40 +124,32 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, given func(flag st
 	return printResult(c.Stdout, result, spent)
 }
 
-func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
-	solves := policy.Solves{Fail: s.fail}
-	if err := s.fillDefaults(ctx, c, given); err != nil {
-		return policy.Simulation{}, err
+func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (base policy.Simulation, err error) {
+	base = policy.Simulation{Solves: policy.Solves{Fail: s.fail}, Concurrency: s.concurrency, Wait: s.wait, Seed: s.seed}
+	if base.Params, err = s.fill(ctx, c, flags); err != nil {
+		return base, err
 	}
 	if err := s.validate(); err != nil {
-		return policy.Simulation{}, err
+		return base, err
 	}
-	if err := solves.ParseLead(s.lead); err != nil {
-		return policy.Simulation{}, cli.UsageError("--lead: " + err.Error())
+	if err := base.Solves.ParseLead(s.lead); err != nil {
+		return base, cli.UsageError("--lead: " + err.Error())
 	}
-	arrivals, err := s.load()
-	if err == nil && len(arrivals) == 0 {
+	base.Arrivals, err = s.load()
+	if err == nil && len(base.Arrivals) == 0 {
 		err = errors.New("the demand has no request")
 	}
-	if err != nil {
-		return policy.Simulation{}, err
+	if s.demand != "" || flags.Changed("length") { // else to the last arrival
+		base.Length = s.length.Seconds()
 	}
-	var length time.Duration // 0 = to the last arrival
-	if s.demand != "" || given("length") {
-		length = s.length
-	}
-	k := s.params
-	k.Adaptive = s.refill == string(targets.RefillAdaptive)
-	k.Usable = s.lifetime - s.margin
-	return policy.Simulation{
-		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait,
-		Arrivals: arrivals, Length: length.Seconds(), Seed: s.seed,
-	}, nil
+	return base, err
 }
 
-// fillDefaults sets the value of each missing flag to the target's setting. If no target is given,
-// fillDefaults uses the default of each setting.
-func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
+// fill sets the settings to those of the target, if there is one, and to those of the flags. It returns the parameters
+// of the policy.
+func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (policy.Params, error) {
+	given := map[string]string{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() })
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MissCost: targets.DefaultMissCost}
 	// As in the daemon, the provider's poll times determine the assumed lead time before the first
@@ -167,55 +160,43 @@ func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given fun
 	case s.target != "":
 		set, err := reload.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load()
 		if err != nil {
-			return err
+			return policy.Params{}, err
 		}
 		i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Name == s.target })
 		if i < 0 {
-			return fmt.Errorf("%s has no target %q", s.config, s.target)
+			return policy.Params{}, fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
 		t, s.price.currency = set.Targets[i], set.Currency
 		if len(set.Providers) > 0 {
 			p = set.Providers[0]
 		}
-	case !given("depth"):
-		return cli.UsageError("needs --target, or at least --depth")
+	case given["depth"] == "":
+		return policy.Params{}, cli.UsageError("needs --target, or at least --depth")
 	}
-	s.params.Warm = refill.Params(&t, 0, 0).Warm
-	s.params.FirstPoll, s.params.PollInterval = backend.ProviderConfig(p).Pace(t.Identity.Type)
-	for flag, take := range map[string]func(){
-		"lifetime":   func() { s.lifetime = t.Lifetime },
-		"margin":     func() { s.margin = t.Margin },
-		"refill":     func() { s.refill = string(t.Refill) },
-		"depth":      func() { s.params.Depth = t.Depth },
-		"min":        func() { s.params.Min = t.Min },
-		"hit-rate":   func() { s.params.HitRate = t.HitRate },
-		"miss-cost":  func() { s.params.MissCost = t.MissCost },
-		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
-		"price":      func() { s.price.per1000 = perPrice * p.Price.For(t.Identity.Type) },
-	} {
-		if !given(flag) {
-			take()
-		}
+	s.settings, s.price.per1000 = t, perPrice*p.Price.For(t.Identity.Type)
+	for flag, value := range given {
+		_ = flags.Set(flag, value) // the flag had this value
 	}
-	return nil
+	firstPoll, interval := backend.ProviderConfig(p).Pace(t.Identity.Type)
+	return refill.Params(&s.settings, firstPoll, interval), nil
 }
 
 // validate rejects flags outside the ranges of pools.yaml.
 func (s *simulation) validate() error {
-	k := s.params
+	t := &s.settings
 	for _, rule := range []struct {
 		holds bool
 		text  string
 	}{
 		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand, and only one"},
-		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
-		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
-		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},
-		{k.Depth >= 0 && k.Depth <= targets.MostDepth, "--depth is from 0 to 10000"},
-		{k.Min >= 0 && k.Min <= k.Depth, "--min is from 0 to the depth"},
-		{k.HitRate >= 0.5 && k.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
-		{k.MissCost >= 0.1 && k.MissCost <= targets.MostMissCost, "--miss-cost is from 0.1 to 1000"},
-		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
+		{t.Refill == targets.RefillFixed || t.Refill == targets.RefillAdaptive, "--refill is fixed or adaptive"},
+		{t.Lifetime >= time.Second && t.Lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
+		{t.Margin >= 0 && t.Margin < t.Lifetime, "--margin is from 0s to below the lifetime"},
+		{t.Depth >= 0 && t.Depth <= targets.MostDepth, "--depth is from 0 to 10000"},
+		{t.Min >= 0 && t.Min <= t.Depth, "--min is from 0 to the depth"},
+		{t.HitRate >= 0.5 && t.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
+		{t.MissCost >= 0.1 && t.MissCost <= targets.MostMissCost, "--miss-cost is from 0.1 to 1000"},
+		{t.IdleAfter >= 0, "--idle-after is not below 0s"},
 		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
 		{s.price.per1000 >= 0 && s.price.per1000 <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},

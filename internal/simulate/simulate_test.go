@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"poold/internal/cli"
 )
 
@@ -26,7 +28,11 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 			7 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s simulation
+			command := &cobra.Command{Use: "simulate"}
+			s := simulationFlags(command, &cli.Console{Lookup: none})
+			if err := command.ParseFlags([]string{"--depth", "1"}); err != nil {
+				t.Fatal(err)
+			}
 			if c.providers != "" {
 				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
 				file := "providers: [" + c.providers + "]\n" +
@@ -35,10 +41,11 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.fillDefaults(t.Context(), &cli.Console{Lookup: none}, func(flag string) bool { return flag == "depth" || flag == "target" }); err != nil {
+			k, err := s.fill(t.Context(), &cli.Console{Lookup: none}, command.Flags())
+			if err != nil {
 				t.Fatal(err)
 			}
-			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {
+			if k.FirstPoll != c.first || k.PollInterval != c.interval {
 				t.Errorf("first poll %v, interval %v", k.FirstPoll, k.PollInterval)
 			}
 		})

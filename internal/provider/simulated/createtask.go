@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/provider/wire"
 )
 
@@ -18,14 +17,9 @@ func tasksFail(code string) wire.TasksAnswer {
 }
 
 // tasksCall executes a call of the tasks protocol.
-func (s *Service) tasksCall(sent wire.Request, incomplete string, at time.Time) wire.Reply {
-	c := wire.ReadTasks(sent)
-	return wire.JSON(s.tasksAnswer(c, incomplete, at))
-}
-
-func (s *Service) tasksAnswer(c wire.TasksCall, incomplete string, at time.Time) wire.TasksAnswer {
+func (s *Service) tasksCall(c wire.TasksCall, incomplete string, at time.Time) wire.TasksAnswer {
 	if c.Action == wire.Submit {
-		t, code := s.books.sell(c.Order.Identity, false, cmp.Or(s.keyError(c.Key), incomplete, c.Order.Bad), at)
+		t, code := s.sell(c.Order.Identity, false, cmp.Or(s.keyError(c.Key), incomplete, c.Order.Bad), at)
 		if code != "" {
 			return tasksFail(code)
 		}
@@ -37,7 +31,7 @@ func (s *Service) tasksAnswer(c wire.TasksCall, incomplete string, at time.Time)
 	switch c.Action {
 	case wire.Poll:
 		n, _ := wire.TaskNumber(c.ID)
-		t, code := s.books.poll(n, at)
+		t, code := s.poll(n, at)
 		if code != "" {
 			return tasksFail(code)
 		}
@@ -45,7 +39,7 @@ func (s *Service) tasksAnswer(c wire.TasksCall, incomplete string, at time.Time)
 	case wire.Balance:
 		return wire.TasksAnswer{Balance: &s.opts.Balance}
 	}
-	if code := s.books.report(c.ID, c.Verdict, at); code != "" {
+	if code := s.report(c.ID, c.Verdict, at); code != "" {
 		return tasksFail(code)
 	}
 	return wire.TasksAnswer{Status: "success"}
@@ -56,12 +50,8 @@ func (s *Service) Result(t Task) wire.TasksAnswer {
 	if t.Failed {
 		return tasksFail(wire.CodeUnsolvable)
 	}
-	var values map[string]string
-	if captcha.HasNamed(t.Identity.Type) {
-		values = t.namedValues(s.opts)
-	}
 	return wire.TasksAnswer{
-		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), values, s.opts.userAgent(t)),
+		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), t.namedValues(s.opts), s.opts.userAgent(t)),
 		Cost: price, IP: "127.0.0.1",
 		CreateTime: t.At.Unix(), EndTime: t.Due.Unix(), SolveCount: 1,
 	}

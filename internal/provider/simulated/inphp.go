@@ -19,12 +19,11 @@ func legacyFail(f wire.Form, code string) wire.Reply {
 }
 
 // legacyCall executes a call of in.php or res.php.
-func (s *Service) legacyCall(sent wire.Request, incomplete string, at time.Time) wire.Reply {
-	c := wire.ReadLegacy(sent)
+func (s *Service) legacyCall(c wire.LegacyCall, incomplete string, at time.Time) wire.Reply {
 	f := c.Form
 	bad := cmp.Or(incomplete, c.Bad, s.keyError(c.Key))
 	if c.Action == wire.Submit {
-		t, code := s.books.sell(c.Order.Identity, true, cmp.Or(s.keyError(c.Key), incomplete, c.Order.Bad), at)
+		t, code := s.sell(c.Order.Identity, true, cmp.Or(s.keyError(c.Key), incomplete, c.Order.Bad), at)
 		if code != "" {
 			return legacyFail(f, code)
 		}
@@ -38,12 +37,14 @@ func (s *Service) legacyCall(sent wire.Request, incomplete string, at time.Time)
 	case c.Action == wire.Balance:
 		return f.Bare(strconv.FormatFloat(s.opts.Balance, 'f', -1, 64))
 	case c.Action == wire.Report:
-		if code := s.books.report(c.IDs[0], c.Verdict, at); code != "" {
+		if code := s.report(c.IDs[0], c.Verdict, at); code != "" {
 			return legacyFail(f, code)
 		}
 		return f.Bare("OK_REPORT_RECORDED")
 	case c.Action == wire.Threads && s.opts.Flavour == CaptchaAI:
-		threads, working := cmp.Or(s.opts.Threads, manyThreads), s.books.working(at)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		threads, working := cmp.Or(s.opts.Threads, manyThreads), s.workingLocked(at)
 		return wire.JSON(wire.ThreadsAnswer{Status: 1, Threads: threads, Working: working, Free: max(0, threads-working)})
 	case c.Word == "":
 		return legacyFail(f, wire.CodeEmptyAction)
@@ -56,7 +57,7 @@ func (s *Service) getOne(f wire.Form, id string, at time.Time) wire.Reply {
 	if !ok {
 		return legacyFail(f, wire.CodeIDFormat)
 	}
-	t, code := s.books.poll(n, at)
+	t, code := s.poll(n, at)
 	if code != "" {
 		return legacyFail(f, code)
 	}

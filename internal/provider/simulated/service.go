@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"poold/internal/provider/wire"
@@ -19,15 +20,21 @@ const (
 
 // Service is a simulated solving service with one account. All methods are safe for concurrent use.
 type Service struct {
-	opts  *Options
-	books *books
+	opts *Options
+
+	mu    sync.Mutex // guards everything below
+	lots  *rand.Rand
+	last  int64   // number of the newest task
+	tasks []*Task // tasks with the numbers up to last
 }
 
 // New returns a service. It starts no goroutine.
 func New(opts Options) *Service {
 	opts = opts.withDefaults()
 	seed := cmp.Or(opts.Seed, rand.Uint64()) //nolint:gosec // not a secret
-	return &Service{opts: &opts, books: newBooks(&opts, seed)}
+	lots := randomOf(seed, orderStream)
+	last := 1_000_000_000 + lots.Int64N(8_000_000_000) // a random number of ten digits, like the ids of real services
+	return &Service{opts: &opts, lots: lots, last: last}
 }
 
 // ServeHTTP handles one call of either protocol.
@@ -49,17 +56,15 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		incomplete = wire.CodeBadParams
 	}
-	answer := s.tasksCall
+	var reply wire.Reply
 	if legacy {
-		answer = s.legacyCall
+		reply = s.legacyCall(wire.ReadLegacy(sent), incomplete, time.Now())
+	} else {
+		reply = wire.JSON(s.tasksCall(wire.ReadTasks(sent), incomplete, time.Now()))
 	}
-	reply := answer(sent, incomplete, time.Now())
 	w.Header().Set("Content-Type", reply.Type)
 	_, _ = w.Write(reply.Body)
 }
-
-// Tasks returns copies of the tasks in the order of their sales.
-func (s *Service) Tasks() []Task { return s.books.list() }
 
 // keyError returns the error code for an invalid key, and "" for a valid key.
 func (s *Service) keyError(key string) string {

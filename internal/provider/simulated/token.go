@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func (s *Service) Token(t Task) string {
 	switch t.Identity.Type {
 	case captcha.Image:
 		// This text depends only on the picture.
-		return strings.Join([]string{tokenMark, string(t.Identity.Type), "0", t.ID.Hash(), "zwei wörter"}, ".")
+		return fmt.Sprintf("%s.%s.0.%s.zwei wörter", tokenMark, t.Identity.Type, t.ID.Hash())
 	case captcha.GeeTest, captcha.GeeTestV4:
 		return t.valuesText(s.opts)
 	}
@@ -29,24 +30,12 @@ func (s *Service) Token(t Task) string {
 
 // markedText returns a text of tokenBytes bytes with the number and the identity of the task.
 func (t *Task) markedText() string {
-	var b strings.Builder
-	b.Grow(tokenBytes)
-	for _, part := range []string{
-		tokenMark, string(t.Identity.Type), strconv.FormatInt(t.Number, 10), t.ID.Hash(),
-	} {
-		b.WriteString(part)
-		b.WriteByte('.')
-	}
+	text := fmt.Appendf(nil, "%s.%s.%d.%s.", tokenMark, t.Identity.Type, t.Number, t.ID.Hash())
 	filler := randomOf(t.lot, fillerStream)
-	for b.Len() < tokenBytes {
-		// A letter takes six bits, so one random number gives ten letters.
-		bits := filler.Uint64()
-		for range min(10, tokenBytes-b.Len()) {
-			b.WriteByte(fillerAlphabet[bits&63])
-			bits >>= 6
-		}
+	for len(text) < tokenBytes {
+		text = append(text, fillerAlphabet[filler.IntN(len(fillerAlphabet))])
 	}
-	return b.String()
+	return string(text)
 }
 
 // namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net"
@@ -15,6 +14,14 @@ import (
 
 	"poold/internal/captcha"
 )
+
+// check refuses an order with an invalid URL for the result, which the named field has, or with an invalid identity.
+func (o *Order) check(pingbackField string) {
+	if o.Pingback != "" && !isWebURL(o.Pingback) {
+		o.refuse(CodeBadParams, pingbackField)
+	}
+	o.refuse(checkIdentity(o.Identity))
+}
 
 // checkIdentity returns the error code for the first invalid field of an identity, and the key of
 // this field in pools.yaml. For a valid identity it returns "".
@@ -106,17 +113,12 @@ func IsRecaptcha(t captcha.Type) bool {
 // largestPicture is the maximum size of a picture in bytes.
 const largestPicture = 1 << 20
 
-// decodePicture decodes the order's picture from base64.
-func (o *Order) decodePicture(body string) {
-	var err error
-	if o.Image, err = base64.StdEncoding.DecodeString(body); err != nil {
-		o.refuse(CodeUpload, "body")
-	}
-}
-
-// readPicture validates the bytes of the order's picture, and stores their hash.
-func (o *Order) readPicture() {
+// readPicture stores the bytes of the order's picture and their hash. The error is that of base64.
+func (o *Order) readPicture(image []byte, err error) {
+	o.Image = image
 	switch {
+	case err != nil:
+		o.refuse(CodeUpload, "body")
 	case len(o.Image) == 0:
 		o.refuse(CodeNoImage, "body")
 	case len(o.Image) > largestPicture:

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -34,24 +35,19 @@ type tasksRequest struct {
 	Task         json.RawMessage `json:"task"`
 }
 
-// tasksPath is what a path of the tasks protocol asks for.
-type tasksPath struct {
-	action  Action
-	verdict Verdict
-}
-
-// tasksPaths maps the paths of the tasks protocol to their actions.
-var tasksPaths = func() map[string]tasksPath {
-	paths := map[string]tasksPath{
-		"/createTask": {action: Submit}, "/getTaskResult": {action: Poll}, "/getBalance": {action: Balance},
-		"/reportCorrect": {Report, Verdict{Good: true}}, "/reportIncorrect": {action: Report},
-		"/reportIncorrectTokenCaptcha": {Report, Verdict{Fits: func(t captcha.Type) bool { return t != captcha.Image }}},
+// tasksPaths maps the paths of the tasks protocol to calls without content.
+var tasksPaths = func() map[string]TasksCall {
+	notImage := func(t captcha.Type) bool { return t != captcha.Image }
+	paths := map[string]TasksCall{
+		"/createTask": {Action: Submit}, "/getTaskResult": {Action: Poll}, "/getBalance": {Action: Balance},
+		"/reportCorrect": {Action: Report, Verdict: Verdict{Good: true}}, "/reportIncorrect": {Action: Report},
+		"/reportIncorrectTokenCaptcha": {Action: Report, Verdict: Verdict{Fits: notImage}},
 	}
 	for _, kind := range captcha.Kinds {
 		fits := func(t captcha.Type) bool { return captcha.Of(t).Report == kind.Report }
 		for _, good := range []bool{false, true} {
 			if path, offered := ReportPath(kind.Type, good); offered {
-				paths[path] = tasksPath{Report, Verdict{good, fits}}
+				paths[path] = TasksCall{Action: Report, Verdict: Verdict{good, fits}}
 			}
 		}
 	}
@@ -78,8 +74,7 @@ func IsTasksPath(path string) bool {
 // ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
 // parse.
 func ReadTasks(r Request) TasksCall {
-	path := tasksPaths[r.Path]
-	c := TasksCall{Action: path.action, Verdict: path.verdict}
+	c := tasksPaths[r.Path]
 	var body tasksRequest
 	var members map[string]json.RawMessage
 	err := json.NewDecoder(bytes.NewReader(r.Body)).Decode(&body)
@@ -100,35 +95,75 @@ func ReadTasks(r Request) TasksCall {
 	return c
 }
 
-// order converts the body of createTask to an Order.
+// order converts the body of createTask to an Order. If the task type requires a proxy and the task contains none, the
+// identity has no proxy.
 func (b *tasksRequest) order() Order {
 	o := Order{Pingback: b.CallbackURL}
-	if len(b.Task) == 0 || string(b.Task) == "null" {
-		o.Bad = CodeTaskAbsent
-		return o
-	}
 	var members map[string]json.RawMessage
-	if json.Unmarshal(b.Task, &members) != nil {
-		o.Bad, o.BadField = CodeBadParams, "task"
+	switch {
+	case len(b.Task) == 0 || string(b.Task) == "null":
+		o.refuse(CodeTaskAbsent, "")
+		return o
+	case json.Unmarshal(b.Task, &members) != nil:
+		o.refuse(CodeBadParams, "task")
 		return o
 	}
 	texts := map[string]string{}
 	flatten("", members, texts)
-	o.readTask(func(name string) string { return texts[strings.ToLower(name)] }, b.LanguagePool)
-	if o.Identity.Type == "" {
+	get := func(name string) string { return texts[strings.ToLower(name)] }
+
+	id := &o.Identity
+	word, proxyless := strings.CutSuffix(strings.ToLower(get("type")), "proxyless")
+	word, isTask := strings.CutSuffix(word, "task")
+	word, enterprise := strings.CutSuffix(word, "enterprise")
+	id.Type = typeOf(func(k captcha.Kind) []captcha.Name { return k.CreateTask }, get("version"),
+		func(name string) bool { return strings.EqualFold(name, word) })
+	kind := captcha.Of(id.Type)
+	onPage := kind.Has("pageurl")
+	if !isTask || id.Type == "" || enterprise && !kind.Has("enterprise") || proxyless && !onPage {
+		id.Type = ""
+		o.refuse(CodeNotSupported, "type")
 		return o
 	}
 	known := strings.Fields("type version body languagepool proxytype proxyaddress proxyport proxylogin proxypassword")
-	for _, field := range captcha.Of(o.Identity.Type).Fields {
-		for _, name := range captcha.Read(field.CreateTask) {
-			name, _, _ = strings.Cut(strings.ToLower(name), ".")
-			known = append(known, name)
+	for _, name := range o.read(func(f captcha.Field) string { return f.CreateTask }, get) {
+		name, _, _ = strings.Cut(strings.ToLower(name), ".")
+		known = append(known, name)
+	}
+	id.Enterprise = id.Enterprise || enterprise
+	proxy := Proxy{
+		Kind: get("proxyType"), Address: get("proxyAddress"), Port: json.Number(get("proxyPort")),
+		Login: get("proxyLogin"), Password: get("proxyPassword"),
+	}
+	switch {
+	case proxy == Proxy{}:
+	case proxyless || !onPage:
+		o.Undone = append(o.Undone, "proxyAddress")
+	default:
+		id.Proxy, id.ProxyType = captcha.Secret(proxy.text()), strings.ToLower(proxy.Kind)
+	}
+	inner := get("languagePool") // the clients of anti-captcha send it inside the task
+	if b.LanguagePool != "" && inner != "" && b.LanguagePool != inner {
+		o.refuse(CodeBadParams, "")
+	}
+	switch {
+	case onPage && b.LanguagePool != "":
+		o.Ignored = append(o.Ignored, "languagePool")
+	case !onPage:
+		o.readPicture(base64.StdEncoding.DecodeString(get("body")))
+		pool, spoken := cmp.Or(b.LanguagePool, inner), false
+		for language, itsPool := range languagePools {
+			if itsPool == pool {
+				id.Picture.Language, spoken = language, true
+			}
+		}
+		if !spoken {
+			o.refuse(CodeBadParams, "languagePool")
 		}
 	}
 	o.sortMembers(members, known)
-	if o.Pingback != "" && !isWebURL(o.Pingback) {
-		o.refuse(CodeBadParams, "callbackUrl")
-	}
+	o.check("callbackUrl")
+	o.Bad = TasksCode(o.Bad)
 	return o
 }
 
@@ -153,61 +188,6 @@ func flatten(path string, members map[string]json.RawMessage, texts map[string]s
 		}
 		texts[at] = text
 	}
-}
-
-// taskNames returns the names of a field in createTask.
-func taskNames(f captcha.Field) string { return f.CreateTask }
-
-// readTask reads the fields of a task. If the task type requires a proxy and the task contains none, the identity has
-// no proxy.
-func (o *Order) readTask(get func(name string) string, languagePool string) {
-	id := &o.Identity
-	word, isTask := strings.CutSuffix(strings.ToLower(get("type")), "task")
-	if !isTask {
-		word, isTask = strings.CutSuffix(word, "taskproxyless")
-	}
-	proxyless := !strings.HasSuffix(strings.ToLower(get("type")), "task")
-	word, enterprise := strings.CutSuffix(word, "enterprise")
-	id.Type = typeOf(func(k captcha.Kind) []captcha.Name { return k.CreateTask }, get("version"),
-		func(name string) bool { return strings.EqualFold(name, word) })
-	kind := captcha.Of(id.Type)
-	onPage := kind.Has("pageurl")
-	if !isTask || id.Type == "" || enterprise && !kind.Has("enterprise") || proxyless && !onPage {
-		id.Type, o.Bad, o.BadField = "", CodeNotSupported, "type"
-		return
-	}
-	o.read(taskNames, get)
-	id.Enterprise = id.Enterprise || enterprise
-	proxy := Proxy{
-		Kind: get("proxyType"), Address: get("proxyAddress"), Port: json.Number(get("proxyPort")),
-		Login: get("proxyLogin"), Password: get("proxyPassword"),
-	}
-	switch {
-	case proxy == Proxy{}:
-	case proxyless || !onPage:
-		o.Undone = append(o.Undone, "proxyAddress")
-	default:
-		id.Proxy, id.ProxyType = captcha.Secret(proxy.text()), strings.ToLower(proxy.Kind)
-	}
-	pool := oneOf(&o.Bad, languagePool, get("languagePool")) // the clients of anti-captcha send it inside the task
-	switch {
-	case onPage && languagePool != "":
-		o.Ignored = append(o.Ignored, "languagePool")
-	case !onPage:
-		o.decodePicture(get("body"))
-		o.readPicture()
-		var spoken bool
-		for language, itsPool := range languagePools {
-			if itsPool == pool {
-				id.Picture.Language, spoken = language, true
-			}
-		}
-		if !spoken {
-			o.refuse(CodeBadParams, "languagePool")
-		}
-	}
-	o.refuse(checkIdentity(*id))
-	o.Bad = TasksCode(o.Bad)
 }
 
 // languagePools maps languages to the names of the worker pools in the tasks protocol.

@@ -15,12 +15,14 @@ var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.Di
 // unreadable is the text of a list or an object in place of a value.
 const unreadable = "\x00"
 
-// read reads the fields of the order's type. Of a field with several names, all values must be equal. The function
-// names returns the names of a field in the protocol, and get returns the text that was sent under a name.
-func (o *Order) read(names func(captcha.Field) string, get func(name string) string) {
+// read reads the fields of the order's type, and returns their names. Of a field with several names, all values must be
+// equal. The function names returns the names of a field in the protocol, and get returns the text that was sent under
+// a name.
+func (o *Order) read(names func(captcha.Field) string, get func(name string) string) (known []string) {
 	for _, field := range captcha.Of(o.Identity.Type).Fields {
 		value := ""
 		for _, name := range captcha.Read(names(field)) {
+			known = append(known, name)
 			switch text := get(name); {
 			case text == "", text == value:
 			case field.Key == "" && text != "0":
@@ -39,6 +41,7 @@ func (o *Order) read(names func(captcha.Field) string, get func(name string) str
 	if p := o.Identity.Picture; p.MinLength < 0 || p.MaxLength < 0 || p.MaxLength > 0 && p.MinLength > p.MaxLength {
 		o.refuse(CodeBadParams, "min_length")
 	}
+	return known
 }
 
 // parse parses a text into a field of an identity, and reports whether the text is valid. Some clients send booleans

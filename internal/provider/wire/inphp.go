@@ -125,7 +125,7 @@ func (f *fields) readObject(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber() // keeps ids, and numbers such as 0.30, as they were written
 	if err := d.Decode(&members); err != nil {
-		return fmt.Errorf("reading the body: %w", err)
+		return err
 	}
 	more := make(url.Values, len(members))
 	for name, value := range members {
@@ -150,13 +150,12 @@ func (f *fields) readParts(body []byte, boundary string) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading the form: %w", err)
+			return err
 		}
 		text, err := io.ReadAll(part)
-		if err != nil {
-			return fmt.Errorf("reading a part of the form: %w", err)
-		}
 		switch name := part.FormName(); {
+		case err != nil:
+			return err
 		case name == "file" && f.file != nil:
 			return errTwice
 		case name == "file":
@@ -166,9 +165,6 @@ func (f *fields) readParts(body []byte, boundary string) error {
 		}
 	}
 }
-
-// inPHPNames returns the names of a field in in.php.
-func inPHPNames(f captcha.Field) string { return f.InPHP }
 
 // order converts the parameters of a submission to an Order. Some parameters change neither the solution nor how the
 // client gets it: they name the author of the client program or ask for a dump of the call.
@@ -182,11 +178,8 @@ func (f fields) order() Order {
 		o.Bad, o.BadField = CodeNoMethod, "method"
 		return o
 	}
-	o.read(inPHPNames, v.Get)
-	known := strings.Fields("key method json header_acao pingback version")
-	for _, field := range captcha.Of(id.Type).Fields {
-		known = append(known, captcha.Read(field.InPHP)...)
-	}
+	known := append(o.read(func(f captcha.Field) string { return f.InPHP }, v.Get),
+		"key", "method", "json", "header_acao", "pingback", "version")
 	if id.Type == captcha.Image {
 		known = append(known, "body")
 	}
@@ -204,18 +197,14 @@ func (f fields) order() Order {
 	if IsRecaptcha(id.Type) && !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
 		o.refuse(CodeBadParams, "version")
 	}
-	if id.Type == captcha.Image {
-		o.Image = f.file
-		if method != "post" {
-			o.decodePicture(v.Get("body"))
-		}
-		o.readPicture()
+	switch {
+	case method == "post":
+		o.readPicture(f.file, nil)
+	case id.Type == captcha.Image:
+		o.readPicture(base64.StdEncoding.DecodeString(v.Get("body")))
 	}
 	id.ProxyType = strings.ToLower(id.ProxyType)
-	if o.Pingback != "" && !isWebURL(o.Pingback) {
-		o.refuse(CodeBadParams, "pingback")
-	}
-	o.refuse(checkIdentity(*id))
+	o.check("pingback")
 	return o
 }
 

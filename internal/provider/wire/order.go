@@ -59,19 +59,3 @@ func (o *Order) refuse(code, field string) {
 		o.Bad, o.BadField = code, field
 	}
 }
-
-// oneOf returns the value that several fields with the same meaning share. It ignores empty
-// fields. If two values differ, oneOf sets *bad to an error code.
-func oneOf(bad *string, texts ...string) string {
-	found := ""
-	for _, text := range texts {
-		switch {
-		case text == "" || text == found:
-		case found != "":
-			*bad = CodeBadParams
-		default:
-			found = text
-		}
-	}
-	return found
-}

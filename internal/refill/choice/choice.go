@@ -61,7 +61,11 @@ type Chooser struct {
 
 // New returns a Chooser without providers.
 func New(p *pool.Pool, log *slog.Logger) *Chooser {
-	return &Chooser{pool: p, log: log, types: map[captcha.Type]*market{}}
+	c := &Chooser{pool: p, log: log, types: map[captcha.Type]*market{}}
+	for _, t := range captcha.SolvableTypes() {
+		c.types[t] = &market{latest: map[string]float64{}}
+	}
+	return c
 }
 
 // SetProviders replaces the providers.

@@ -52,10 +52,6 @@ const latestOrders, leads, leastLead = 10.0, 2.0, 3.0
 // followLocked takes over new sums, and notes if another provider gets the most orders.
 func (c *Chooser) followLocked(t captcha.Type, sums map[string]pool.Sums, at time.Time) {
 	m := c.types[t]
-	if m == nil {
-		m = &market{latest: map[string]float64{}}
-		c.types[t] = m
-	}
 	ended, all := map[string]float64{}, 0.0
 	fade := math.Exp(-at.Sub(m.read).Hours())
 	for name, s := range sums {
@@ -121,7 +117,7 @@ func (c *Chooser) priceLocked(provider string, t captcha.Type) float64 {
 // rowsLocked returns the rows of a type, in the order of the file.
 func (c *Chooser) rowsLocked(t captcha.Type) (rows []Row) {
 	m, all := c.types[t], 0.0
-	if m == nil || len(c.providers) < 2 {
+	if len(c.providers) < 2 {
 		return nil
 	}
 	for _, p := range c.providers {
@@ -135,10 +131,7 @@ func (c *Chooser) rowsLocked(t captcha.Type) (rows []Row) {
 		accepted, reported := reports(s)
 		r := Row{
 			Provider: p.Name, Type: t, Cost: p.Price(t), Solved: mean(s["order:solved"], s["order:ended"]),
-			Accepted: mean(accepted, reported), Ended: s["order:ended"], Reports: reported,
-		}
-		if all > 0 {
-			r.Share = s["recent"] / all
+			Accepted: mean(accepted, reported), Ended: s["order:ended"], Reports: reported, Share: s["recent"] / max(all, 1e-9),
 		}
 		if r.Cost >= 0 {
 			r.Cost /= r.Solved
@@ -178,8 +171,8 @@ func (c *Chooser) Changes() (list []Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range captcha.SolvableTypes() {
-		if m := c.types[t]; m != nil && !m.change.At.IsZero() && len(c.providers) > 1 {
-			list = append(list, m.change)
+		if change := c.types[t].change; !change.At.IsZero() && len(c.providers) > 1 {
+			list = append(list, change)
 		}
 	}
 	return list

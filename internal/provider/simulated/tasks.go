@@ -1,0 +1,125 @@
+package simulated
+
+import (
+	"math"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider/wire"
+)
+
+// Task is one accepted order. Its properties do not change after the sale, but its counters do.
+type Task struct {
+	Number   int64
+	Identity captcha.Identity
+	ID       captcha.ID // ID of Identity
+	At, Due  time.Time
+	Failed   bool // whether the task is unsolvable
+
+	Polls, Collected int    // numbers of polls and of polls that got the token
+	Reported         string // good | bad; "" = no report yet
+
+	legacy bool   // bought through the legacy protocol
+	lot    uint64 // seed of all random numbers of this task
+}
+
+// sell accepts an order and returns its task. If the order is refused, sell returns an error code;
+// bad is the code for a wrong key or an invalid parameter.
+func (s *Service) sell(identity captcha.Identity, legacy bool, bad string, at time.Time) (_ Task, code string) {
+	if bad != "" {
+		return Task{}, bad
+	}
+	id := identity.ID()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.tasks) > 0 && at.Sub(s.tasks[0].Due) >= s.opts.Keep {
+		s.tasks[0] = nil // lets the garbage collector free the task
+		s.tasks = s.tasks[1:]
+	}
+	if s.opts.Threads > 0 && s.workingLocked(at) >= s.opts.Threads {
+		if s.opts.Flavour == CaptchaAI {
+			return Task{}, wire.CodeZeroBalance // captchaai uses this code if no thread is free
+		}
+		return Task{}, wire.CodeNoSlot
+	}
+	s.last++
+	t := &Task{Number: s.last, Identity: identity, ID: id, legacy: legacy, At: at, lot: s.lots.Uint64()}
+	lot := randomOf(t.lot, lotStream)
+	lead := max(s.opts.Min, time.Duration(float64(s.opts.Median)*math.Exp(s.opts.Sigma*lot.NormFloat64())))
+	if s.opts.Max > 0 {
+		lead = min(lead, s.opts.Max)
+	}
+	t.Due, t.Failed = at.Add(lead), lot.Float64() < s.opts.FailShare
+	s.tasks = append(s.tasks, t)
+	return *t, ""
+}
+
+// workingLocked returns the number of tasks in flight.
+func (s *Service) workingLocked(at time.Time) (n int) {
+	for _, t := range s.tasks {
+		if at.Before(t.Due) {
+			n++
+		}
+	}
+	return n
+}
+
+// findLocked returns the task with a number, or nil.
+func (s *Service) findLocked(number int64, at time.Time) *Task {
+	i := number - s.last + int64(len(s.tasks)) - 1
+	if i < 0 || i >= int64(len(s.tasks)) || at.Sub(s.tasks[i].Due) >= s.opts.Keep {
+		return nil
+	}
+	return s.tasks[i]
+}
+
+// poll counts a poll and returns the task, or the error code of a task without a token.
+func (s *Service) poll(number int64, at time.Time) (_ Task, code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.findLocked(number, at)
+	if t == nil {
+		return Task{}, wire.CodeUnknownTask
+	}
+	t.Polls++
+	switch {
+	case at.Before(t.Due):
+		return Task{}, wire.CodeNotReady
+	case t.Failed:
+		return Task{}, wire.CodeUnsolvable
+	}
+	t.Collected++
+	return *t, ""
+}
+
+// report records a report about a solved task, or returns an error code. Each task
+// accepts only one report.
+func (s *Service) report(id string, v wire.Verdict, at time.Time) (code string) {
+	n, ok := wire.TaskNumber(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.findLocked(n, at)
+	switch {
+	case !ok:
+		return wire.CodeIDFormat
+	case t == nil, v.Fits != nil && !v.Fits(t.Identity.Type): // the call is valid only for other types of CAPTCHA
+		return wire.CodeUnknownTask
+	case t.Failed || at.Before(t.Due):
+		return wire.CodeNotRecorded
+	case t.Reported != "":
+		return wire.CodeDuplicate
+	}
+	t.Reported = map[bool]string{true: "good", false: "bad"}[v.Good]
+	return ""
+}
+
+// Tasks returns copies of the tasks in the order of their sales.
+func (s *Service) Tasks() []Task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tasks := make([]Task, len(s.tasks))
+	for i, t := range s.tasks {
+		tasks[i] = *t
+	}
+	return tasks
+}

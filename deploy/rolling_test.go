@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,7 +75,7 @@ func TestRollingRestart(t *testing.T) {
 			}
 		}
 		last = status(t, replicas[0])
-		return last.InFlight == 0 && len(sold) == len(load.tokens)+last.Fresh
+		return last.InFlight == 0 && len(sold) == len(load.tokens)+last.Fresh+last.Expired // on a busy machine some grow too old
 	})
 	for token := range load.tokens {
 		if !sold[token] {
@@ -85,8 +87,8 @@ func TestRollingRestart(t *testing.T) {
 
 // targetStatus has some fields of a target in /status.json.
 type targetStatus struct {
-	Fresh    int
-	InFlight int `json:"in_flight"`
+	Fresh, Expired int
+	InFlight       int `json:"in_flight"`
 }
 
 // status reads the status of the only target.
@@ -149,7 +151,8 @@ func (b *balancer) serve() string {
 		},
 		Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 5 * time.Second},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if b.outages && r.URL.Host == "" {
+			// A busy balancer may not have seen yet that the replica is gone. Nothing was sent.
+			if b.outages && (r.URL.Host == "" || errors.Is(err, syscall.ECONNREFUSED)) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}

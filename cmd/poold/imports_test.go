@@ -100,6 +100,7 @@ var livesIn = map[string][]string{
 	"github.com/munnerz/goautoneg":             {"internal/httpapi"},
 	"github.com/prometheus/client_golang":      {"internal/status", "internal/httpapi"},
 	"github.com/spf13/cobra":                   {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},
+	"github.com/spf13/pflag":                   {"internal/simulate"},
 	"github.com/coreos/go-systemd/v22":         {"internal/systemd"},
 	"golang.org/x/text":                        {"internal/httpapi/openapi/openapitest"}, // the texts of jsonschema
 	"github.com/alicebob/miniredis/v2":         {"cmd/poold", "internal/redisdb/redistest"},

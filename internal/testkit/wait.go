@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Within fails the test unless the function `condition` returns true within the given limit. At
-// first, Within calls the function `condition` at short intervals, and later at longer intervals.
-// The argument `what` describes the condition in the failure message.
+// Within fails the test unless the function `condition` returns true within the given limit. The limit is for an idle
+// machine, and a busy one gets four times as long. At first, Within calls the function `condition` at short intervals,
+// and later at longer intervals. The argument `what` describes the condition in the failure message.
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)
+	limit *= 4
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
 		if condition() {
 			return

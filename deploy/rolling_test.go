@@ -67,7 +67,7 @@ func TestRollingRestart(t *testing.T) {
 	var sold map[string]bool
 	var last targetStatus
 	defer func() { t.Logf("sold %d, handed out %d, status %+v", len(sold), len(load.tokens), last) }()
-	testkit.Within(t, 2*time.Minute, "the last orders, and a status that has them", func() bool {
+	testkit.Within(t, 30*time.Second, "the last orders, and a status that has them", func() bool {
 		sold = map[string]bool{}
 		for _, sale := range ledger(t, provider).Sales {
 			if !sale.Failed {

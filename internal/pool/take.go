@@ -284,9 +284,9 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	park := c.Wait > 0 || c.Task
 	woken, stop := p.waiters.add(c.Name, park && !c.Task)
 	defer stop()
-	abandon := func() {
+	abandon := func() { //nolint:contextcheck // the caller is gone
 		stop()
-		p.abandon(c) //nolint:contextcheck // the caller is gone
+		p.abandon(c)
 	}
 	for first := true; ; first = false {
 		token, pause, err := p.takeOnce(ctx, c, park, first)

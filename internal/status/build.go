@@ -152,7 +152,8 @@ func (c *Collector) Stopping() {
 }
 
 // Build returns a document of the current Set that was built at most a second ago, or, if that takes long, at most
-// four times as long ago as it takes and at most 5 s ago. Other callers may wait for it, too, so it is completed if this caller hangs up.
+// four times as long ago as it takes and at most 5 s ago. Other callers may wait for it, too, so it is completed if this
+// caller hangs up.
 func (c *Collector) Build(ctx context.Context) *Document {
 	ctx, changes := context.WithoutCancel(ctx), c.changes.Load()
 	isFresh := func(d *Document) bool {

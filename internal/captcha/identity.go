@@ -78,6 +78,9 @@ type Identity struct {
 	Picture   `yaml:",inline" json:"image,omitzero"`
 }
 
+// MostPicture is the maximum size of a picture in bytes, according to the solving services.
+const MostPicture = 1 << 20
+
 // Picture describes the picture of a CAPTCHA of type Image, and how to read the text in the picture.
 // The zero value means that there is no picture. Picture contains only the hash of the bytes. The
 // caller must keep the bytes until the order is submitted.

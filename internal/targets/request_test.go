@@ -68,7 +68,7 @@ func TestReadSolveAcceptsTheLargestPicture(t *testing.T) {
 }
 
 func largest() (body, data []byte) {
-	data = make([]byte, MostPicture)
+	data = make([]byte, captcha.MostPicture)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
 	return []byte(`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(data) + `"}`), data
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"poold/internal/captcha"
 )
 
 // The maximum lengths of texts, in bytes.
@@ -19,7 +21,7 @@ const (
 )
 
 // longTexts are the fields of requests that may be longer than maxText.
-var longTexts = map[string]int{"data_s": maxLongText, "rqdata": maxLongText, "image": 2 * MostPicture}
+var longTexts = map[string]int{"data_s": maxLongText, "rqdata": maxLongText, "image": 2 * captcha.MostPicture}
 
 // text reads a text. No message quotes it, because it may be a secret. Numbers and booleans count as
 // texts too, because an identifier may look like one. The text of a key without a value is "".

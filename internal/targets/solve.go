@@ -162,9 +162,6 @@ func matchStars(pattern, star, text string) bool {
 	return regexp.MustCompile(`^` + stars + `$`).MatchString(text)
 }
 
-// MostPicture is the maximum size of a picture in bytes, according to the solving services.
-const MostPicture = 1 << 20
-
 // DedupMode says which requests share one solve.
 type DedupMode string
 
@@ -292,7 +289,7 @@ func (p *picture) decode(at *place) {
 		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
 		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
 		fault{len(bytes) == 0, "must not be empty"},
-		fault{len(bytes) > MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", MostPicture, len(bytes))},
+		fault{len(bytes) > captcha.MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", captcha.MostPicture, len(bytes))},
 	) {
 		*p = bytes
 	}

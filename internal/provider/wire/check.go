@@ -110,9 +110,6 @@ func IsRecaptcha(t captcha.Type) bool {
 	return captcha.Of(t).Report == "Recaptcha"
 }
 
-// largestPicture is the maximum size of a picture in bytes.
-const largestPicture = 1 << 20
-
 // readPicture stores the bytes of the order's picture and their hash. The error is that of base64.
 func (o *Order) readPicture(image []byte, err error) {
 	o.Image = image
@@ -121,7 +118,7 @@ func (o *Order) readPicture(image []byte, err error) {
 		o.refuse(CodeUpload, "body")
 	case len(o.Image) == 0:
 		o.refuse(CodeNoImage, "body")
-	case len(o.Image) > largestPicture:
+	case len(o.Image) > captcha.MostPicture:
 		o.refuse(CodeTooBig, "body")
 	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif"}, http.DetectContentType(o.Image)):
 		o.refuse(CodeImageKind, "body")

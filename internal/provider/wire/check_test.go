@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"poold/internal/captcha"
 )
 
 // Each invalid submit is refused with the code of its protocol.
@@ -14,7 +16,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 	gif := func(bytes int) string {
 		return base64.StdEncoding.EncodeToString(append([]byte("GIF89a"), make([]byte, bytes-6)...))
 	}
-	small, large := gif(100), gif(largestPicture+1)
+	small, large := gif(100), gif(captcha.MostPicture+1)
 	for _, row := range []struct {
 		legacy, want        string // additional fields, which replace earlier values; "" = the protocol is not tested
 		tasks, wantForTasks string

@@ -1,4 +1,4 @@
-//go:build hostile
+//go:build soak
 
 package deploy_test
 

@@ -1,4 +1,4 @@
-//go:build !race
+//go:build soak
 
 package deploy_test
 
@@ -60,7 +60,7 @@ type soak struct {
 }
 
 // TestSoak runs replicas under load for 30 s, or the duration in the environment variable SOAK, while
-// their environment fails in turn. Afterwards the figures of poold equal the books of the solving
+// their environment fails in turn (scripts/soak). Afterwards the figures of poold equal the books of the solving
 // services, and poold and Redis have not grown.
 func TestSoak(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"poold/internal/history/dynamotest"
-	"poold/internal/postgres/postgrestest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -91,11 +90,11 @@ func (w *world) initHistory(t testing.TB, env []string) {
 }
 
 // Even if orders fail and replicas are killed, each order has exactly one record, and the figures
-// of the day equal the service's ledger.
+// of the day equal the service's ledger. TestEveryFaultInTurn says the same of PostgreSQL.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
+	emulator := dynamotest.Start(t)
 	credentials := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret}
 	for name, b := range map[string]struct {
 		redis, section func(t *testing.T) string
@@ -103,9 +102,6 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	}{
 		"a cluster": {redis: func(t *testing.T) string {
 			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
-		}},
-		"postgres": {section: func(t *testing.T) string {
-			return fmt.Sprintf("\nhistory: {backend: postgres, url: %q}", server.Database(t))
 		}},
 		"dynamodb": {env: credentials, section: func(*testing.T) string {
 			return fmt.Sprintf("\nhistory: {backend: dynamodb, table: Solves, endpoint: %q}", emulator.URL)

@@ -53,10 +53,11 @@ func (p *process) solve(ctx context.Context, client *http.Client, body string, h
 // solvers are concurrent callers of /solve. Each caller repeats its request until a living replica
 // responds.
 type solvers struct {
-	mu      sync.Mutex
-	sources map[string]int
-	tokens  map[string]int // number of callers by token
-	failed  []string
+	mu       sync.Mutex
+	sources  map[string]int
+	tokens   map[string]int // number of callers by token
+	failed   []string
+	repeated int // requests that a replica could not serve; an order may have been placed for them
 }
 
 // ask runs n concurrent callers. Caller i sends body(i), and the callers use the replicas in turn.
@@ -70,11 +71,13 @@ func ask(t *testing.T, replicas []*process, n int, body func(i int) string, head
 		callers.Go(func() {
 			for try := range 20 {
 				a, code, err := replicas[(i+try)%len(replicas)].solve(t.Context(), client, body(i), headers(i)...)
-				if err != nil || a.Code == "store_down" { // the replica is dead or too busy, so the retry goes to another replica
+				c.mu.Lock()
+				if err != nil || a.Code == "store_down" || a.Code == "provider_down" { // a part is dead or too busy, so the retry goes to another replica
+					c.repeated++
+					c.mu.Unlock()
 					time.Sleep(50 * time.Millisecond)
 					continue
 				}
-				c.mu.Lock()
 				defer c.mu.Unlock()
 				if code != http.StatusOK {
 					c.failed = append(c.failed, fmt.Sprintf("%d %s: %s", code, a.Code, a.Detail))
@@ -146,7 +149,7 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 				begun := make(chan *solvers, 1)
 				go func() { begun <- ask(t, replicas, 1, same(guest("shared", sharing)), noHeaders) }()
 				time.Sleep(300 * time.Millisecond)
-				c := ask(t, replicas, 199, same(guest("shared", sharing)), noHeaders)
+				c := ask(t, replicas, 60, same(guest("shared", sharing)), noHeaders)
 				one := <-begun
 				for _, part := range []*solvers{c, one} {
 					if len(part.failed) > 0 {
@@ -154,14 +157,14 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 					}
 				}
 				for token := range one.tokens {
-					if len(one.tokens) != 1 || len(c.tokens) != 1 || c.tokens[token] != 199 {
+					if len(one.tokens) != 1 || len(c.tokens) != 1 || c.tokens[token] != 60 {
 						t.Errorf("the callers got %d different tokens", len(c.tokens))
 					}
 				}
 				if sold := ledger(t, w.provider).Totals.Submitted; sold != 1 {
-					t.Errorf("%d solves were bought for 200 equal requests", sold)
+					t.Errorf("%d solves were bought for 61 equal requests", sold)
 				}
-				if c.sources["shared"] < 190 {
+				if c.sources["shared"] < 55 {
 					t.Errorf("sources: %v", c.sources)
 				}
 			})
@@ -177,13 +180,17 @@ func TestFailedSolves(t *testing.T) {
 	o.FailShare = 0.4
 	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
 	replicas := []*process{w.start(t), w.start(t), w.start(t)}
-	c := ask(t, replicas, 200, same(guest("own")), noHeaders)
-	testkit.Within(t, 20*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
+	c := ask(t, replicas, 100, same(guest("own")), noHeaders)
+	testkit.Within(t, 20*time.Second, "the books to balance", func() bool {
+		return replicas[0].balance() == ledger(t, w.provider).Totals.Submitted
+	})
 	sold := ledger(t, w.provider).Totals
 	told := slices.DeleteFunc(slices.Clone(c.failed), func(reason string) bool { return !strings.HasPrefix(reason, "502 solve_failed") })
-	if len(told) != len(c.failed) || len(told) != sold.Failed || len(c.tokens) != sold.Solved || sold.Submitted != 200 || sold.Failed < 40 {
-		t.Errorf("for 200 calls %d solves were bought, of which %d failed; %d calls were told so, %d got a token; %.3q",
-			sold.Submitted, sold.Failed, len(told), len(c.tokens), c.failed)
+	between := func(n, from int) bool { return n >= from && n <= from+c.repeated }
+	if len(told) != len(c.failed) || !between(sold.Failed, len(told)) || !between(sold.Solved, len(c.tokens)) ||
+		!between(sold.Submitted, 100) || sold.Failed < 20 {
+		t.Errorf("for 100 calls and %d repetitions %d solves were bought, of which %d failed; %d calls were told so, %d got a token; %.3q",
+			c.repeated, sold.Submitted, sold.Failed, len(told), len(c.tokens), c.failed)
 	}
 }
 
@@ -239,11 +246,11 @@ func TestSharersHangUp(t *testing.T) {
 	left := make(chan struct{})
 	go func() { hangUp(1, "one", time.Second); close(left) }()
 	time.Sleep(200 * time.Millisecond)
-	if c := ask(t, replicas, 199, same(guest("one", sharing)), noHeaders); len(c.failed) > 0 || len(c.tokens) != 1 {
+	if c := ask(t, replicas, 60, same(guest("one", sharing)), noHeaders); len(c.failed) > 0 || len(c.tokens) != 1 {
 		t.Errorf("after the first one left: %d failed %.3q, %d tokens", len(c.failed), c.failed, len(c.tokens))
 	}
 	<-left
-	hangUp(200, "all", time.Second)
+	hangUp(60, "all", time.Second)
 	time.Sleep(2500 * time.Millisecond)
 	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
 	// The token is in the pool, or the claim has already taken it although no caller waits for the

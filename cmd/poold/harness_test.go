@@ -20,6 +20,7 @@ import (
 
 	"poold/internal/crash"
 	"poold/internal/daemontest"
+	"poold/internal/history/dynamotest"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
@@ -84,6 +85,7 @@ func TestMain(m *testing.M) {
 	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
+	dynamotest.Credentials(func(name, value string) { _ = os.Setenv(name, value) })
 	http.DefaultTransport = described.Transport(http.DefaultTransport)
 	os.Exit(daemontest.Main(m))
 }

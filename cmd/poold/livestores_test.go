@@ -11,10 +11,9 @@ import (
 )
 
 // `poold check --live` prints one line about each store of dedup and history. The line says whether
-// the store works. The command changes nothing in the stores. The test runs alone, because it sets
-// the environment.
+// the store works. The command changes nothing in the stores.
 func TestCheckLiveTriesStores(t *testing.T) {
-	dynamotest.Credentials(t)
+	t.Parallel()
 	server, emulator, silent := postgrestest.Start(t), dynamotest.Start(t), silentServer(t)
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	run := func(top string, args ...string) (code int, out string) {

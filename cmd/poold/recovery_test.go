@@ -347,6 +347,7 @@ func TestLostSubmitAnswers(t *testing.T) {
 // exceeds the depth or a budget.
 func TestEightReplicasStartAtOnce(t *testing.T) {
 	testkit.WithoutRace(t)
+	t.Parallel()
 	const concurrency, depth, budget = 7, 25, 32
 	for _, server := range []string{"single", "cluster"} {
 		t.Run(server, func(t *testing.T) {

@@ -48,6 +48,7 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 // A reload is applied even if its folder for dead letters cannot be used. The daemon logs the error and
 // serves on.
 func TestAReloadWithoutAFolderForDeadLetters(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pools.yaml")
 	writeFile(t, dir+"/file", "not a folder")

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/history/dynamotest"
 	"poold/internal/targets/reload"
 	"poold/internal/testkit"
 )
@@ -39,9 +38,9 @@ func silentServer(t *testing.T) (address string) {
 }
 
 // If the stores of the file do not respond, a start takes only a little longer, and the log names
-// these stores. The test runs alone, because it sets the environment.
+// these stores.
 func TestAStartWithSilentStores(t *testing.T) {
-	dynamotest.Credentials(t)
+	t.Parallel()
 	silent := silentServer(t)
 	postgres := fmt.Sprintf("url: 'postgres://canary:canary@%s/x'", silent)
 	for name, c := range map[string]struct{ top, want string }{

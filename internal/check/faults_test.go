@@ -59,7 +59,7 @@ func TestDiffReportsAWrongAddress(t *testing.T) {
 // If a client refuses the settings of a service, the command prints one line about this fault,
 // without secrets. It still tries the other services.
 func TestLiveTriesAllServices(t *testing.T) {
-	dynamotest.NoCredentials(t)
+	dynamotest.NoCredentials(t.Setenv)
 	service := simulatedtest.New(simulatedtest.Options{Threads: 3, Faults: []simulatedtest.Fault{{On: simulatedtest.Threads, Kind: simulatedtest.Status, Status: 500}}})
 	defer service.Close()
 	server := httptest.NewServer(service)

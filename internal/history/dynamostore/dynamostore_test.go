@@ -48,7 +48,7 @@ func newTable(t testing.TB, endpoint string) string {
 // judge decides the fate of each one.
 func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
 	t.Helper()
-	dynamotest.Credentials(t)
+	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	proxy := dynamotest.Through(t, server, judge)
 	return openStore(t, Options{Table: newTable(t, server.URL), Endpoint: proxy.URL, Active: true}), proxy
@@ -270,7 +270,7 @@ func TestItemsThatNeverShow(t *testing.T) {
 // Three replicas over one table pass the suite, with items of orders in flight and without.
 func TestStore(t *testing.T) {
 	server := dynamotest.Start(t)
-	dynamotest.Credentials(t)
+	dynamotest.Credentials(t.Setenv)
 	active := false
 	historytest.Test(t, func(t testing.TB, orders, handouts time.Duration) (replicas []history.Sink) {
 		active = !active
@@ -284,7 +284,7 @@ func TestStore(t *testing.T) {
 
 // Init creates the table, its index and its time to live. It may be repeated, even concurrently, and keeps what is there.
 func TestInit(t *testing.T) {
-	dynamotest.Credentials(t)
+	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	s := openStore(t, Options{Endpoint: server.URL})
 	if err := s.Check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "CaptchaSolves does not exist: poold history init makes it") {
@@ -316,7 +316,7 @@ func TestInit(t *testing.T) {
 
 // Check and Init name all differences of a table and change nothing.
 func TestOtherShapesAreNamed(t *testing.T) {
-	dynamotest.Credentials(t)
+	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	for name, c := range map[string]struct {
 		change      func(*dynamodb.CreateTableInput)
@@ -388,7 +388,7 @@ func checkShape(t *testing.T, s *Store, err error, differences string) {
 // Init stops at the first call that DynamoDB does not permit. Its error names this step. After the permission
 // is granted, a repeated Init completes the table.
 func TestRefusedCallsEndCheckAndInit(t *testing.T) {
-	dynamotest.Credentials(t)
+	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	steps := [][2]string{
 		{"CreateTable", "making the table"}, {"DescribeTable", "waiting for the table"}, {"DescribeTimeToLive", "looking at the table"},

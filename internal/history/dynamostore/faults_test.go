@@ -159,7 +159,7 @@ func TestOneItemOfADayTakesSomeReplicas(t *testing.T) {
 
 // During an outage a call fails soon. Its error gives the reason, and contains no address and no secret.
 func TestErrorsOfOutages(t *testing.T) {
-	dynamotest.Credentials(t)
+	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	through := func(fate dynamotest.Fate) string {
 		return dynamotest.Through(t, server, func(string, []byte) dynamotest.Fate { return fate }).URL
@@ -203,7 +203,7 @@ func TestErrorsOfOutages(t *testing.T) {
 
 // Without credentials or without a region, the error says so. It omits the text of the SDK.
 func TestNoCredentials(t *testing.T) {
-	dynamotest.NoCredentials(t)
+	dynamotest.NoCredentials(t.Setenv)
 	s := openStore(t, Options{Endpoint: dynamotest.Start(t).URL})
 	for what, err := range map[string]error{
 		"check": s.Check(t.Context()), "init": s.Init(t.Context(), false), "append": s.Append(t.Context(), orders(yesterday(), 1)),

@@ -62,27 +62,26 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Credentials sets credentials that any emulator accepts, and hides other credentials of this machine from the SDK.
-func Credentials(t testing.TB) {
-	t.Helper()
-	NoCredentials(t)
-	t.Setenv("AWS_ACCESS_KEY_ID", "dynamotest")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", Secret)
+// Credentials sets credentials that any emulator accepts, and hides other credentials of this machine from the SDK. The
+// function set is that of a test or, for all tests of a package, one that calls os.Setenv.
+func Credentials(set func(name, value string)) {
+	NoCredentials(set)
+	set("AWS_ACCESS_KEY_ID", "dynamotest")
+	set("AWS_SECRET_ACCESS_KEY", Secret)
 }
 
 // NoCredentials hides all credentials of this machine from the SDK.
-func NoCredentials(t testing.TB) {
-	t.Helper()
+func NoCredentials(set func(name, value string)) {
 	for _, name := range []string{
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION",
 		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 	} {
-		t.Setenv(name, "")
+		set(name, "")
 	}
-	none := filepath.Join(t.TempDir(), "none")
-	t.Setenv("AWS_CONFIG_FILE", none)
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	const none = "/nonexistent/aws"
+	set("AWS_CONFIG_FILE", none)
+	set("AWS_SHARED_CREDENTIALS_FILE", none)
+	set("AWS_EC2_METADATA_DISABLED", "true")
 }
 
 func (s *Server) serves() bool {

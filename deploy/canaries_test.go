@@ -32,7 +32,7 @@ var secrets = map[string]string{
 	"CALLER_KEY": "canary-caller-key-63d0", "LIMITED_KEY": "canary-limited-key-a7f2", "WRONG_KEY": "canary-wrong-key-05be",
 	"CALLBACK_SECRET": "canary-callback-secret-b3c9", "REDIS_PASSWORD": "canary-redis-password-d41e",
 	"PROXY_USER": "canary-proxy-user-77c1", "PROXY_PASSWORD": "canary-proxy-password-e8a4",
-	"DATABASE_PASSWORD": postgrestest.Password, "TOKEN": "SIMULATED.",
+	"DATABASE_PASSWORD": postgrestest.Password, "TOKEN": "SIMULATED.", "PICTURE": "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=",
 }
 
 // canaryConfig is a pools.yaml whose first provider does not listen, and whose second one refuses the

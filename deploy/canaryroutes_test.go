@@ -23,7 +23,7 @@ var proxyOfCaller = secrets["PROXY_USER"] + ":" + secrets["PROXY_PASSWORD"] + "@
 const callerTask = `{"type":"RecaptchaV2TaskProxyless","websiteURL":"https://staging.example.com/other","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI"}`
 
 // pictureTask is a task with a picture.
-const pictureTask = `{"type":"ImageToTextTask","body":"R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="}`
+var pictureTask = `{"type":"ImageToTextTask","body":"` + secrets["PICTURE"] + `"}`
 
 // request is a request to a route: the parameters of the path that differ from those of other routes,
 // a query and a body.

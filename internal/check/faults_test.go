@@ -47,15 +47,6 @@ func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	}
 }
 
-// A wrong --url is a usage error, even if the file is valid.
-func TestDiffReportsAWrongAddress(t *testing.T) {
-	var usage cli.UsageError
-	err := run(t.Context(), t, io.Discard, "providers: [{name: own, protocol: simulated}]\n"+target, "--diff", "--url", "ftp://daemon")
-	if !errors.As(err, &usage) || !strings.HasPrefix(usage.Error(), "--url must be like ") {
-		t.Error(err)
-	}
-}
-
 // If a client refuses the settings of a service, the command prints one line about this fault,
 // without secrets. It still tries the other services.
 func TestLiveTriesAllServices(t *testing.T) {

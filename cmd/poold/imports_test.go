@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/check": {"internal/backend", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/provider",
 		"internal/redisdb", "internal/targets", "internal/targets/reload"},
 	"internal/claims":              {"internal/backoff", "internal/captcha", "internal/postgres", "internal/redisdb"},
-	"internal/cli":                 {"internal/captcha", "internal/refill", "internal/status", "internal/targets"},
+	"internal/cli":                 {"internal/captcha", "internal/status", "internal/targets"},
 	"internal/compat":              {"internal/captcha", "internal/crash", "internal/pool", "internal/provider/wire", "internal/solve"},
 	"internal/crash":               {},
 	"internal/daemontest":          {"internal/httpapi/openapi/openapitest", "internal/provider/simulatedtest", "internal/testkit"},

@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	defaultTimeout   = 180 * time.Second
-	shortestPoll     = 50 * time.Millisecond
-	profileCaptchaAI = "captchaai"
-	profilePoold     = "poold" // another poold; a token of its stock may be older than the submit
+	defaultTimeout = 180 * time.Second
+	shortestPoll   = 50 * time.Millisecond
+	profilePoold   = "poold" // another poold; a token of its stock may be older than the submit
 )
 
 func (p *Provider) preset() {
@@ -211,42 +210,17 @@ func (s *Set) warnUnusual(top *place) {
 	if s.Redis.Embedded() && slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Protocol != ProtocolSimulated }) {
 		top.at("redis").at("url").warn("the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
 	}
-	captchaAI := slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Profile == profileCaptchaAI })
 	for _, t := range s.Targets {
-		at := top.at("targets").at(t.Name)
-		at.warnIf(t.Identity.Type == captcha.HCaptcha && captchaAI, "type", "captchaai does not list hcaptcha as a supported type")
-		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
-			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", t.Identity.Type, shortDuration(usual.Lifetime))
+		at, kind := top.at("targets").at(t.Name), t.Identity.Type
+		if usual := builtInLife(kind); t.Lifetime > usual.Lifetime {
+			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", kind, shortDuration(usual.Lifetime))
 		}
-		if t.Depth == 0 {
-			at.at("depth").warn("0 keeps nothing ready: a token is bought only once a caller waits for it")
-		}
-	}
-}
-
-// warnOfPrices warns about providers without the prices that the policies of targets compare. cheapest
-// accepts a price of 0; for best it counts as unknown.
-func (s *Set) warnOfPrices(providers *place) {
-	policies := map[captcha.Type]ProvidersPolicy{}
-	for _, t := range s.Targets {
-		if t.ProvidersPolicy != ProvidersOrdered && policies[t.Identity.Type] != ProvidersBest {
-			policies[t.Identity.Type] = t.ProvidersPolicy
-		}
-	}
-	for _, item := range providers.items {
-		i := slices.IndexFunc(s.Providers, func(p Provider) bool { return "providers."+p.Name == item.path })
-		if i < 0 || len(s.Providers) < 2 {
-			continue
-		}
-		var missing []string
-		for _, t := range captcha.Types() {
-			policy, price := policies[t], s.Providers[i].Price
-			if policy == ProvidersCheapest && !price.Known(t) || policy == ProvidersBest && price.For(t) == 0 {
-				missing = append(missing, string(t))
-			}
-		}
-		if len(missing) > 0 {
-			item.at("price_per_1000").warn("prices count as equal for %s, because this provider has no price above 0", strings.Join(missing, ", "))
+		// cheapest accepts a price of 0; for best it counts as unknown.
+		priceless := slices.IndexFunc(s.Providers, func(p Provider) bool {
+			return t.ProvidersPolicy == ProvidersBest && p.Price.For(kind) == 0 || t.ProvidersPolicy == ProvidersCheapest && !p.Price.Known(kind)
+		})
+		if priceless >= 0 && len(s.Providers) > 1 {
+			at.at("providers_policy").warn("the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s", s.Providers[priceless].Name, kind)
 		}
 	}
 }

@@ -56,14 +56,14 @@ func TestLiveTriesAllServices(t *testing.T) {
 	server := httptest.NewServer(service)
 	defer server.Close()
 	var out strings.Builder
-	err := run(t.Context(), t, &out, "redis: {url: 'redis://:canary@h/0?no-such=1'}\n"+
+	err := run(t.Context(), t, &out, "redis: {url: 'redis://:canary@127.0.0.1:1'}\n"+
 		"dedup: {backend: postgres, url: 'postgres://u:canary@h/d?sslmode=no-such'}\nhistory: {backend: dynamodb}\n"+
 		"providers: [{name: acme, profile: captchaai, url: '"+server.URL+"', key: canary4711canary4711}]\n"+target, "--live")
 	if err == nil || err.Error() != "live checks failed: 4" {
 		t.Errorf("the error is %v", err)
 	}
 	for _, line := range []string{
-		"error  redis: redis address 1: must be redis://",
+		"error  redis: ",
 		"error  postgres of dedup.url: dedup.url: postgres address: must be postgres://",
 		"error  dynamodb of history: dynamodb: no region is known",
 		"error  provider acme: reading the threads: ",

@@ -357,12 +357,3 @@ func TestLogIsReadable(t *testing.T) {
 		t.Error(text.String())
 	}
 }
-
-// Small amounts have more digits.
-func TestAmountHasTwoSignificantDigits(t *testing.T) {
-	for x, want := range map[float64]string{0: "0.00", 4.1: "4.10", 0.0996: "0.100", 0.0299: "0.030", 0.000001: "0.0000010"} {
-		if got := cli.Amount(x); got != want {
-			t.Errorf("%g: %s, want %s", x, got, want)
-		}
-	}
-}

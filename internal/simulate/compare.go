@@ -3,10 +3,8 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
-	"poold/internal/cli"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
@@ -21,50 +19,16 @@ var comparePrices = []float64{1, 3, 10}
 // per notWorth requests.
 const notWorth = 1000
 
-// perPrice is the number of solves to which a price refers.
-const perPrice = 1000
-
-// Money is the cost of a simulated run in the currency of the price, also as JSON.
-type Money struct {
-	Price  float64 `json:"price_per_1000"`
-	Spent  float64 `json:"spent"`         // cost of all bought tokens
-	PerDay float64 `json:"spent_per_day"` // mean cost per day over the length of the demand
-
-	currency targets.Currency
-}
-
-// text formats an amount for people.
-func (m *Money) text(amount float64) string { return m.currency.With(cli.Amount(amount)) }
-
-// price is the price of 1000 solves.
-type price struct {
-	per1000  float64 // 0 = unknown
-	currency targets.Currency
-}
-
-// newMoney returns the cost of a run, or nil if the price is unknown.
-func newMoney(r policy.Result, p price) *Money {
-	if p.per1000 == 0 {
-		return nil
-	}
-	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
-	return &Money{
-		Price: shown(p.per1000), Spent: shown(float64(r.Bought) * p.per1000 / perPrice),
-		PerDay: shown(r.BoughtADay * p.per1000 / perPrice), currency: p.currency,
-	}
-}
-
 // Row is one run of a comparison.
 type Row struct {
 	Refill   string  `json:"refill"`
 	Depth    int     `json:"depth"`
 	MissCost float64 `json:"miss_cost,omitempty"` // adaptive only
 	policy.Result
-	*Money
 }
 
 // compare runs fixed depths and the adaptive policy on the same demand.
-func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error) {
+func compare(ctx context.Context, base policy.Simulation) ([]Row, error) {
 	prices := slices.Clone(comparePrices)
 	if !slices.Contains(prices, base.Params.MissCost) {
 		prices = append(prices, base.Params.MissCost)
@@ -76,7 +40,7 @@ func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error
 		done := len(rows)
 		one.Progress = func(share float64) { base.Progress((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
-		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, p)}
+		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result}
 		if one.Params.Adaptive {
 			r.Refill, r.MissCost = string(targets.RefillAdaptive), one.Params.MissCost
 		}
@@ -113,12 +77,6 @@ func verdict(rows []Row, own float64) string {
 			fixed = r
 		}
 	}
-	price := func(r Row) string {
-		if r.Money != nil {
-			return r.text(r.PerDay) + " a day"
-		}
-		return fmt.Sprintf("%.0f tokens a day", r.BoughtADay)
-	}
-	return fmt.Sprintf("With miss_cost %g, %.1f %% of the requests find a token at once, for %s; a fixed depth of %d reaches %.1f %%, for %s.",
-		own, 100*adaptive.HitRate, price(adaptive), fixed.Depth, 100*fixed.HitRate, price(fixed))
+	return fmt.Sprintf("With miss_cost %g, %.1f %% of the requests find a token at once, for %.0f tokens a day; a fixed depth of %d reaches %.1f %%, for %.0f tokens a day.",
+		own, 100*adaptive.HitRate, adaptive.BoughtADay, fixed.Depth, 100*fixed.HitRate, fixed.BoughtADay)
 }

@@ -92,7 +92,7 @@ type Result struct {
 	StaleServed     int     `json:"stale_served"` // tokens handed out after their usable life; always 0
 
 	// BoughtADay includes the silence after the last request, until the end of Length.
-	BoughtADay float64 `json:"-"`
+	BoughtADay float64 `json:"bought_a_day"`
 }
 
 const (

@@ -90,6 +90,7 @@ var livesIn = map[string][]string{
 	"github.com/go-json-experiment/json":       {"internal/strictjson"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/httpapi/openapi/openapitest"},
 	"github.com/fsnotify/fsnotify":             {"internal/targets/reload"},
+	"github.com/agnivade/levenshtein":          {"internal/targets"},
 	"github.com/robfig/cron/v3":                {"internal/targets"},
 	"golang.org/x/time":                        {"internal/httpapi"},
 	"go.uber.org/goleak":                       {"internal/redisdb/redistest"},

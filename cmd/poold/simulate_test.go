@@ -5,12 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"poold/internal/cli"
-	"poold/internal/simulate"
 	"poold/internal/testkit"
 )
 
@@ -111,27 +109,6 @@ func TestSimulateWithoutFile(t *testing.T) {
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
 	if code != cli.ExitDone || problems != "" || !strings.Contains(out, "handed out stale  0") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
-	}
-}
-
-// --compare lists fixed depths and the adaptive policy.
-func TestSimulateCompare(t *testing.T) {
-	testkit.WithoutRace(t)
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--compare"}
-	code, out, problems := simulateWith(t, args...)
-	if code != cli.ExitDone || problems != "" {
-		t.Fatalf("exit %d: %s", code, problems)
-	}
-	if strings.Count(out, "fixed ") < 5 || strings.Count(out, "adaptive ") != 4 || strings.Contains(out, "\r") {
-		t.Errorf("got:\n%s", out)
-	}
-	_, out, _ = simulateWith(t, append(args, "--json")...)
-	var all struct{ Runs []simulate.Row }
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
-		t.Errorf("got %+v", all.Runs)
 	}
 }
 

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -80,37 +78,5 @@ targets:
 		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v\nwant %+v", name, got, want)
 		}
-	}
-}
-
-// A comparison contains each value of miss_cost once, including the target's own value. If a run
-// fails, the comparison returns its error.
-func TestComparisonHasEachPriceOnce(t *testing.T) {
-	base := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
-	base.Progress = func(float64) {}
-	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
-		base.Params.MissCost = own
-		rows, err := compare(t.Context(), base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var prices []float64
-		for _, r := range rows {
-			if r.Refill == "adaptive" {
-				prices = append(prices, r.MissCost)
-			} else if r.MissCost != 0 {
-				t.Errorf("a fixed depth with miss_cost %g", r.MissCost)
-			}
-		}
-		if !reflect.DeepEqual(prices, want) {
-			t.Errorf("miss_cost %g: %v, want %v", own, prices, want)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	base = baseOf(t, "--depth", "20", "--demand", "poisson:0.1")
-	base.Progress = func(float64) {}
-	if _, err := compare(ctx, base); !errors.Is(err, context.Canceled) {
-		t.Errorf("a comparison that was interrupted ends with %v", err)
 	}
 }

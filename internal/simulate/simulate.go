@@ -37,12 +37,12 @@ const (
 type simulation struct {
 	config, target, trace, demand, lead string
 
-	length, wait  time.Duration
-	fail          float64
-	concurrency   int
-	settings      targets.Target // the flags of a target's settings
-	seed          uint64
-	json, compare bool
+	length, wait time.Duration
+	fail         float64
+	concurrency  int
+	settings     targets.Target // the flags of a target's settings
+	seed         uint64
+	json         bool
 }
 
 // simulationFlags adds the flags of the command. The flags for a target's settings have the values
@@ -69,7 +69,6 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.DurationVar(&t.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
-	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
 	return s
 }
 
@@ -80,7 +79,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Short: "replay demand against a refill policy",
 		Long:  "Replays a trace or a model of demand against a refill policy, in virtual time and without a provider.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
-			"  poold simulate --depth 5 --demand office:0.1 --compare",
+			"  poold simulate --depth 5 --demand office:0.1",
 		Args: cobra.NoArgs,
 	}
 	s := simulationFlags(command, c)
@@ -90,7 +89,7 @@ func Command(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// run runs the simulation or the comparison, and prints the result.
+// run runs the simulation and prints the result.
 func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) error {
 	base, err := s.base(ctx, c, flags)
 	if err != nil {
@@ -100,19 +99,14 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	if cli.TerminalOf(c.Stderr) != nil {
 		base.Progress = func(share float64) { _, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share) }
 	}
-	if s.compare {
-		rows, err := compare(ctx, base)
-		if err != nil {
-			return err
-		}
-		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
-	}
 	result, err := base.Run(ctx)
 	if err != nil {
 		return err
 	}
 	if s.json {
-		return printJSON(c.Stdout, result)
+		encoder := json.NewEncoder(c.Stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(result)
 	}
 	return printResult(c.Stdout, result)
 }
@@ -234,31 +228,4 @@ func printResult(w io.Writer, r policy.Result) error {
 	row("peak", "%d tokens, %d orders, %d of both less callers waiting", r.PeakStock, r.PeakInFlight, r.PeakHeld)
 	row("handed out stale", "%d", r.StaleServed)
 	return table.Flush()
-}
-
-func printJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
-}
-
-func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
-	if asJSON {
-		return printJSON(w, map[string]any{"runs": rows})
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(table, "refill\tdepth\tmiss_cost\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\tbought/day\t")
-	for _, r := range rows {
-		price := "-"
-		if r.Refill == string(targets.RefillAdaptive) {
-			price = fmt.Sprintf("%g", r.MissCost)
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%.0f\t\n", r.Refill, r.Depth, price,
-			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, r.BoughtADay)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, verdict(rows, own))
-	return err
 }

@@ -163,20 +163,3 @@ func (p *Solves) Draw(random *rand.Rand) (lead float64, fails bool) {
 	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
 	return min(max(lead, p.Least.Seconds()), p.Most.Seconds()), random.Float64() < p.Fail
 }
-
-// Fixed returns the same simulation with a fixed depth.
-func (s Simulation) Fixed(depth int) Simulation {
-	s.Params.Adaptive, s.Params.Depth, s.Params.Min = false, depth, 0
-	return s
-}
-
-// Adaptive returns the same simulation with the adaptive policy and this miss_cost. The depth of a
-// fixed target does not limit the adaptive policy: the new depth is at least the number of tasks that
-// the provider solves at the same time.
-func (s Simulation) Adaptive(missCost float64) Simulation {
-	if !s.Params.Adaptive {
-		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
-	}
-	s.Params.Adaptive, s.Params.MissCost = true, missCost
-	return s
-}

@@ -76,24 +76,6 @@ func TestParseLead(t *testing.T) {
 	}
 }
 
-// The adaptive policy of a fixed target may hold as many tokens as the provider solves at the same
-// time. An adaptive target keeps its limit.
-func TestAdaptiveInPlace(t *testing.T) {
-	s := Simulation{Params: usualFixed(7), Concurrency: 64}
-	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MissCost != 10 {
-		t.Errorf("of a fixed target: %+v", k)
-	}
-	if s.Params = usualFixed(100); s.Adaptive(3).Params.Depth != 100 {
-		t.Errorf("of a deep fixed target: %+v", s.Adaptive(3).Params)
-	}
-	if s.Params, s.Params.Depth = usual(), 7; s.Adaptive(10).Params.Depth != 7 {
-		t.Errorf("of an adaptive target: %+v", s.Adaptive(10).Params)
-	}
-	if k := s.Fixed(9).Params; k.Adaptive || k.Depth != 9 || k.Min != 0 {
-		t.Errorf("fixed: %+v", k)
-	}
-}
-
 // BoughtADay includes the silence: a fixed depth of one buys a token every 80 s, day and night.
 func TestBoughtADay(t *testing.T) {
 	s := Simulation{Params: usualFixed(1), Concurrency: 64, Arrivals: []float64{36000, 36400}, Length: daySeconds}

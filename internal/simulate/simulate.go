@@ -95,10 +95,6 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	if err != nil {
 		return err
 	}
-	base.Progress = func(float64) {}
-	if cli.TerminalOf(c.Stderr) != nil {
-		base.Progress = func(share float64) { _, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share) }
-	}
 	result, err := base.Run(ctx)
 	if err != nil {
 		return err

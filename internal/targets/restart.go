@@ -12,7 +12,7 @@ import (
 // be open to the network without keys.
 func (s *Set) OverrideListen(file, listen string) error {
 	s.Server.Listen, s.listenGiven = listen, true
-	if rule := listenFault(listen, len(s.Server.Keys)); rule != "" {
+	if rule := ListenFault(listen, len(s.Server.Keys)); rule != "" {
 		return Problems{{File: file, Text: "the address given by --listen or POOLD_LISTEN: " + rule}}
 	}
 	return nil
@@ -23,7 +23,7 @@ func (s *Set) OverrideListen(file, listen string) error {
 // setting that was copied although the file has a different value. KeepRestartOnly returns an error if
 // the resulting Set is invalid, although the file is valid.
 func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err error) {
-	if rule := listenFault(old.Server.Listen, len(s.Server.Keys)); rule != "" {
+	if rule := ListenFault(old.Server.Listen, len(s.Server.Keys)); rule != "" {
 		return nil, Problems{{File: file, Text: "server.keys: the daemon still listens where it did at the start: " + rule}}
 	}
 	if s.Simulated() && s.Redis.Embedded() && !old.Redis.Embedded() {

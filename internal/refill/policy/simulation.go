@@ -65,9 +65,6 @@ type Simulation struct {
 	Arrivals    []float64     // seconds from the start, ascending
 	Length      float64       // length of the demand in seconds; at least until the last arrival
 	Seed        uint64
-	// Progress is optional. It is called from time to time with the completed share of the
-	// requests.
-	Progress func(done float64)
 }
 
 // Result is the outcome of a Simulation. `poold simulate` prints it as JSON.
@@ -98,8 +95,8 @@ type Result struct {
 const (
 	// afterLast is how many seconds a run continues after the last request.
 	afterLast = 600.0
-	// A run calls Progress and checks ctx once in this number of steps.
-	progressEvery = 1024
+	// A run checks ctx once in this number of steps.
+	lookEvery = 1024
 )
 
 // epoch is second 0 of simulated time: a Monday, 00:00 UTC.
@@ -129,14 +126,11 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 			if r.now < begin+length {
 				bought = r.result.Bought
 			}
-			if steps++; steps%progressEvery > 0 {
+			if steps++; steps%lookEvery > 0 {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return err
-			}
-			if s.Progress != nil {
-				s.Progress(float64(r.result.Requests) / float64(len(s.Arrivals)))
 			}
 		}
 		return nil

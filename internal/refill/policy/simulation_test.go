@@ -56,7 +56,7 @@ func TestSimulationEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: trace(t, "sessions")}
-	s.Progress = func(float64) { cancel() }
+	cancel()
 	if _, err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

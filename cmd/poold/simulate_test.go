@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"poold/internal/cli"
+	"poold/internal/simulate"
 	"poold/internal/testkit"
 )
 
@@ -112,6 +115,27 @@ func TestSimulateWithoutFile(t *testing.T) {
 	}
 }
 
+// --compare lists fixed depths and the adaptive policy.
+func TestSimulateCompare(t *testing.T) {
+	testkit.WithoutRace(t)
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--compare"}
+	code, out, problems := simulateWith(t, args...)
+	if code != cli.ExitDone || problems != "" {
+		t.Fatalf("exit %d: %s", code, problems)
+	}
+	if strings.Count(out, "fixed ") < 5 || strings.Count(out, "adaptive ") != 4 || strings.Contains(out, "\r") {
+		t.Errorf("got:\n%s", out)
+	}
+	_, out, _ = simulateWith(t, append(args, "--json")...)
+	var all struct{ Runs []simulate.Row }
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
+		t.Errorf("got %+v", all.Runs)
+	}
+}
+
 func TestSimulateUsage(t *testing.T) {
 	for says, args := range map[string][]string{
 		"needs --target":               {"--demand", "poisson:1"},
@@ -132,6 +156,12 @@ func TestSimulateUsage(t *testing.T) {
 		"--depth is":                   {"--depth", "-1", "--demand", "poisson:1"},
 		"--lifetime":                   {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
 		"--idle-after":                 {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
+		"--price is what 1000":         {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
+		"cost, a number from 0":        {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
+		"a number from 0 to 1000000":   {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
+		"1000 solves cost, a number":   {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
+		"\"2.99 EUR\" for \"--price\"": {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
+		"\"\" for \"--price\"":         {"--depth", "1", "--demand", "poisson:1", "--price", ""},
 		"unknown command":              {"--depth", "1", "--demand", "poisson:1", "more"},
 	} {
 		if code, _, problems := simulateWith(t, args...); code != cli.ExitUsage || !strings.Contains(problems, says) {
@@ -147,5 +177,100 @@ func TestSimulateUsage(t *testing.T) {
 	}
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != cli.ExitFailed || !strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)
+	}
+}
+
+// In the JSON output, three fields contain amounts of money, and no other field depends on the
+// price. In the text output, only one line contains amounts of money.
+func TestSimulatedMoney(t *testing.T) {
+	testkit.WithoutRace(t)
+	trace := filepath.Join(t.TempDir(), "trace.txt")
+	writeFile(t, trace, "0\n10000\n43200\n")
+	args := []string{"--fail", "0", "--depth", "2", "--lead", "lognormal:20s,0,20s,20s", "--trace", trace}
+	asJSON := func(more ...string) map[string]any {
+		_, out, problems := simulateWith(t, append(append(args, "--json"), more...)...)
+		var got map[string]any
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v: %s", err, problems)
+		}
+		return got
+	}
+	without, with := asJSON(), asJSON("--price", "2.99")
+	bought := with["bought"].(float64)
+	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299), "spent_per_day": "6.4584"} {
+		if got := fmt.Sprintf("%.6g", with[field]); got != want {
+			t.Errorf("%s: %s, want %s", field, got, want)
+		}
+		delete(with, field)
+	}
+	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) < 15 {
+		t.Errorf("with a price %v\nwithout %v", with, without)
+	}
+	_, text, _ := simulateWith(t, append(args, "--price", "2.99")...)
+	if line := fmt.Sprintf("\nspent             %.2f (6.46 a day)\n", bought*0.00299); !strings.Contains(text, line) {
+		t.Errorf("no line %q in\n%s", line, text)
+	}
+	_, text, _ = simulateWith(t, args...)
+	if strings.Contains(text, "spent") {
+		t.Errorf("money without a price:\n%s", text)
+	}
+}
+
+// The price is the provider's price for the target's type, unless a flag sets another price.
+func TestSimulatedPriceOfTheFile(t *testing.T) {
+	testkit.WithoutRace(t)
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace.txt")
+	writeFile(t, trace, "0\n1000\n")
+	for name, c := range map[string]struct {
+		price string // price of the first of two providers in the file
+		args  []string
+		want  float64
+	}{
+		"one":          {", price_per_1000: 2.99", nil, 2.99},
+		"by type":      {", price_per_1000: {turnstile: 7, recaptcha_v2: 1.1}", nil, 1.1},
+		"another type": {", price_per_1000: {turnstile: 7}", nil, 0},
+		"none":         {"", nil, 0},
+		"a flag":       {", price_per_1000: 2.99", []string{"--price", "5"}, 5},
+		"none wanted":  {", price_per_1000: 2.99", []string{"--price", "0"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pools.yaml")
+			const one, other = "{name: s, url: \"https://a.example.com\", key: 0123456789abcdef0123456789abcdef",
+				", {name: o, url: \"https://b.example.com\", key: 1123456789abcdef0123456789abcdef, price_per_1000: 9}"
+			writeFile(t, file, strings.Replace(simulatedFile, "{name: s, protocol: simulated}", one+c.price+"}"+other, 1))
+			code, out, problems := simulateWith(t, append([]string{"--config", file, "--target", "login", "--trace", trace, "--json"}, c.args...)...)
+			var got struct {
+				Price *float64 `json:"price_per_1000"`
+			}
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatalf("exit %d: %s", code, problems)
+			}
+			if (got.Price != nil) != (c.want > 0) || got.Price != nil && *got.Price != c.want {
+				t.Errorf("got:\n%s", out)
+			}
+		})
+	}
+}
+
+// If a price is known, a comparison shows how much each run spends a day.
+func TestComparedMoney(t *testing.T) {
+	testkit.WithoutRace(t)
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--compare"}
+	_, with, _ := simulateWith(t, append(args, "--price", "2.99")...)
+	_, without, _ := simulateWith(t, args...)
+	if heads := strings.Fields(strings.SplitN(with, "\n", 2)[0]); heads[len(heads)-1] != "spent/day" || strings.Contains(without, "spent") {
+		t.Errorf("got:\n%s%s", with, without)
+	}
+	_, out, _ := simulateWith(t, append(args, "--price", "2.99", "--json")...)
+	var all struct{ Runs []simulate.Row }
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Runs) < 5 {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	lines := strings.Split(with, "\n")[1:]
+	for i, r := range all.Runs {
+		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i], " "+cli.Amount(r.PerDay)) {
+			t.Errorf("%+v, %s", r, lines[i])
+		}
 	}
 }

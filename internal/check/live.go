@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,7 +77,7 @@ func tryRedis(ctx context.Context, wanted targets.Redis) (string, error) {
 }
 
 // tryDatabase reads the version of a database and checks its tables.
-func tryDatabase(ctx context.Context, d backend.Database) (string, error) {
+func tryDatabase(ctx context.Context, d backend.Database) (text string, err error) {
 	db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // Open does not connect
 	if err != nil {
 		return "", err
@@ -86,11 +87,52 @@ func tryDatabase(ctx context.Context, d backend.Database) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "version " + found.Server + map[postgres.Schema]string{
+	text = "version " + found.Server + map[postgres.Schema]string{
 		postgres.SchemaReady: ", tables ready",
 		postgres.SchemaOld:   "; the next start brings its tables up to date",
 		postgres.SchemaNone:  "; the next start makes its tables",
-	}[found.Schema], nil
+	}[found.Schema]
+	if found.Schema != postgres.SchemaReady || d.Key != "dedup.url" {
+		return text, nil
+	}
+	other, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // Open does not connect
+	if err != nil {
+		return "", err
+	}
+	defer other.Close()
+	if !hears(ctx, db, other) {
+		text += "; notifications are lost, as behind a pooler in transaction mode: shared tokens come up to a second later"
+	}
+	return text, nil
+}
+
+// hears reports whether a notification of one client reaches another one before ctx ends. With one client, a pooler may
+// deliver the notification on the connection of its sender.
+func hears(ctx context.Context, listener, sender *postgres.DB) bool {
+	const channel = "poold_check"
+	ctx, stop := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer stop()
+	arrived := make(chan struct{}, 1)
+	listening.Go(func() {
+		_ = listener.Run(ctx, channel, func(string) {
+			select {
+			case arrived <- struct{}{}:
+			default:
+			}
+		})
+	})
+	for {
+		_ = sender.Do(ctx, func(ctx context.Context, tx postgres.Tx) error { return tx.Notify(ctx, channel, "") })
+		select {
+		case <-arrived:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 func tryTable(ctx context.Context, wanted targets.History) (text string, err error) {

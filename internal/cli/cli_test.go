@@ -1,8 +1,10 @@
 package cli_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -21,6 +23,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/cli"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // daemon answers each request by its method and path, and with the keys "CODE" and "TYPE" of the map.
@@ -325,6 +328,38 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// A status is printed every 2 s, also after an outage, which is reported. An interrupt ends the command
+// with success. The first status must succeed.
+func TestWatch(t *testing.T) {
+	var mu sync.Mutex
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; asked == 2 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		_, _ = fmt.Fprintf(w, `{"as_of":"%d"}`, asked)
+	}))
+	defer server.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var printed, log testkit.Log
+	ended := make(chan int, 1)
+	go func() {
+		ended <- program().Run(ctx, consoleAt(server.URL, &printed, &log, nil), split("status --watch"))
+	}()
+	testkit.Within(t, 30*time.Second, "the third status", func() bool { return strings.Contains(printed.String(), "as of 3\n") })
+	stop()
+	if code := <-ended; code != 0 || log.String() != "not live: the daemon answered 502 Bad Gateway\n" || !strings.HasPrefix(printed.String(), "as of 1\n") {
+		t.Errorf("exit %d, %s\n%s", code, log.String(), printed.String())
+	}
+	d := &daemon{status: 401}
+	if code, _, stderr := d.run(t, "status", "--watch"); code != 1 || stderr != "poold status: the daemon answered 401 Unauthorized\n" {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
 // No control character of a daemon reaches a terminal. A device file is taken for a terminal.
 func TestTerminal(t *testing.T) {
 	if got := cli.PrintableLines("token\x1b[2J\u009b\xff\n\tend"); got != "token\uFFFD[2J\uFFFD\uFFFD\n\tend" {
@@ -355,5 +390,14 @@ func TestLogIsReadable(t *testing.T) {
 	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took", 90*time.Second)
 	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") || strings.Count(text.String(), "\n") != 1 {
 		t.Error(text.String())
+	}
+}
+
+// Small amounts have more digits.
+func TestAmountHasTwoSignificantDigits(t *testing.T) {
+	for x, want := range map[float64]string{0: "0.00", 4.1: "4.10", 0.0996: "0.100", 0.0299: "0.030", 0.000001: "0.0000010"} {
+		if got := cli.Amount(x); got != want {
+			t.Errorf("%g: %s, want %s", x, got, want)
+		}
 	}
 }

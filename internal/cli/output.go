@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -63,6 +64,16 @@ func Printable(text string) string {
 		return string(letters[:most]) + "…"
 	}
 	return string(letters)
+}
+
+// Amount formats an amount of money with two decimals. Amounts below 0.1 get two significant
+// digits.
+func Amount(x float64) string {
+	digits := 2.0
+	if x > 0 {
+		digits = max(digits, 1-math.Floor(math.Log10(x)))
+	}
+	return fmt.Sprintf("%.*f", int(digits), x)
 }
 
 // align writes rows of cells, which tabs separate, in columns.

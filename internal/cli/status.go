@@ -9,11 +9,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"poold/internal/status"
 )
+
+// watchEvery is the interval of `poold status --watch`.
+const watchEvery = 2 * time.Second
 
 func newStatus(c *Console) *cobra.Command {
 	command := &cobra.Command{
@@ -21,11 +25,12 @@ func newStatus(c *Console) *cobra.Command {
 		Short: "show a running daemon's status, problems first",
 		Long: "Shows a running daemon's status, problems first. GLOB selects targets by name; a single match is shown\n" +
 			"with all its figures. HITS and REQUESTS cover the last hour, SPENT today (UTC).",
-		Example: "  poold status\n  poold status 'staging-*' --state starved",
+		Example: "  poold status\n  poold status 'staging-*' --state starved\n  poold status --watch",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	state := command.Flags().String("state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
-	asJSON := command.Flags().Bool("json", false, "print the document")
+	asJSON := command.Flags().Bool("json", false, "print the document; with --watch one line every 2 s")
+	watched := command.Flags().Bool("watch", false, "print it again every 2 s, until interrupted")
 	connect := ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, words []string) error {
 		daemon, err := connect()
@@ -39,30 +44,50 @@ func newStatus(c *Console) *cobra.Command {
 		if states := status.States(); *state != "" && !slices.Contains(states, *state) {
 			return UsageError(fmt.Sprintf("--state is one of %s, not %q", strings.Join(states, ", "), *state))
 		}
-		ctx, cancel := context.WithTimeout(command.Context(), requestTime)
-		defer cancel()
-		got, err := daemon.ask(ctx, http.MethodGet, "/status.json", nil, nil)
-		if err != nil {
-			return err
+		ctx := command.Context()
+		show := func() error { return showStatus(ctx, c, daemon, glob, *state, *asJSON) }
+		for err = show(); err == nil && *watched; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(watchEvery):
+			}
+			if gone := show(); gone != nil && ctx.Err() == nil {
+				_, err = fmt.Fprintf(c.Stderr, "not live: %s\n", PrintableLines(gone.Error()))
+			}
 		}
-		if *asJSON && glob == "" && *state == "" {
-			return c.Print(string(got.body))
-		}
-		d := new(status.Document)
-		if err := json.Unmarshal(got.body, d); err != nil {
-			return fmt.Errorf("reading the daemon's answer: %w", err)
-		}
-		d.Targets = slices.DeleteFunc(status.ProblemsFirst(d.Targets), func(t status.Target) bool {
-			named, _ := path.Match(glob, t.Name)
-			return glob != "" && !named || *state != "" && t.State != *state
-		})
-		if !*asJSON {
-			return c.Print(statusText(d, glob != ""))
-		}
-		text, err := json.Marshal(d)
-		return errors.Join(err, c.Print(string(text)))
+		return err
 	}
 	return command
+}
+
+// showStatus prints the targets that match a glob and a state; "" = all.
+func showStatus(ctx context.Context, c *Console, daemon *Client, glob, state string, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	got, err := daemon.ask(ctx, http.MethodGet, "/status.json", nil, nil)
+	if err != nil {
+		return err
+	}
+	if asJSON && glob == "" && state == "" {
+		return c.Print(string(got.body))
+	}
+	d := new(status.Document)
+	if err := json.Unmarshal(got.body, d); err != nil {
+		return fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	d.Targets = slices.DeleteFunc(status.ProblemsFirst(d.Targets), func(t status.Target) bool {
+		named, _ := path.Match(glob, t.Name)
+		return glob != "" && !named || state != "" && t.State != state
+	})
+	switch {
+	case !asJSON && len(d.Targets) == 0 && glob+state != "":
+		return c.Print("no target matches; poold status lists all of them")
+	case !asJSON:
+		return c.Print(statusText(d, glob != ""))
+	}
+	text, err := json.Marshal(d)
+	return errors.Join(err, c.Print(string(text)))
 }
 
 // statusText formats the status: what is wrong, tables of providers and targets, and the state of the

@@ -44,11 +44,11 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// An interrupt ends a run. An interrupted command prints nothing.
+// An interrupt ends a run and a comparison. An interrupted command prints nothing.
 func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
 	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0", "--miss-cost", "0.1"}
-	for name, more := range map[string][]string{"one run": {"--hit-rate", "0.5"}, "JSON": {"--json"}} {
+	for name, more := range map[string][]string{"one run": {"--hit-rate", "0.5"}, "JSON": {"--json"}, "comparison": {"--compare"}} {
 		args := append(slices.Clone(model), more...)
 		whole := &countdown{t.Context(), 0, 1 << 30}
 		want, err := run(whole, args...)
@@ -91,7 +91,7 @@ func TestFaultsAreReported(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, printed)
 		}
 	}
-	for _, more := range []string{"", " --json"} {
+	for _, more := range []string{"", " --json", " --compare", " --compare --json"} {
 		if err := runTo(t.Context(), fullDisk{}, strings.Fields(demand+more)...); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("a full disk, %s: %v", more, err)
 		}

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,8 +16,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// baseOf returns the simulation that a command line describes.
-func baseOf(t *testing.T, args ...string) policy.Simulation {
+// baseOf returns the simulation and the price that a command line describes.
+func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	t.Helper()
 	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
 	command := &cobra.Command{Use: "simulate"}
@@ -27,13 +29,14 @@ func baseOf(t *testing.T, args ...string) policy.Simulation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base
+	return base, s.price
 }
 
 // A simulation has every setting of its target. Flags override these settings.
 func TestFlagsOverrideTheTarget(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pools.yaml")
-	const text = `providers:
+	const text = `currency: USD
+providers:
   - {name: one, url: "https://a.example.com", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s, price_per_1000: 3}
   - {name: two, url: "https://b.example.com", key: 1123456789abcdef0123456789abcdef, first_poll: 9s, poll_interval: 4s, price_per_1000: 8}
 targets:
@@ -53,30 +56,63 @@ targets:
 	for name, x := range map[string]struct {
 		args   []string
 		change func(s *policy.Simulation)
+		price  float64
 	}{
-		"the target": {nil, func(*policy.Simulation) {}},
+		"the target": {nil, func(*policy.Simulation) {}, 3},
 		"the policy": {[]string{"--refill", "fixed", "--depth", "41", "--min", "3", "--hit-rate", "0.8", "--miss-cost", "6", "--idle-after", "2h"}, func(s *policy.Simulation) {
 			p := &s.Params
 			p.Adaptive, p.Depth, p.Min, p.HitRate, p.MissCost, p.IdleAfter = false, 41, 3, 0.8, 6, 2*time.Hour
-		}},
-		"the tokens":         {[]string{"--lifetime", "200s", "--margin", "50s"}, func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }},
-		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }},
+		}, 3},
+		"the tokens":         {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"}, func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
+		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
 		"the provider": {[]string{"--lead", "lognormal:20s,0.1,5s,40s", "--fail", "0.2", "--concurrency", "9"}, func(s *policy.Simulation) {
 			s.Concurrency = 9
 			s.Solves = policy.Solves{Median: 20 * time.Second, Sigma: 0.1, Least: 5 * time.Second, Most: 40 * time.Second, Fail: 0.2}
-		}},
+		}, 3},
 		"the run": {[]string{"--wait", "30s", "--length", "2h", "--seed", "4"}, func(s *policy.Simulation) {
 			s.Wait, s.Length, s.Seed = 30*time.Second, 7200, 4
-		}},
+		}, 3},
 	} {
-		got := baseOf(t, append(target, x.args...)...)
+		got, cost := baseOf(t, append(target, x.args...)...)
 		want := usual
 		x.change(&want)
 		if len(got.Params.Warm) != 1 || got.Params.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
 			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Params.Warm), len(got.Arrivals))
 		}
-		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v\nwant %+v", name, got, want)
+		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != (price{x.price, "USD"}) {
+			t.Errorf("%s: %v, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
 		}
+	}
+}
+
+// A comparison contains each value of miss_cost once, including the target's own value. If a run
+// fails, the comparison returns its error.
+func TestComparisonHasEachPriceOnce(t *testing.T) {
+	base, _ := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
+	base.Progress = func(float64) {}
+	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
+		base.Params.MissCost = own
+		rows, err := compare(t.Context(), base, price{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var prices []float64
+		for _, r := range rows {
+			if r.Refill == "adaptive" {
+				prices = append(prices, r.MissCost)
+			} else if r.MissCost != 0 {
+				t.Errorf("a fixed depth with miss_cost %g", r.MissCost)
+			}
+		}
+		if !reflect.DeepEqual(prices, want) {
+			t.Errorf("miss_cost %g: %v, want %v", own, prices, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	base, _ = baseOf(t, "--depth", "20", "--demand", "poisson:0.1")
+	base.Progress = func(float64) {}
+	if _, err := compare(ctx, base, price{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a comparison that was interrupted ends with %v", err)
 	}
 }

@@ -29,6 +29,7 @@ const (
 	mostConcurrency    = 10000
 	mostWait           = time.Hour
 	mostLength         = 366 * 24 * time.Hour
+	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
 )
@@ -37,12 +38,13 @@ const (
 type simulation struct {
 	config, target, trace, demand, lead string
 
-	length, wait time.Duration
-	fail         float64
-	concurrency  int
-	settings     targets.Target // the flags of a target's settings
-	seed         uint64
-	json         bool
+	length, wait  time.Duration
+	fail          float64
+	concurrency   int
+	settings      targets.Target // the flags of a target's settings
+	seed          uint64
+	price         price
+	json, compare bool
 }
 
 // simulationFlags adds the flags of the command. The flags for a target's settings have the values
@@ -54,7 +56,7 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
-	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the tokens a day are counted over it, with --trace by default until its last arrival")
+	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with --trace by default until its last arrival")
 	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times of the provider, as `model`:MEDIAN,SIGMA,LEAST,MOST")
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
@@ -68,7 +70,9 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&t.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
 	flags.DurationVar(&t.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
+	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
+	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
 	return s
 }
 
@@ -79,7 +83,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Short: "replay demand against a refill policy",
 		Long:  "Replays a trace or a model of demand against a refill policy, in virtual time and without a provider.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
-			"  poold simulate --depth 5 --demand office:0.1",
+			"  poold simulate --depth 5 --demand office:0.1 --compare",
 		Args: cobra.NoArgs,
 	}
 	s := simulationFlags(command, c)
@@ -89,22 +93,35 @@ func Command(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// run runs the simulation and prints the result.
+// run runs the simulation or the comparison, and prints the result.
 func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) error {
 	base, err := s.base(ctx, c, flags)
 	if err != nil {
 		return err
 	}
+	base.Progress = func(float64) {}
+	if cli.TerminalOf(c.Stderr) != nil {
+		base.Progress = func(share float64) { _, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share) }
+	}
+	if s.compare {
+		rows, err := compare(ctx, base, s.price)
+		if err != nil {
+			return err
+		}
+		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
+	}
 	result, err := base.Run(ctx)
 	if err != nil {
 		return err
 	}
+	spent := newMoney(result, s.price)
 	if s.json {
-		encoder := json.NewEncoder(c.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(result)
+		return printJSON(c.Stdout, struct {
+			policy.Result
+			*Money
+		}{result, spent})
 	}
-	return printResult(c.Stdout, result)
+	return printResult(c.Stdout, result, spent)
 }
 
 func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (base policy.Simulation, err error) {
@@ -149,14 +166,14 @@ func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.Flag
 		if i < 0 {
 			return policy.Params{}, fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
-		t = set.Targets[i]
+		t, s.price.currency = set.Targets[i], set.Currency
 		if len(set.Providers) > 0 {
 			p = set.Providers[0]
 		}
 	case given["depth"] == "":
 		return policy.Params{}, cli.UsageError("needs --target, or at least --depth")
 	}
-	s.settings = t
+	s.settings, s.price.per1000 = t, perPrice*p.Price.For(t.Identity.Type)
 	for flag, value := range given {
 		_ = flags.Set(flag, value) // the flag had this value
 	}
@@ -182,6 +199,7 @@ func (s *simulation) validate() error {
 		{t.IdleAfter >= 0, "--idle-after is not below 0s"},
 		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
+		{s.price.per1000 >= 0 && s.price.per1000 <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
 		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
 		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
 	} {
@@ -211,17 +229,54 @@ func (s *simulation) load() ([]float64, error) {
 	return arrivals, nil
 }
 
-func printResult(w io.Writer, r policy.Result) error {
+func printResult(w io.Writer, r policy.Result, spent *Money) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, values ...any) { _, _ = fmt.Fprintf(table, name+"\t"+format+"\n", values...) }
 	row("requests", "%d", r.Requests)
 	row("hits", "%d (%.2f %%)", r.Hits, 100*r.HitRate)
 	row("waited", "%d (p50 %.1fs, p95 %.1fs, p99 %.1fs)", r.Waited, r.WaitP50, r.WaitP95, r.WaitP99)
 	row("misses", "%d", r.Misses)
-	row("bought", "%d (%.3f per token served, %.0f a day)", r.Bought, r.BoughtPerServed, r.BoughtADay)
+	row("bought", "%d (%.3f per token served)", r.Bought, r.BoughtPerServed)
+	if spent != nil {
+		row("spent", "%s (%s a day)", spent.text(spent.Spent), spent.text(spent.PerDay))
+	}
 	row("expired", "%d (%.3f per request)", r.Expired, r.WastePerRequest)
 	row("failed solves", "%d", r.Failed)
 	row("peak", "%d tokens, %d orders, %d of both less callers waiting", r.PeakStock, r.PeakInFlight, r.PeakHeld)
 	row("handed out stale", "%d", r.StaleServed)
 	return table.Flush()
+}
+
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string]any{"runs": rows})
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := "refill\tdepth\tmiss_cost\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
+	if rows[0].Money != nil {
+		head += "spent/day\t"
+	}
+	_, _ = fmt.Fprintln(table, head)
+	for _, r := range rows {
+		price, spent := "-", ""
+		if r.Refill == string(targets.RefillAdaptive) {
+			price = fmt.Sprintf("%g", r.MissCost)
+		}
+		if r.Money != nil {
+			spent = r.text(r.PerDay) + "\t"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
+			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, verdict(rows, own))
+	return err
 }

@@ -76,7 +76,7 @@ func (r *reader) readFile(data []byte) *Set {
 	}
 	set.Server.checkKeys(top.at("server"), set)
 	if solve := top.at("solve"); solve.read {
-		set.Solve.inherit(solve, top.at("defaults"), f.Defaults.Owner)
+		set.Solve.checkAgainst(set, solve, top.at("defaults"), f.Defaults.Owner)
 	}
 	set.checkAges(top.at("targets"))
 	set.warnUnusual(top)

@@ -60,12 +60,16 @@ func (s *Solve) validate(at *place) {
 	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
 }
 
-// inherit takes a missing owner from the defaults.
-func (s *Solve) inherit(at, defaults *place, owner string) {
+// checkAgainst checks the section against other sections. A missing owner is inherited.
+func (s *Solve) checkAgainst(set *Set, at, defaults *place, owner string) {
 	if !at.has("owner") {
 		if s.Owner = owner; !defaults.has("owner") {
 			at.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
 		}
+	}
+	mayAsk := func(k Key) bool { return slices.Contains(k.Scopes, ScopeSolve) }
+	if len(set.Server.Keys) > 0 && !slices.ContainsFunc(set.Server.Keys, mayAsk) {
+		at.warn("no key of server.keys has the scope solve, so every request is refused: give one of them the scope")
 	}
 }
 

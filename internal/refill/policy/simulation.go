@@ -65,6 +65,9 @@ type Simulation struct {
 	Arrivals    []float64     // seconds from the start, ascending
 	Length      float64       // length of the demand in seconds; at least until the last arrival
 	Seed        uint64
+	// Progress is optional. It is called from time to time with the completed share of the
+	// requests.
+	Progress func(done float64)
 }
 
 // Result is the outcome of a Simulation. `poold simulate` prints it as JSON.
@@ -89,14 +92,14 @@ type Result struct {
 	StaleServed     int     `json:"stale_served"` // tokens handed out after their usable life; always 0
 
 	// BoughtADay includes the silence after the last request, until the end of Length.
-	BoughtADay float64 `json:"bought_a_day"`
+	BoughtADay float64 `json:"-"`
 }
 
 const (
 	// afterLast is how many seconds a run continues after the last request.
 	afterLast = 600.0
-	// A run checks ctx once in this number of steps.
-	lookEvery = 1024
+	// A run calls Progress and checks ctx once in this number of steps.
+	progressEvery = 1024
 )
 
 // epoch is second 0 of simulated time: a Monday, 00:00 UTC.
@@ -126,11 +129,14 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 			if r.now < begin+length {
 				bought = r.result.Bought
 			}
-			if steps++; steps%lookEvery > 0 {
+			if steps++; steps%progressEvery > 0 {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return err
+			}
+			if s.Progress != nil {
+				s.Progress(float64(r.result.Requests) / float64(len(s.Arrivals)))
 			}
 		}
 		return nil
@@ -156,4 +162,21 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 func (p *Solves) Draw(random *rand.Rand) (lead float64, fails bool) {
 	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
 	return min(max(lead, p.Least.Seconds()), p.Most.Seconds()), random.Float64() < p.Fail
+}
+
+// Fixed returns the same simulation with a fixed depth.
+func (s Simulation) Fixed(depth int) Simulation {
+	s.Params.Adaptive, s.Params.Depth, s.Params.Min = false, depth, 0
+	return s
+}
+
+// Adaptive returns the same simulation with the adaptive policy and this miss_cost. The depth of a
+// fixed target does not limit the adaptive policy: the new depth is at least the number of tasks that
+// the provider solves at the same time.
+func (s Simulation) Adaptive(missCost float64) Simulation {
+	if !s.Params.Adaptive {
+		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
+	}
+	s.Params.Adaptive, s.Params.MissCost = true, missCost
+	return s
 }

@@ -56,7 +56,7 @@ func TestSimulationEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: trace(t, "sessions")}
-	cancel()
+	s.Progress = func(float64) { cancel() }
 	if _, err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -73,6 +73,24 @@ func TestParseLead(t *testing.T) {
 		if err := p.ParseLead(bad); !errors.Is(err, ErrLead) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// The adaptive policy of a fixed target may hold as many tokens as the provider solves at the same
+// time. An adaptive target keeps its limit.
+func TestAdaptiveInPlace(t *testing.T) {
+	s := Simulation{Params: usualFixed(7), Concurrency: 64}
+	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MissCost != 10 {
+		t.Errorf("of a fixed target: %+v", k)
+	}
+	if s.Params = usualFixed(100); s.Adaptive(3).Params.Depth != 100 {
+		t.Errorf("of a deep fixed target: %+v", s.Adaptive(3).Params)
+	}
+	if s.Params, s.Params.Depth = usual(), 7; s.Adaptive(10).Params.Depth != 7 {
+		t.Errorf("of an adaptive target: %+v", s.Adaptive(10).Params)
+	}
+	if k := s.Fixed(9).Params; k.Adaptive || k.Depth != 9 || k.Min != 0 {
+		t.Errorf("fixed: %+v", k)
 	}
 }
 

@@ -1,0 +1,124 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"poold/internal/cli"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+// compareDepths are the fixed depths of a comparison; see notWorth.
+var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
+
+// comparePrices are the values of miss_cost of a comparison, besides the target's own value.
+var comparePrices = []float64{1, 3, 10}
+
+// A comparison ends at a depth if this depth and the previous depth together saved at most one miss
+// per notWorth requests.
+const notWorth = 1000
+
+// perPrice is the number of solves to which a price refers.
+const perPrice = 1000
+
+// Money is the cost of a simulated run in the currency of the price, also as JSON.
+type Money struct {
+	Price  float64 `json:"price_per_1000"`
+	Spent  float64 `json:"spent"`         // cost of all bought tokens
+	PerDay float64 `json:"spent_per_day"` // mean cost per day over the length of the demand
+
+	currency targets.Currency
+}
+
+// text formats an amount for people.
+func (m *Money) text(amount float64) string { return m.currency.With(cli.Amount(amount)) }
+
+// price is the price of 1000 solves.
+type price struct {
+	per1000  float64 // 0 = unknown
+	currency targets.Currency
+}
+
+// newMoney returns the cost of a run, or nil if the price is unknown.
+func newMoney(r policy.Result, p price) *Money {
+	if p.per1000 == 0 {
+		return nil
+	}
+	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
+	return &Money{
+		Price: shown(p.per1000), Spent: shown(float64(r.Bought) * p.per1000 / perPrice),
+		PerDay: shown(r.BoughtADay * p.per1000 / perPrice), currency: p.currency,
+	}
+}
+
+// Row is one run of a comparison.
+type Row struct {
+	Refill   string  `json:"refill"`
+	Depth    int     `json:"depth"`
+	MissCost float64 `json:"miss_cost,omitempty"` // adaptive only
+	policy.Result
+	*Money
+}
+
+// compare runs fixed depths and the adaptive policy on the same demand.
+func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error) {
+	prices := slices.Clone(comparePrices)
+	if !slices.Contains(prices, base.Params.MissCost) {
+		prices = append(prices, base.Params.MissCost)
+	}
+	slices.Sort(prices)
+	var rows []Row
+	runs := len(compareDepths) + len(prices)
+	try := func(one policy.Simulation) error {
+		done := len(rows)
+		one.Progress = func(share float64) { base.Progress((float64(done) + share) / float64(runs)) }
+		result, err := one.Run(ctx)
+		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, p)}
+		if one.Params.Adaptive {
+			r.Refill, r.MissCost = string(targets.RefillAdaptive), one.Params.MissCost
+		}
+		rows = append(rows, r)
+		return err
+	}
+	for _, depth := range compareDepths {
+		if err := try(base.Fixed(depth)); err != nil {
+			return nil, err
+		}
+		if n := len(rows); n > 2 && rows[n-3].Misses-rows[n-1].Misses <= rows[n-1].Requests/notWorth {
+			break
+		}
+	}
+	for _, price := range prices {
+		if err := try(base.Adaptive(price)); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// verdict compares the adaptive policy at the target's own miss cost with the least fixed depth of as many hits, or with
+// the deepest one.
+func verdict(rows []Row, own float64) string {
+	var adaptive, fixed Row
+	for _, r := range rows {
+		if r.MissCost == own {
+			adaptive = r
+		}
+	}
+	for _, r := range rows {
+		if r.MissCost == 0 && (fixed.Depth == 0 || fixed.HitRate < adaptive.HitRate) {
+			fixed = r
+		}
+	}
+	price := func(r Row) string {
+		if r.Money != nil {
+			return r.text(r.PerDay) + " a day"
+		}
+		return fmt.Sprintf("%.0f tokens a day", r.BoughtADay)
+	}
+	return fmt.Sprintf("With miss_cost %g, %.1f %% of the requests find a token at once, for %s; a fixed depth of %d reaches %.1f %%, for %s.",
+		own, 100*adaptive.HitRate, price(adaptive), fixed.Depth, 100*fixed.HitRate, price(fixed))
+}

@@ -55,8 +55,8 @@ func TestExitCodes(t *testing.T) {
 		{"nonsense", 2, "", `unknown command "nonsense"`},
 		{"serve --log-level loud", 2, "", `invalid argument "loud" for "--log-level" flag`},
 		{"serve --log-format xml", 2, "", "--log-format is text or json"},
-		{"serve --listen 127.0.0.1", 2, "", "--listen (or POOLD_LISTEN) is host:port"},
-		{"serve --listen 127.0.0.1:65536", 2, "", "--listen (or POOLD_LISTEN) is host:port"},
+		{"serve --listen 127.0.0.1", 2, "", "--listen (or POOLD_LISTEN) must be host:port"},
+		{"serve --listen 127.0.0.1:65536", 2, "", "--listen (or POOLD_LISTEN) must be host:port"},
 	} {
 		code, stdout, stderr := runCommand(t, nil, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) ||

@@ -17,57 +17,47 @@ func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
 	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
 	d.redis.OnBack(func(away time.Duration) {
-		d.noteChange(events.RedisUp, "redis", "", "Redis serves again, after "+away.Round(time.Second).String()+".", time.Now().UTC().Format("15:04"))
+		text := "Redis serves again, after " + away.Round(time.Second).String() + "."
+		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
 	})
 }
 
 // noteChange adds an event about a change that several replicas notice.
-func (d *daemon) noteChange(kind events.Kind, topic, subject, text, state string) {
-	d.events.Note(events.Event{Kind: kind, Subject: subject, Actor: events.ReplicaActor(d.redis.Replica), Text: text, Topic: topic + " " + subject, State: state})
+func (d *daemon) noteChange(topic string, e events.Event) {
+	e.Actor, e.Topic = events.ReplicaActor(d.redis.Replica), topic+" "+e.Subject
+	d.events.Note(e)
 }
 
 // noteProvider adds an event: a provider went down or up.
 func (d *daemon) noteProvider(name string, down bool, reason string) {
+	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
 	if down {
-		d.noteChange(events.ProviderDown, "provider", name, "Provider "+name+" is down: "+reason+".", "down")
-		return
+		e.Kind, e.Text, e.State = events.ProviderDown, "Provider "+name+" is down: "+reason+".", "down"
 	}
-	d.noteChange(events.ProviderUp, "provider", name, "Provider "+name+" works again.", "up")
+	d.noteChange("provider", e)
 }
 
 // noteBudget adds an event: a budget refused an order. The event is added at most once an hour.
 func (d *daemon) noteBudget(scope, target string) {
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Actor: events.ReplicaActor(d.redis.Replica), Text: "The budget of target " + target + " is used up.", State: "used up"}
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Text: "The budget of target " + target + " is used up.", State: "used up"}
 	switch scope {
 	case pool.ScopeAll:
 		e.Subject, e.Target, e.Text = "overall", "", "The overall budget is used up."
 	case pool.ScopeSolve:
 		e.Subject, e.Target, e.Text = "/solve", "", "The budget of solves without a target is used up."
 	}
-	e.Topic = "budget " + e.Subject
-	d.events.Note(e)
+	d.noteChange("budget", e)
 }
 
-// noteReplica adds an event: this replica has started, or it stops.
-func (d *daemon) noteReplica(kind events.Kind, did string) {
-	e := replicaEvent(kind, d.redis.Replica, d.redis.Replica, did)
-	e.Details = map[string][]string{"version": {version}}
-	d.events.Note(e)
+// noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same
+// topic and the same state. So after one of them, the other is not added.
+func (d *daemon) noteReplica(kind events.Kind, id, state, did string) {
+	d.noteChange("replica", events.Event{Kind: kind, Subject: id, Text: "Replica " + id + " " + did + ".", State: state})
 }
 
 // noteGone adds an event: another replica sends no heartbeats.
 func (d *daemon) noteGone(id string) {
-	d.events.Note(replicaEvent(events.ReplicaGone, id, d.redis.Replica, "sends no heartbeats; the other replicas do its work"))
-}
-
-// replicaEvent returns an event about a replica. The events ReplicaStopped and ReplicaGone have the
-// same topic and the same state. So after one of them, the other is not added.
-func replicaEvent(kind events.Kind, id, actor, did string) events.Event {
-	e := events.Event{Kind: kind, Subject: id, Actor: events.ReplicaActor(actor), Text: "Replica " + id + " " + did + ".", Topic: "replica " + id}
-	if e.State = "gone"; kind == events.ReplicaStarted {
-		e.State = "started"
-	}
-	return e
+	d.noteReplica(events.ReplicaGone, id, "gone", "sends no heartbeats; the other replicas do its work")
 }
 
 // reloadEvent returns the event that reports a reload of the configuration file.

@@ -32,7 +32,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	d.file.Apply = d.reapply
 	support := start(lasting, failed, d.supportParts()...)
 	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
-	d.noteReplica(events.ReplicaStarted, "started")
+	d.noteReplica(events.ReplicaStarted, d.redis.Replica, "started", "started with version "+version)
 	noting := start(lasting, failed, d.solver.KeepCounts, d.events.Run)
 	// Reloads change the targets that buying works on.
 	buying := start(lasting, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
@@ -50,7 +50,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	<-working.Done()
 	d.log.Info("stopping")
 	d.systemd.Stopping()
-	d.noteReplica(events.ReplicaStopped, "stops")
+	d.noteReplica(events.ReplicaStopped, d.redis.Replica, "gone", "stops")
 	buying.end()        // no new orders; a call to a provider that is in flight continues, at most until its timeout
 	d.server.Stopping() // /readyz answers 503
 	d.pool.EndWaits()

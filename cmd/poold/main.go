@@ -38,21 +38,11 @@ func commands() cli.Program {
 	}
 }
 
-// commit returns the commit of this binary: the variable revision, or what the Go tool recorded.
+// commit returns the commit of this binary: the variable revision, or the version that the Go tool
+// recorded, which contains the commit.
 func commit() string {
-	if revision != "" {
-		return revision
+	if info, ok := debug.ReadBuildInfo(); ok && revision == "" {
+		return info.Main.Version
 	}
-	found, changed := "unknown", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, setting := range info.Settings {
-			switch {
-			case setting.Key == "vcs.revision":
-				found = setting.Value
-			case setting.Key == "vcs.modified" && setting.Value == "true":
-				changed = " (changed)"
-			}
-		}
-	}
-	return found + changed
+	return revision
 }

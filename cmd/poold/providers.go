@@ -28,26 +28,35 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 	old := ps.clients
 	ps.clients = map[targets.Provider]*provider.Client{}
 	var entries []purchase.Entry
-	for _, wanted := range set.Providers {
-		terms := wanted
+	for _, terms := range set.Providers {
+		simulated := terms.Protocol == targets.ProtocolSimulated
+		if simulated {
+			if err := ps.simulated.open(ctx); err != nil {
+				ps.log.Error("a provider cannot be used", "provider", terms.Name, "err", err)
+				continue
+			}
+			terms.URL, terms.Key = "http://"+ps.simulated.address, ps.simulated.key
+		}
+		wanted := terms
 		// These fields do not affect the client. If only these fields change, the provider keeps its
 		// client and the client's state.
 		wanted.Concurrency, wanted.Price = 0, targets.Prices{}
 		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
 		if client == nil {
-			made, err := ps.open(ctx, wanted)
-			if err != nil {
+			config := backend.ProviderConfig(wanted)
+			config.Observe = ps.observe(wanted.Name)
+			var err error
+			if client, err = provider.New(config); err != nil {
 				ps.log.Error("a provider cannot be used", "provider", wanted.Name, "err", err)
 				continue
 			}
-			client = made
 		}
 		delete(old, wanted)
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
-			Provider: client, Account: ps.account(terms), Concurrency: terms.Concurrency, Price: priceOf(terms.Price),
-			Simulated: terms.Protocol == targets.ProtocolSimulated, Callbacks: ps.callbacks(set, terms),
+			Provider: client, Account: purchase.Account(string(terms.Protocol), terms.URL, terms.Key), Concurrency: terms.Concurrency,
+			Price: priceOf(terms.Price), Simulated: simulated, Callbacks: callbacks(set, terms),
 		})
 	}
 	// Orders in flight still use the client of a removed provider. Close only closes idle
@@ -58,36 +67,12 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 	return entries
 }
 
-func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Client, error) {
-	config := backend.ProviderConfig(p)
-	config.Observe = ps.observe(p.Name)
-	if p.Protocol == targets.ProtocolSimulated {
-		if err := ps.simulated.open(ctx); err != nil {
-			return nil, err
-		}
-		config.URL, config.Key = "http://"+ps.simulated.address, ps.simulated.key
-	}
-	return provider.New(config)
-}
-
-// account returns the identifier of the account that a provider's entry in the file uses.
-func (ps *providers) account(p targets.Provider) string {
-	if p.Protocol == targets.ProtocolSimulated {
-		return purchase.Account(string(p.Protocol), ps.simulated.address, ps.simulated.key)
-	}
-	return purchase.Account(string(p.Protocol), p.URL, p.Key)
-}
-
-func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
+func callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
 	c := purchase.Callbacks{
 		URL: p.CallbackURL, Fallback: p.FallbackAfter, Delay: p.CallbackDelay, Secrets: set.Server.CallbackSecrets,
 	}
 	if len(c.Secrets) == 0 {
-		key := p.Key
-		if p.Protocol == targets.ProtocolSimulated {
-			key = ps.simulated.key
-		}
-		c.Secrets = []captcha.Secret{signature.Derive(key)}
+		c.Secrets = []captcha.Secret{signature.Derive(p.Key)}
 	}
 	return c
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -36,18 +34,6 @@ import (
 	"poold/internal/targets/reload"
 )
 
-// checkAddress returns a usage error if the value of --listen is malformed.
-func checkAddress(address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil && address != "" {
-		return cli.UsageError(fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address))
-	}
-	return nil
-}
-
 func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
@@ -62,8 +48,8 @@ func newServe(c *cli.Console) *cobra.Command {
 	access := command.Flags().Bool("access-log", false, "log each request at level info")
 	logger := cli.LogFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := checkAddress(*listen); err != nil {
-			return err
+		if rule := targets.ListenFault(*listen, 1); *listen != "" && rule != "" {
+			return cli.UsageError("--listen (or POOLD_LISTEN) " + rule)
 		}
 		log, err := logger()
 		if err != nil {

@@ -12,14 +12,6 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// The simulated provider solves quickly, so that a first trial of poold does not take long.
-const (
-	simulatedMedian   = 5 * time.Second
-	simulatedLeast    = 2 * time.Second
-	simulatedMost     = 20 * time.Second
-	simulatedFailures = 0.05
-)
-
 // simulatedProvider runs the built-in provider inside this process, on a loopback port. The port
 // opens when a Set uses this provider for the first time.
 type simulatedProvider struct {
@@ -55,9 +47,9 @@ func (s *simulatedProvider) run(ctx context.Context) error {
 		return nil
 	case listener := <-s.opened:
 		service := simulated.New(simulated.Options{
-			Key:    s.key.Reveal(),
-			Median: simulatedMedian, Sigma: simulated.DefaultSigma, Min: simulatedLeast, Max: simulatedMost,
-			FailShare: simulatedFailures, Flavour: simulated.TwoCaptcha,
+			// It solves quickly, so that a first trial of poold does not take long.
+			Median: 5 * time.Second, Sigma: simulated.DefaultSigma, Min: 2 * time.Second, Max: 20 * time.Second,
+			Key: s.key.Reveal(), FailShare: 0.05, Flavour: simulated.TwoCaptcha,
 		})
 		return simulated.Serve(ctx, listener, service, s.log)
 	}

@@ -1,17 +1,11 @@
 package backend
 
 import (
+	"cmp"
 	"time"
 
 	"poold/internal/provider"
 	"poold/internal/targets"
-)
-
-// These are the default poll times of the simulated provider. Polls are frequent, because this
-// provider solves quickly.
-const (
-	simulatedFirst    = 2 * time.Second
-	simulatedInterval = time.Second
 )
 
 // ProviderConfig converts a provider in the file to the configuration of the provider's client. For a
@@ -23,12 +17,9 @@ func ProviderConfig(p targets.Provider) provider.Config {
 	}
 	if p.Protocol == targets.ProtocolSimulated {
 		config.Protocol, config.Profile = provider.ProtocolInPHP, "2captcha"
-		if config.FirstPoll == 0 {
-			config.FirstPoll = simulatedFirst
-		}
-		if config.PollInterval == 0 {
-			config.PollInterval = simulatedInterval
-		}
+		// Polls are frequent, because this provider solves quickly.
+		config.FirstPoll = cmp.Or(config.FirstPoll, 2*time.Second)
+		config.PollInterval = cmp.Or(config.PollInterval, time.Second)
 	}
 	return config
 }

@@ -25,28 +25,18 @@ func Command(c *cli.Console) *cobra.Command {
 		Long: "Validates the file. Prints an error line for each problem that makes it unusable, a warning for each value\n" +
 			"that is allowed but unusual, and a note for each fact. One line for each target says what its stock costs a day\n" +
 			"without requests, and which budget limits it. Exits with 0 if there is no error, else with 1.",
-		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
+		Example: "  poold check --config pools.yaml\n  poold check --live",
 		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
 	live := command.Flags().Bool("live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
-	compare := command.Flags().Bool("diff", false, "also list what applying the file to the running daemon would change")
-	connect := cli.ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		ctx := command.Context()
 		set, err := validate(ctx, c, *config)
-		if err != nil {
+		if err != nil || !*live {
 			return err
 		}
-		if *compare {
-			if err := printDiff(ctx, c, connect, set); err != nil {
-				return err
-			}
-		}
-		if *live {
-			return checkLive(ctx, c, set)
-		}
-		return nil
+		return checkLive(ctx, c, set)
 	}
 	return command
 }

@@ -34,13 +34,13 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		provider  = "providers: [{name: acme, url: 'https://s.example.com', key: k1, price_per_1000: 1}]\n"
 		simulated = "providers: [{name: own, protocol: simulated}]\n"
 		target    = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
-		warning   = "targets.a.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it\n"
+		warning   = "targets.a.lifetime: is unusually long: turnstile tokens expire after 5m\n"
 		valid     = "note: FILE is valid; targets: 1, providers: 1\n"
 	)
 	for name, c := range map[string]struct{ file, printed, err string }{
 		"errors": {"budget: 5\ntargets: {}\n", "FILE:1: error: budget: must be a mapping: lines of `key: value`, indented\n" +
 			"FILE:2: error: targets: has no target: add at least one, with paused: true to buy nothing\n", "problems in "},
-		"a warning": {redis + provider + target, "FILE:4: warning: " + warning + valid + "note: a: turnstile, fixed, depth 0; nothing is bought: paused in the configuration file\n", ""},
+		"a warning": {redis + provider + strings.Replace(target, "depth: 0", "depth: 0, lifetime: 1h", 1), "FILE:4: warning: " + warning + valid + "note: a: turnstile, fixed, depth 0; nothing is bought: paused in the configuration file\n", ""},
 		"no price":  {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + strings.Replace(target, "paused: true", "budget: {per_day: 5}", 1), valid + "warning: a: turnstile, fixed, depth 0; idle 0 solves a day; at most 5 solves a day; some provider has no price_per_1000 for this type\n", ""},
 		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1), valid + "warning: a: turnstile, fixed, depth 5; idle 1728 solves a day for 1.73; no budget limits it\n", ""},
 		// With a real provider, nothing is bought for a simulated_only target. The output reports

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/captcha"
-	"poold/internal/status"
 )
 
 const (
@@ -129,18 +128,4 @@ func refusalOf(response *http.Response, body []byte) *refusal {
 		r.text += "\n  " + Printable(line)
 	}
 	return r
-}
-
-// Status requests the status document, without the minutes of the targets, and returns its text too. The document is
-// never nil.
-func (d *Client) Status(ctx context.Context) (document *status.Document, text []byte, err error) {
-	document = new(status.Document)
-	got, err := d.ask(ctx, http.MethodGet, "/status.json", nil, nil)
-	if err != nil {
-		return document, nil, err
-	}
-	if err := json.Unmarshal(got.body, document); err != nil {
-		return document, got.body, fmt.Errorf("reading the daemon's answer: %w", err)
-	}
-	return document, got.body, nil
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// figures are the fields of a target that a command shows after it changed the target.
-var figures = []string{"state", "fresh", "in_flight", "depth", "reason"}
-
 // clientCommands are the commands that send one request.
 func clientCommands() []request {
 	return []request{
@@ -35,12 +32,12 @@ func clientCommands() []request {
 				"poold token --json; the id of poold solve --json needs no TARGET.",
 			example: "report staging-login 0123456789 rejected\n  poold report 0123456789 accepted",
 			args:    cobra.RangeArgs(2, 3), method: http.MethodPost, inBody: true, prepare: prepareReport,
-			shown: func(string, map[string]any) string { return "reported" },
+			shown: summed("reported"),
 		},
 		{
 			use: "pause TARGET", short: "stop buying for a target on all replicas; ready tokens are still handed out",
 			example: `pause staging-login --for 1h --reason "the page changes"`,
-			method:  http.MethodPost, path: "/pool/%s/pause", inBody: true, then: "/pool/%s", shown: summed("paused", figures...),
+			method:  http.MethodPost, path: "/pool/%s/pause", inBody: true, shown: summed("paused"),
 			flags: []field{
 				{name: "for", help: "a `duration` from 1s to 720h (default until it is resumed)"},
 				{name: "reason", help: "a `text` that the status shows, at most 200 characters"},
@@ -49,12 +46,12 @@ func clientCommands() []request {
 		{
 			use: "resume TARGET", short: "end a pause that was not made in the file, or try one order of a refused target at once",
 			example: "resume staging-login",
-			method:  http.MethodPost, path: "/pool/%s/resume", then: "/pool/%s", shown: summed("resumed", figures...),
+			method:  http.MethodPost, path: "/pool/%s/resume", shown: summed("resumed"),
 		},
 		{
 			use: "flush TARGET", short: "discard the ready tokens of a target at once, without confirmation; orders in flight still land",
 			example: "flush staging-login",
-			method:  http.MethodDelete, path: "/pool/%s/tokens", then: "/pool/%s", shown: summed("flushed", figures...),
+			method:  http.MethodDelete, path: "/pool/%s/tokens", shown: summed("flushed"),
 		},
 		{
 			use: "probe PROVIDER", short: "try a provider that is down at once, after you have corrected its account",
@@ -64,7 +61,7 @@ func clientCommands() []request {
 		{
 			use: "reload", short: "make a running daemon read its file again; a file with a problem changes nothing",
 			example: "reload",
-			method:  http.MethodPost, path: "/-/reload", then: "/status.json", shown: summed("the file was read again", "targets", "providers"),
+			method:  http.MethodPost, path: "/-/reload", shown: summed("the file was read again"),
 		},
 		{
 			use: "events", short: "list what changed on all replicas, the newest first: reloads, pauses, outages, budgets",
@@ -133,7 +130,7 @@ func historyCommands() []request {
 				{name: "by", help: "`what` each line sums up: owner, target or key", required: true},
 				paged[0], paged[1],
 				{name: "since", key: "from", help: "instead of --from: the last `days` including today, such as 7d", is: firstDay},
-				{name: "per-day", key: "per", help: "print one line for each day", isBool: true, is: perDay},
+				{name: "per", help: "day: print one line for each day"},
 			},
 		},
 		{
@@ -179,14 +176,6 @@ func prepareReport(c *call) error {
 func prepareDay(c *call) error {
 	c.path = "/history/day/" + url.PathEscape(append(c.words, time.Now().UTC().Format(time.DateOnly))[0])
 	return nil
-}
-
-func perDay(value string) (string, error) {
-	each, err := strconv.ParseBool(value)
-	if !each {
-		return "", err
-	}
-	return "day", nil
 }
 
 // firstDay returns the first of the last days, such as 7d, including today.

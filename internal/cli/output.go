@@ -120,13 +120,11 @@ func at(of any, path string) (any, bool) {
 	return value, known
 }
 
-// text formats a value of a JSON object. A list becomes its length, and long fractions are rounded.
+// text formats a value of a JSON object. Long fractions are rounded.
 func text(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return ""
-	case []any:
-		return fmt.Sprint(len(value))
 	case json.Number:
 		if f, err := value.Float64(); err == nil && len(value) > 8 && strings.Contains(value.String(), ".") {
 			return fmt.Sprintf("%.4f", f)

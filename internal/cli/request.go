@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 // request is a command that sends one request to the daemon and prints the answer.
@@ -30,8 +27,6 @@ type request struct {
 	limit        time.Duration // 0 = requestTime
 	// prepare changes the request before it is sent; nil = no change.
 	prepare func(*call) error
-	// then is the path of a GET whose answer is printed instead; "" = none. It has the same arguments.
-	then string
 	// shown formats the answer; nil = the command prints nothing without --json.
 	shown format
 }
@@ -78,9 +73,6 @@ func (r request) command(c *Console) *cobra.Command {
 		command.MarkFlagsMutuallyExclusive("json", "csv")
 	}
 	connect := ClientFlags(command, c)
-	if strings.Contains(r.use, "TARGET") {
-		command.ValidArgsFunction = completeTargets(connect)
-	}
 	command.RunE = func(command *cobra.Command, words []string) error {
 		daemon, err := connect()
 		if err != nil {
@@ -95,7 +87,7 @@ func (r request) command(c *Console) *cobra.Command {
 		case r.isText && !*asJSON:
 			accept = "text/plain"
 		}
-		got, err := r.send(ctx, daemon, words, given, accept, *asJSON)
+		got, err := r.send(ctx, daemon, words, given, accept)
 		if err != nil {
 			return err
 		}
@@ -123,17 +115,16 @@ func (r request) command(c *Console) *cobra.Command {
 	return command
 }
 
-// send sends the request, and the GET of `then` after it.
-func (r request) send(ctx context.Context, daemon *Client, words []string, given url.Values, accept string, asJSON bool) (*answer, error) {
+func (r request) send(ctx context.Context, daemon *Client, words []string, given url.Values, accept string) (answer, error) {
 	escaped := make([]any, len(words))
 	for i, word := range words {
 		escaped[i] = url.PathEscape(word)
 	}
-	path := func(format string) string { return fmt.Sprintf(format, escaped[:strings.Count(format, "%s")]...) }
-	of := &call{words: words, given: given, path: path(r.path), header: http.Header{"Accept": {accept}}}
+	path := fmt.Sprintf(r.path, escaped[:strings.Count(r.path, "%s")]...)
+	of := &call{words: words, given: given, path: path, header: http.Header{"Accept": {accept}}}
 	if r.prepare != nil {
 		if err := r.prepare(of); err != nil {
-			return nil, err
+			return answer{}, err
 		}
 	}
 	switch {
@@ -149,26 +140,12 @@ func (r request) send(ctx context.Context, daemon *Client, words []string, given
 	if of.body != nil {
 		of.header.Set("Content-Type", "application/json")
 	}
-	got, err := daemon.ask(ctx, r.method, of.path, of.header, of.body)
-	if len(got.body) == 0 && asJSON {
-		got.body = of.body // a report has no answer: print what was reported
-	}
-	if err != nil || r.then == "" {
-		return &got, err
-	}
-	got, err = daemon.ask(ctx, http.MethodGet, path(r.then), nil, nil)
-	if err != nil && asJSON {
-		return nil, fmt.Errorf("the change is made, but cannot be shown: %w", err)
-	}
-	if err != nil {
-		got.body = nil
-	}
-	return &got, nil
+	return daemon.ask(ctx, r.method, of.path, of.header, of.body)
 }
 
 // printCSV prints the answer, and first the flag for the next page on stderr, because CSV has no place
 // for it. A script must not take a page for the last one.
-func printCSV(c *Console, got *answer) error {
+func printCSV(c *Console, got answer) error {
 	link, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<?"), ">")
 	if query, err := url.ParseQuery(link); err == nil && query.Has("cursor") { // else the Link comes from a proxy
 		if _, err := fmt.Fprintf(c.Stderr, "there are more: add --cursor %s\n", Printable(query.Get("cursor"))); err != nil {
@@ -202,24 +179,5 @@ func addFields(command *cobra.Command, fields []field, given url.Values) {
 		if f.required {
 			_ = command.MarkFlagRequired(f.name) // the flag exists
 		}
-	}
-}
-
-// completeTargets offers the names of the daemon's targets, if it answers within a second. Invalid
-// names are omitted, because a shell could execute parts of them.
-func completeTargets(connect func() (*Client, error)) cobra.CompletionFunc {
-	return func(command *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(command.Context(), time.Second)
-		defer cancel()
-		document := new(status.Document)
-		if daemon, err := connect(); err == nil && len(words) == 0 {
-			document, _, _ = daemon.Status(ctx) // empty without an answer
-		}
-		for i := range document.Targets {
-			if name := document.Targets[i].Name; targets.IsName(name) {
-				names = append(names, name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -11,19 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"poold/internal/refill"
 	"poold/internal/status"
 )
 
 // watchEvery is the interval of `poold status --watch`.
 const watchEvery = 2 * time.Second
-
-// statusView selects a part of the status and its format.
-type statusView struct {
-	glob   string // "" = all targets
-	state  string // "" = all states
-	asJSON bool
-}
 
 func newStatus(c *Console) *cobra.Command {
 	command := &cobra.Command{
@@ -34,74 +28,66 @@ func newStatus(c *Console) *cobra.Command {
 		Example: "  poold status\n  poold status 'staging-*' --state starved\n  poold status --watch",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	var v statusView
-	command.Flags().StringVar(&v.state, "state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
-	command.Flags().BoolVar(&v.asJSON, "json", false, "print the document; with --watch one line every 2 s")
+	state := command.Flags().String("state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
+	asJSON := command.Flags().Bool("json", false, "print the document; with --watch one line every 2 s")
 	watched := command.Flags().Bool("watch", false, "print it again every 2 s, until interrupted")
 	connect := ClientFlags(command, c)
-	command.ValidArgsFunction = completeTargets(connect)
 	command.RunE = func(command *cobra.Command, words []string) error {
 		daemon, err := connect()
 		if err != nil {
 			return err
 		}
-		v.glob = strings.Join(words, "")
-		if _, err := path.Match(v.glob, ""); err != nil {
-			return UsageError(fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", v.glob))
+		glob := strings.Join(words, "")
+		if _, err := path.Match(glob, ""); err != nil {
+			return UsageError(fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", glob))
 		}
-		if states := status.States(); command.Flags().Changed("state") && !slices.Contains(states, v.state) {
-			return UsageError(fmt.Sprintf("--state is one of %s, not %q", strings.Join(states, ", "), v.state))
+		if states := status.States(); *state != "" && !slices.Contains(states, *state) {
+			return UsageError(fmt.Sprintf("--state is one of %s, not %q", strings.Join(states, ", "), *state))
 		}
-		if !*watched {
-			return v.show(command.Context(), c, daemon)
+		ctx := command.Context()
+		show := func() error { return showStatus(ctx, c, daemon, glob, *state, *asJSON) }
+		for err = show(); err == nil && *watched; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(watchEvery):
+			}
+			if gone := show(); gone != nil && ctx.Err() == nil {
+				_, err = fmt.Fprintf(c.Stderr, "not live: %s\n", PrintableLines(gone.Error()))
+			}
 		}
-		return v.watch(command.Context(), c, daemon)
+		return err
 	}
 	return command
 }
 
-// watch prints the status until ctx ends. An outage after the first status is reported on stderr.
-func (v statusView) watch(ctx context.Context, c *Console, daemon *Client) error {
-	for known := false; ; known = true {
-		err := v.show(ctx, c, daemon)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // an interrupt by the user is the normal end
-		}
-		if err != nil && known {
-			_, err = fmt.Fprintf(c.Stderr, "not live: %s\n", PrintableLines(err.Error()))
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(watchEvery):
-		}
-	}
-}
-
-// show prints the selected part of the status once.
-func (v statusView) show(ctx context.Context, c *Console, daemon *Client) error {
+// showStatus prints the targets that match a glob and a state; "" = all.
+func showStatus(ctx context.Context, c *Console, daemon *Client, glob, state string, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	d, text, err := daemon.Status(ctx)
-	if v.asJSON && v.glob == "" && v.state == "" && text != nil {
-		return c.Print(string(text))
-	}
+	got, err := daemon.ask(ctx, http.MethodGet, "/status.json", nil, nil)
 	if err != nil {
 		return err
 	}
+	if asJSON && glob == "" && state == "" {
+		return c.Print(string(got.body))
+	}
+	d := new(status.Document)
+	if err := json.Unmarshal(got.body, d); err != nil {
+		return fmt.Errorf("reading the daemon's answer: %w", err)
+	}
 	d.Targets = slices.DeleteFunc(status.ProblemsFirst(d.Targets), func(t status.Target) bool {
-		named, _ := path.Match(v.glob, t.Name)
-		return v.glob != "" && !named || v.state != "" && t.State != v.state
+		named, _ := path.Match(glob, t.Name)
+		return glob != "" && !named || state != "" && t.State != state
 	})
-	if !v.asJSON {
-		return c.Print(statusText(d, v.glob != ""))
+	switch {
+	case !asJSON && len(d.Targets) == 0 && glob+state != "":
+		return c.Print("no target matches; poold status lists all of them")
+	case !asJSON:
+		return c.Print(statusText(d, glob != ""))
 	}
-	if text, err = json.Marshal(d); err != nil {
-		return err
-	}
-	return c.Print(string(text))
+	text, err := json.Marshal(d)
+	return errors.Join(err, c.Print(string(text)))
 }
 
 // statusText formats the status: what is wrong, tables of providers and targets, and the state of the
@@ -140,18 +126,15 @@ func statusText(d *status.Document, asked bool) string {
 		text.WriteString("\n" + align(pairs("", objects(d.Targets)[0])))
 	}
 	text.WriteString("\n" + summed("poold "+d.Version, "ready", "currency", "dead_letters")("", of) + "\n")
-	for _, part := range []struct {
-		name   string
-		fields []string
-	}{
-		{"redis", []string{"mode", "ok", "reason"}},
-		{"history", []string{"ok", "waiting", "unrecorded", "reason"}},
-		{"budget", []string{"used", "limit"}},
-		{"solve", []string{"in_flight", "waiting", "requests", "bought", "solved", "failed", "spent", "reason"}},
-		{"dedup", []string{"requests", "saved", "saved_pct", "missed", "refused", "reason"}},
+	for _, part := range [][]string{
+		{"redis", "mode", "ok", "reason"},
+		{"history", "ok", "waiting", "unrecorded", "reason"},
+		{"budget", "used", "limit"},
+		{"solve", "in_flight", "waiting", "requests", "bought", "solved", "failed", "spent", "reason"},
+		{"dedup", "requests", "saved", "saved_pct", "missed", "refused", "reason"},
 	} {
-		if fields, known := of[part.name].(map[string]any); known {
-			text.WriteString(summed(part.name, part.fields...)("", fields) + "\n")
+		if fields, known := of[part[0]].(map[string]any); known {
+			text.WriteString(summed(part[0], part[1:]...)("", fields) + "\n")
 		}
 	}
 	for _, line := range d.Notices {
@@ -167,44 +150,22 @@ func objects(list any) (objects []any) {
 	return objects
 }
 
-// targetTable has a row for each target, and a line for each cause with the targets that have it.
+// targetTable has a row for each target, and a line for each target with a reason, a mark or a limit.
 func targetTable(d *status.Document) string {
 	if len(d.Targets) == 0 {
 		return "no target matches\n"
 	}
-	type row struct {
-		status.Target
-		Today status.Money `json:"today"`
-	}
-	var rows []row
-	var causes []string
-	names := map[string][]string{} // by cause
-	for _, t := range d.Targets {
-		x := row{Target: t}
+	rows, causes := objects(d.Targets), ""
+	for i, t := range d.Targets {
+		row, today := rows[i].(map[string]any), status.Money(0)
 		if len(t.Days) > 0 && strings.HasPrefix(d.AsOf, t.Days[0].Date) {
-			x.Today = t.Days[0].Spent
+			today = t.Days[0].Spent
 		}
-		rows = append(rows, x)
-		cause := t.Reason
-		if len(t.Marks) > 0 {
-			cause += "; marked " + strings.Join(t.Marks, ", ")
+		row["today"] = objects([]status.Money{today})[0]
+		if t.Reason != "" || len(t.Marks) > 0 || t.LimitedBy != "" {
+			causes += summed(t.State, "reason", "marks", "limited_by")(t.Name, row) + "\n"
 		}
-		if t.LimitedBy != "" && t.State != refill.Paused { // the reason of a pause already names the limit
-			cause += "; held by " + t.LimitedBy
-		}
-		if cause != "" && names[cause] == nil {
-			causes = append(causes, cause)
-		}
-		names[cause] = append(names[cause], t.Name)
 	}
-	text := table(objects(rows), "TARGET=name", "state", "fresh", "want", "warm", "ORDERS=in_flight", "waiting", "HITS=hour.hit_rate",
-		"REQUESTS=hour.requests", "LEAD=lead_time_s.p50", "SPENT=today")
-	for _, cause := range causes {
-		who := names[cause]
-		if len(who) > 3 {
-			who = append(who[:3:3], fmt.Sprintf("%d more", len(who)-3))
-		}
-		text += Printable(strings.Join(who, ", ")+": "+strings.TrimPrefix(cause, "; ")) + "\n"
-	}
-	return text
+	return table(rows, "TARGET=name", "state", "fresh", "want", "warm", "ORDERS=in_flight", "waiting", "HITS=hour.hit_rate",
+		"REQUESTS=hour.requests", "LEAD=lead_time_s.p50", "SPENT=today") + causes
 }

@@ -23,8 +23,7 @@ const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05
  "solve":{"in_flight":5,"waiting":3,"requests":90,"bought":96,"solved":84,"failed":7,"spent":0.25,"reason":"the figures are the last known ones"},
  "dedup":{"requests":65,"saved":20,"missed":3,"refused":2,"saved_pct":33.3,"reason":""}}`
 
-// `poold status` shows the alarms first, then targets with problems before others. Equal reasons share
-// a line.
+// `poold status` shows the alarms first, then targets with problems before others.
 func TestStatusTable(t *testing.T) {
 	const want = `as of 2026-01-02T03:04:05Z
 Nothing is bought: no money
@@ -45,8 +44,12 @@ d         refused  0      0     -     0       0        0     0         0      0
 e         refused  0      0     -     0       0        0     0         0      0
 login     starved  0      7     6     0       0        0     0         0      0
 checkout  ok       0      2     -     0       0        0.75  4         18.25  0.25
-a, b, c, 2 more: no
-login: why` + "\uFFFD" + `[2J; marked failing; held by credit
+a: refused; reason no
+b: refused; reason no
+c: refused; reason no
+d: refused; reason no
+e: refused; reason no
+login: starved; reason why` + "\uFFFD" + `[2J; marks [failing]; limited by credit
 
 poold 1.2.3; ready true; currency USD; dead letters 3
 redis; mode single; ok true

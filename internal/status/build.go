@@ -438,7 +438,7 @@ func notNow(err error) string {
 }
 
 func configOf(status targets.Status, set *targets.Set) Config {
-	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}, RestartNeeded: set.RestartNeeded()}
+	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}}
 	for _, p := range status.Problems {
 		c.Problems = append(c.Problems, p.String())
 	}

@@ -67,9 +67,6 @@ type Config struct {
 	OK       bool     `json:"ok"`        // the last attempt to load the file succeeded
 	Problems []string `json:"problems"`  // problems of the last attempt: "pools.yaml:LINE: message"
 	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
-	// RestartNeeded has the settings in use that only a restart changes, without secrets, by the paths of their YAML
-	// keys. It is empty for a key that is limited to some targets.
-	RestartNeeded map[string]string `json:"restart_needed"`
 }
 
 // Redis is the state of the store.
@@ -264,7 +261,7 @@ func (d *Document) Part(may func(target string) bool) *Document {
 		}
 	}
 	part.Notices = append(append([]string{}, part.sharedReasons()...), d.general...)
-	part.Config.Problems, part.Config.Warnings, part.Config.RestartNeeded = []string{}, []string{}, map[string]string{}
+	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
 	part.encode = part.toJSON
 	return &part
 }

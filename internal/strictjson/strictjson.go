@@ -1,11 +1,10 @@
-// Package strictjson reads JSON more strictly than encoding/json. It refuses data after the value.
-// It also refuses repeated fields, even if their names differ in letter case. The caller must limit
-// the size of the body and check the values. Encode writes JSON.
+// Package strictjson reads JSON more strictly than encoding/json. Check refuses data after the value
+// and repeated fields, even if their names differ in letter case. The caller must limit the size of the
+// body and check the values. Encode writes JSON.
 package strictjson
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,48 +14,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrNotObject means that the body is valid JSON, but not a JSON object.
-var ErrNotObject = errors.New("the body must be one JSON object")
-
-// FieldError is a fault of one field. Its text omits the name of the field, because the sender
-// chose this name.
-type FieldError struct{ Name, Wrong string }
+// RepeatedError is the name of a field that an object contains twice. Its text omits the name, because
+// the sender chose it.
+type RepeatedError string
 
 // Error describes the fault without the name of the field.
-func (e *FieldError) Error() string { return "a field " + e.Wrong }
-
-// Object reads a body that must be one JSON object without nested objects or lists. It calls the
-// function `handle` for each field, in order, with a string, json.Number, bool or nil as the
-// value. Object stops when the function `handle` returns an error. For a nested object or list,
-// handle gets the opening json.Delim. If handle returns nil, Object refuses the field.
-func Object(body []byte, handle func(name string, value json.Token) error) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	start, err := d.Token()
-	if err == nil && start != json.Delim('{') {
-		return ErrNotObject
-	}
-	for err == nil && d.More() {
-		var name, value json.Token
-		if name, err = d.Token(); err == nil {
-			value, err = d.Token()
-		}
-		if err != nil {
-			break
-		}
-		field, _ := name.(string) // the decoder accepts only strings as names
-		if err := handle(field, value); err != nil {
-			return err
-		}
-		if _, nested := value.(json.Delim); nested {
-			return &FieldError{field, "must be a single value, not an object or a list"}
-		}
-	}
-	return cmp.Or(Check(body), err) // last, because handle limits the number of fields
-}
+func (RepeatedError) Error() string { return "a field must be given once" }
 
 // Check returns an error unless the body is exactly one JSON value of any kind. It also returns an
-// error if an object at any depth contains a field twice. No text quotes the body.
+// error if an object at any depth contains a field twice, a RepeatedError. No text quotes the body.
 func Check(body []byte) error {
 	lax := []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(false)}
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), lax...)
@@ -75,7 +41,7 @@ func Check(body []byte) error {
 	case fault == nil, errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the body ends inside its JSON value")
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &FieldError{fault.JSONPointer.LastToken(), "must be given once"}
+		return RepeatedError(fault.JSONPointer.LastToken())
 	}
 	return fmt.Errorf("the body is not JSON: look after byte %d", fault.ByteOffset)
 }

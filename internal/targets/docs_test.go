@@ -556,7 +556,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 	}
 	want := "aged aliases currency dedup-empty dedup-escape dedup-host dedup-redis direction duplicate-names fields-by-type history-dynamodb " +
 		"history-keep history-none history-postgres listen-without-keys listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma " +
-		"redis-db redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix simulated-beside keys of one caller invisible characters methods and short keys" +
+		"redis-db redis-parameter redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix simulated-beside keys of one caller invisible characters methods and short keys" +
 		" redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls redis-certificate-without-key"
 	if got := strings.Join(taken, " "); got != want {
 		t.Errorf("the schema takes these bad files:\n%s\nwant\n%s", got, want)

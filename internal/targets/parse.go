@@ -57,7 +57,8 @@ func (r *reader) readFile(data []byte) *Set {
 	}
 	top.require("targets")
 	set := &f.Set
-	set.Currency.check(top)
+	top.form("currency", `^([A-Z]{3}|[\p{L}\p{Sc}.]{1,2}|[\p{L}.]{2}\p{Sc}|\p{L}{2}\.)?$`,
+		"a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $")
 	r.set = set
 	set.Budget.PerDay, set.DeadLetters, set.lifetimes = f.Total.PerDay, f.Letters.Dir, f.Types
 	if !top.has("history") {
@@ -79,7 +80,6 @@ func (r *reader) readFile(data []byte) *Set {
 	}
 	set.checkAges(top.at("targets"))
 	set.warnUnusual(top)
-	set.warnOfPrices(top.at("providers"))
 	kept := *set // a copy, so that the garbage collector can free f, which contains the texts of the server keys
 	return &kept
 }
@@ -136,19 +136,7 @@ func Schema() []byte { return poolsSchema }
 // for poold itself.
 type Currency string
 
-// currencyForm matches a code, and a sign of letters and currency signs.
-var (
-	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
-	currencySign = regexp.MustCompile(`^[\p{L}\p{Sc}.]{1,3}$`)
-	anyCode      = regexp.MustCompile(`^[A-Za-z]{3}$`)
-)
-
-// check checks the text of a currency.
-func (c Currency) check(at *place) {
-	code := currencyCode.MatchString(string(c))
-	at.rule(c == "" || code || currencySign.MatchString(string(c)) && !anyCode.MatchString(string(c)), "currency",
-		"must be a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $%s", at.at("currency").not())
-}
+var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
 
 // With adds the currency to the text of an amount: a sign precedes the amount, and a code follows it.
 func (c Currency) With(amount string) string {

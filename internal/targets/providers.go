@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	defaultTimeout   = 180 * time.Second
-	shortestPoll     = 50 * time.Millisecond
-	profileCaptchaAI = "captchaai"
-	profilePoold     = "poold" // another poold; a token of its stock may be older than the submit
+	defaultTimeout = 180 * time.Second
+	shortestPoll   = 50 * time.Millisecond
+	profilePoold   = "poold" // another poold; a token of its stock may be older than the submit
 )
 
 func (p *Provider) preset() {
@@ -27,12 +26,7 @@ func (p *Provider) preset() {
 func (p *Provider) validate(at *place) {
 	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.require("name")
-	valid := at.ok("protocol")
-	if simulated := p.Protocol == ProtocolSimulated; simulated && valid {
-		for _, name := range []string{"profile", "url", "key", "balance", "callback_url"} {
-			at.warnIf(true, name, "is not used with protocol: simulated")
-		}
-	} else if valid {
+	if p.Protocol != ProtocolSimulated && at.ok("protocol") {
 		at.require("url", "key")
 	}
 	p.checkAddresses(at)
@@ -43,9 +37,6 @@ func (p *Provider) validate(at *place) {
 	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after", "must be at least %s, or 0s for the default", shortestPoll)
 	at.rule(p.FallbackAfter < p.Timeout || !at.ok("timeout"), "fallback_after",
 		"must be below timeout, or a task whose callback is lost is never polled (default timeout: 3m)")
-	for _, name := range []string{"fallback_after", "callback_delay"} {
-		at.warnIf(p.CallbackURL == "" && at.ok("callback_url"), name, "is not used without callback_url")
-	}
 	if p.Protocol == ProtocolSimulated {
 		p.URL, p.Key, p.Profile, p.Balance, p.CallbackURL = "", "", "generic", false, ""
 	}
@@ -166,7 +157,7 @@ func (s *Set) checkProviders(at *place) {
 			usable = append(usable, p)
 		case item.ok("protocol", "key"):
 			key.path = item.path
-			key.warnOfDemo("the key is empty, so this provider is left out%s", toSet(key.names))
+			key.warn("the key is empty, so this provider is left out%s", toSet(key.names))
 			unset = append(unset, key.names...)
 		}
 	}
@@ -181,12 +172,12 @@ func (s *Set) checkProviders(at *place) {
 	case len(usable) > 0:
 	case own != nil:
 		usable = simulated
-		own.warnOfDemo("tokens are simulated; no site accepts them")
+		own.warn("tokens are simulated; no site accepts them")
 	case s.Redis.Embedded():
 		usable = make([]Provider, 1)
 		usable[0].preset()
 		usable[0].Name, usable[0].Protocol = "simulated", ProtocolSimulated
-		at.warnOfDemo("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
+		at.warn("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
 		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}
@@ -211,42 +202,17 @@ func (s *Set) warnUnusual(top *place) {
 	if s.Redis.Embedded() && slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Protocol != ProtocolSimulated }) {
 		top.at("redis").at("url").warn("the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
 	}
-	captchaAI := slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Profile == profileCaptchaAI })
 	for _, t := range s.Targets {
-		at := top.at("targets").at(t.Name)
-		at.warnIf(t.Identity.Type == captcha.HCaptcha && captchaAI, "type", "captchaai does not list hcaptcha as a supported type")
-		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
-			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", t.Identity.Type, shortDuration(usual.Lifetime))
+		at, kind := top.at("targets").at(t.Name), t.Identity.Type
+		if usual := builtInLife(kind); t.Lifetime > usual.Lifetime {
+			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", kind, shortDuration(usual.Lifetime))
 		}
-		if t.Depth == 0 {
-			at.at("depth").warn("0 keeps nothing ready: a token is bought only once a caller waits for it")
-		}
-	}
-}
-
-// warnOfPrices warns about providers without the prices that the policies of targets compare. cheapest
-// accepts a price of 0; for best it counts as unknown.
-func (s *Set) warnOfPrices(providers *place) {
-	policies := map[captcha.Type]ProvidersPolicy{}
-	for _, t := range s.Targets {
-		if t.ProvidersPolicy != ProvidersOrdered && policies[t.Identity.Type] != ProvidersBest {
-			policies[t.Identity.Type] = t.ProvidersPolicy
-		}
-	}
-	for _, item := range providers.items {
-		i := slices.IndexFunc(s.Providers, func(p Provider) bool { return "providers."+p.Name == item.path })
-		if i < 0 || len(s.Providers) < 2 {
-			continue
-		}
-		var missing []string
-		for _, t := range captcha.Types() {
-			policy, price := policies[t], s.Providers[i].Price
-			if policy == ProvidersCheapest && !price.Known(t) || policy == ProvidersBest && price.For(t) == 0 {
-				missing = append(missing, string(t))
-			}
-		}
-		if len(missing) > 0 {
-			item.at("price_per_1000").warn("prices count as equal for %s, because this provider has no price above 0", strings.Join(missing, ", "))
+		// cheapest accepts a price of 0; for best it counts as unknown.
+		priceless := slices.IndexFunc(s.Providers, func(p Provider) bool {
+			return t.ProvidersPolicy == ProvidersBest && p.Price.For(kind) == 0 || t.ProvidersPolicy == ProvidersCheapest && !p.Price.Known(kind)
+		})
+		if priceless >= 0 && len(s.Providers) > 1 {
+			at.at("providers_policy").warn("the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s", s.Providers[priceless].Name, kind)
 		}
 	}
 }

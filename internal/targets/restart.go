@@ -12,7 +12,7 @@ import (
 // be open to the network without keys.
 func (s *Set) OverrideListen(file, listen string) error {
 	s.Server.Listen, s.listenGiven = listen, true
-	if rule := listenFault(listen, len(s.Server.Keys)); rule != "" {
+	if rule := ListenFault(listen, len(s.Server.Keys)); rule != "" {
 		return Problems{{File: file, Text: "the address given by --listen or POOLD_LISTEN: " + rule}}
 	}
 	return nil
@@ -23,7 +23,7 @@ func (s *Set) OverrideListen(file, listen string) error {
 // setting that was copied although the file has a different value. KeepRestartOnly returns an error if
 // the resulting Set is invalid, although the file is valid.
 func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err error) {
-	if rule := listenFault(old.Server.Listen, len(s.Server.Keys)); rule != "" {
+	if rule := ListenFault(old.Server.Listen, len(s.Server.Keys)); rule != "" {
 		return nil, Problems{{File: file, Text: "server.keys: the daemon still listens where it did at the start: " + rule}}
 	}
 	if s.Simulated() && s.Redis.Embedded() && !old.Redis.Embedded() {
@@ -63,39 +63,8 @@ func takePassword(inUse *captcha.Secret, inFile captcha.Secret) {
 	}
 }
 
-var (
-	// password matches the first part of an address up to its password, and the password.
-	password = regexp.MustCompile(`(//[^:/?#]*):[^/?#]*@`)
-	// private matches the user, the password and the query of an address.
-	private = regexp.MustCompile(`(//)[^/?#]*@|[?#][^, ]*`)
-)
-
-// RestartNeeded returns the settings whose changes need a restart, as a map from paths of keys to texts
-// for people. The texts omit users, passwords and queries, so two different addresses may have
-// equal texts. The map omits a listen address that comes from --listen or POOLD_LISTEN.
-func (s *Set) RestartNeeded() map[string]string {
-	h, inFlight, encrypted := s.History, "", ""
-	if h.Backend == HistoryDynamoDB && !h.ActiveItems {
-		inFlight = "without active items"
-	}
-	if s.Server.TLS.Cert != "" {
-		encrypted = "on"
-	}
-	words := func(all ...string) string {
-		return strings.Join(strings.Fields(private.ReplaceAllString(strings.Join(all, " "), "$1")), " ")
-	}
-	all := map[string]string{
-		"server.listen": s.Server.Listen, "server.tls": encrypted, "dead_letters": s.DeadLetters,
-		"redis": words(s.Redis.URL.Reveal(), s.Redis.SentinelMaster, s.Redis.SentinelUser, "prefix", s.Redis.Prefix),
-		"dedup": words(string(s.Dedup.Backend), s.Dedup.URL.Reveal()),
-		"history": words(string(h.Backend), "keep", shortDuration(h.Keep), "audit", shortDuration(h.Audit),
-			h.URL.Reveal(), h.Table, h.Endpoint, h.Region, inFlight),
-	}
-	if s.listenGiven {
-		delete(all, "server.listen")
-	}
-	return all
-}
+// password matches the first part of an address up to its password, and the password.
+var password = regexp.MustCompile(`(//[^:/?#]*):[^/?#]*@`)
 
 // Password returns the password in an address of Redis or PostgreSQL, or "". If there are several
 // addresses, Password uses the first.

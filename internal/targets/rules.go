@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agnivade/levenshtein"
+
 	"poold/internal/captcha"
 )
 
@@ -191,8 +193,7 @@ type Problem struct {
 	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
 	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
 
-	column int  // the column of the key, which orders problems of one line
-	demo   bool // whether this warning only explains why Set.Demo is true
+	column int // the column of the key, which orders problems of one line
 }
 
 // String formats the problem as "FILE:LINE: text". It omits unknown parts.
@@ -236,11 +237,9 @@ type Status struct {
 }
 
 // NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
-// If s is a demo, NewWarnings omits the warnings that only explain why s is a demo.
 func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	for _, w := range s.Warnings {
-		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
-		if !known && (!w.demo || !s.Demo()) {
+		if old == nil || !slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text }) {
 			all = append(all, w)
 		}
 	}
@@ -291,30 +290,9 @@ func Nearest(word string, known []string) string {
 		if longer := len(other) - len(word); max(longer, -longer) >= bestDistance {
 			continue // the distance is at least the difference of the lengths
 		}
-		if d := distance(word, other); d < bestDistance {
+		if d := levenshtein.ComputeDistance(word, other); d < bestDistance {
 			best, bestDistance = candidate, d
 		}
 	}
 	return best
-}
-
-// distance returns the minimum number of letters to add, remove or change to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // the distances of the part of a to each part of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -30,9 +30,9 @@ const (
 		"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty"
 )
 
-// listenFault returns why a daemon with the given number of usable server keys must not listen on an
+// ListenFault returns why a daemon with the given number of usable server keys must not listen on an
 // address. With keys, any host:port is allowed; without keys, only a loopback address.
-func listenFault(listen string, keys int) string {
+func ListenFault(listen string, keys int) string {
 	host, port, err := net.SplitHostPort(listen)
 	return first(fault{err != nil || !isPort(port), badListen}, fault{keys == 0 && !isLoopback(host), openWithoutKeys})
 }
@@ -117,7 +117,7 @@ func (k *Key) hash(at *place) {
 	case k.Bearer == "" && k.Hash == "":
 		empty := *given
 		empty.path = at.path
-		empty.warnOfDemo("the key is empty, so this entry is left out%s", toSet(given.names))
+		empty.warn("the key is empty, so this entry is left out%s", toSet(given.names))
 	case at.has("key_sha256"):
 		sum, err := hex.DecodeString(k.Hash.Reveal())
 		copy(k.SHA256[:], sum)
@@ -167,6 +167,6 @@ func (s *Server) checkKeys(at *place, set *Set) {
 	if at.at("keys").bad {
 		count++ // an invalid key counts too, so that the key is reported, but not also the address
 	}
-	rule := listenFault(s.Listen, count)
+	rule := ListenFault(s.Listen, count)
 	at.rule(rule == "", "listen", "%s", rule)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Without keys, listenFault accepts only loopback addresses.
+// Without keys, ListenFault accepts only loopback addresses.
 func TestListenFaultNeedsKeysBeyondLoopback(t *testing.T) {
 	for _, tc := range []struct {
 		listen string
@@ -33,7 +33,7 @@ func TestListenFaultNeedsKeysBeyondLoopback(t *testing.T) {
 		{"127.0.0.1:+1", 1, badListen},
 		{"", 1, badListen},
 	} {
-		if got := listenFault(tc.listen, tc.keys); got != tc.want {
+		if got := ListenFault(tc.listen, tc.keys); got != tc.want {
 			t.Errorf("%q with %d keys: %v, want %v", tc.listen, tc.keys, got, tc.want)
 		}
 	}

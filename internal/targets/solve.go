@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	_ "embed" // solve.schema.json
@@ -234,24 +235,36 @@ const maxFields = 64
 // readObject parses a JSON object of single values into a YAML mapping without line numbers, or
 // reports why the body is invalid.
 func (at *place) readObject(body []byte) {
-	err := strictjson.Object(body, func(name string, token json.Token) error {
-		if len(at.node.Content) == 2*maxFields {
-			return fmt.Errorf("the body must not have more than %d fields", maxFields)
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if start, err := d.Token(); !at.obey(fault{err == nil && start != json.Delim('{'), `the body must be one JSON object: {"type": …}`}) {
+		return
+	}
+	for d.More() {
+		name, err := d.Token()
+		token, broken := d.Token()
+		if err != nil || broken != nil {
+			break
 		}
+		key, _ := name.(string)
 		value := &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(token)}
 		switch token.(type) {
 		case string:
 			value.Style = yaml.DoubleQuotedStyle
 		case nil:
 			value.Tag = "!!null"
+		case json.Delim:
+			at.child(key).fail("must be a single value, not an object or a list")
+			return
 		}
-		at.node.Content = append(at.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name, Column: len(at.node.Content)}, value)
-		return nil // strictjson.Object then refuses the field
-	})
-	if fault, ok := errors.AsType[*strictjson.FieldError](err); ok {
-		at.child(fault.Name).fail("%s", fault.Wrong)
-	} else if errors.Is(err, strictjson.ErrNotObject) {
-		at.fail(`%v: {"type": …}`, err)
+		if !at.obey(fault{len(at.node.Content) == 2*maxFields, fmt.Sprintf("the body must not have more than %d fields", maxFields)}) {
+			return
+		}
+		at.node.Content = append(at.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key, Column: len(at.node.Content)}, value)
+	}
+	err := strictjson.Check(body) // last, because the number of fields is limited then
+	if name, repeated := errors.AsType[strictjson.RepeatedError](err); repeated {
+		at.child(string(name)).fail("must be given once")
 	} else if err != nil {
 		at.fail("%v", err)
 	}
@@ -284,14 +297,14 @@ func (p *picture) decode(at *place) {
 	if !at.text() {
 		return
 	}
-	bytes, err := base64.StdEncoding.Strict().DecodeString(at.value)
+	data, err := base64.StdEncoding.Strict().DecodeString(at.value)
 	if at.obey(
 		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
 		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
-		fault{len(bytes) == 0, "must not be empty"},
-		fault{len(bytes) > captcha.MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", captcha.MostPicture, len(bytes))},
+		fault{len(data) == 0, "must not be empty"},
+		fault{len(data) > captcha.MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", captcha.MostPicture, len(data))},
 	) {
-		*p = bytes
+		*p = data
 	}
 }
 

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 )
@@ -50,20 +51,20 @@ func redisFault(address string) string {
 		return "is not a URL: begin with redis://, rediss:// or unix:// and write special characters of a password as %XX"
 	}
 	socket := u.Scheme == "unix"
-	db, err := strconv.Atoi(cmp.Or(strings.Trim(u.Path, "/"), "0"))
+	_, err = redis.ParseURL(address) // may quote the address
 	return first(
 		fault{address == "", "is empty: look for a comma too many"},
-		fault{socket && u.Path == "", "needs the path of the socket, such as unix:///run/redis.sock"},
 		fault{!socket && u.Scheme != "redis" && u.Scheme != "rediss", "must be redis://, rediss:// or unix://, or the one word embedded"},
 		fault{!socket && u.Hostname() == "", "names no host: write redis://HOST:6379"},
-		fault{!socket && (err != nil || db < 0), "ends in something that is not the number of a database"},
+		fault{socket && err != nil, "needs the path of the socket, such as unix:///run/redis.sock"},
+		fault{err != nil, "ends in something that is not the number of a database, or has a parameter that is unknown"},
 	)
 }
 
 // namesDatabase reports whether a valid address selects a database other than 0.
 func namesDatabase(address string) bool {
-	u, _ := url.Parse(address)
-	return cmp.Or(strings.Trim(u.Path, "/"), "0") != "0" || cmp.Or(u.Query().Get("db"), "0") != "0"
+	options, err := redis.ParseURL(address)
+	return err == nil && options.DB != 0
 }
 
 // DedupBackend is the store of the claims on shared solves.

@@ -240,34 +240,15 @@ func proxyFault(address string) string {
 
 // checkRefill checks the rules between the keys that control the refill of a target.
 func (t *Target) checkRefill(at *place) {
-	if !at.ok("refill") {
-		return
-	}
-	if t.Refill == RefillFixed {
+	if at.ok("refill") && t.Refill == RefillFixed {
 		// Only the target's own keys, because the defaults may have such a key for other targets.
 		for _, name := range []string{"min", "hit_rate", "miss_cost"} {
 			at.check(name, "belongs to refill: adaptive: remove it, or set refill")
 		}
 		t.Min = 0
-	} else if !at.has("depth") {
-		at.child("depth").warn("is inherited (%d): with refill: adaptive it limits the tokens kept and on order, so set it in the target", t.Depth)
 	}
-	if !at.ok("min", "depth", "warm") {
-		return
-	}
-	if at.has("min") {
-		at.rule(t.Min <= t.Depth, "min", "must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
-	} else {
-		at.rule(t.Min <= t.Depth, "depth", "must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
-	}
-	kept := t.Min
-	for _, w := range t.Warm {
-		kept = max(kept, w.Tokens)
-	}
-	// The depth limits tokens and orders together, and the lead time is typically about a quarter of the lifetime.
-	if enough := kept + (kept+3)/4; t.Refill == RefillAdaptive && at.has("depth") && t.Depth < enough && t.Min <= t.Depth {
-		at.warn("min or warm keep %d tokens, but depth (%d) counts orders too: fewer are ready while some are renewed, so set depth to %d or more",
-			kept, t.Depth, enough)
+	if at.ok("refill", "min", "depth") && t.Min > t.Depth {
+		at.at("min", "depth").fail("min must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
 	}
 }
 

@@ -75,7 +75,10 @@ func TestRollingRestart(t *testing.T) {
 			}
 		}
 		last = status(t, replicas[0])
-		return last.InFlight == 0 && len(sold) == len(load.tokens)+last.Fresh+last.Expired // on a busy machine some grow too old
+		// On a busy machine some tokens grow too old. A starved replica that stops may not be able to give back the
+		// token of a call that it answered with a 503.
+		gone := len(sold) - len(load.tokens) - last.Fresh - last.Expired
+		return last.InFlight == 0 && gone >= 0 && gone <= int(load.again.Load())
 	})
 	for token := range load.tokens {
 		if !sold[token] {

@@ -31,6 +31,9 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 // reapply applies the Set of a reload. If the folder of the dead letters is not writable, the
 // daemon logs an error and continues. At the start of the daemon the same fault ends the daemon.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
+	if set.Simulated() && !d.file.Current().Simulated() {
+		d.log.Warn(simulatedNow)
+	}
 	if err := d.openLetters(set); err != nil {
 		d.log.Error("callbacks cannot be kept while redis is away", "err", err)
 	}

@@ -25,7 +25,12 @@ func (p *Provider) preset() {
 func (p *Provider) validate(at *place) {
 	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.require("name")
-	if p.Protocol != ProtocolSimulated && at.ok("protocol") {
+	valid := at.ok("protocol")
+	if simulated := p.Protocol == ProtocolSimulated; simulated && valid {
+		for _, name := range []string{"profile", "url", "key", "balance", "callback_url"} {
+			at.warnIf(true, name, "is not used with protocol: simulated")
+		}
+	} else if valid {
 		at.require("url", "key")
 	}
 	p.checkAddresses(at)
@@ -36,6 +41,9 @@ func (p *Provider) validate(at *place) {
 	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after", "must be at least %s, or 0s for the default", shortestPoll)
 	at.rule(p.FallbackAfter < p.Timeout || !at.ok("timeout"), "fallback_after",
 		"must be below timeout, or a task whose callback is lost is never polled (default timeout: 3m)")
+	for _, name := range []string{"fallback_after", "callback_delay"} {
+		at.warnIf(p.CallbackURL == "" && at.ok("callback_url"), name, "is not used without callback_url")
+	}
 	if p.Protocol == ProtocolSimulated {
 		p.URL, p.Key, p.Profile, p.Balance, p.CallbackURL = "", "", "generic", false, ""
 	}
@@ -156,7 +164,7 @@ func (s *Set) checkProviders(at *place) {
 			usable = append(usable, p)
 		case item.ok("protocol", "key"):
 			key.path = item.path
-			key.warn("the key is empty, so this provider is left out%s", toSet(key.names))
+			key.warnOfDemo("the key is empty, so this provider is left out%s", toSet(key.names))
 			unset = append(unset, key.names...)
 		}
 	}
@@ -171,12 +179,12 @@ func (s *Set) checkProviders(at *place) {
 	case len(usable) > 0:
 	case own != nil:
 		usable = simulated
-		own.warn("tokens are simulated; no site accepts them")
+		own.warnOfDemo("tokens are simulated; no site accepts them")
 	case s.Redis.Embedded():
 		usable = make([]Provider, 1)
 		usable[0].preset()
 		usable[0].Name, usable[0].Protocol = "simulated", ProtocolSimulated
-		at.warn("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
+		at.warnOfDemo("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
 		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}

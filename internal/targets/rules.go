@@ -193,7 +193,8 @@ type Problem struct {
 	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
 	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
 
-	column int // the column of the key, which orders problems of one line
+	column int  // the column of the key, which orders problems of one line
+	demo   bool // whether this warning only explains why Set.Demo is true
 }
 
 // String formats the problem as "FILE:LINE: text". It omits unknown parts.
@@ -237,9 +238,11 @@ type Status struct {
 }
 
 // NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
+// If s is a demo, NewWarnings omits the warnings that only explain why s is a demo.
 func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	for _, w := range s.Warnings {
-		if old == nil || !slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text }) {
+		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
+		if !known && (!w.demo || !s.Demo()) {
 			all = append(all, w)
 		}
 	}

@@ -56,3 +56,23 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		}
 	}
 }
+
+// A demo does not log the warnings that only explain why it is a demo. Other files log these warnings.
+func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
+	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
+	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
+	for text, want := range map[string]int{
+		keyless + list: 1, // warning about the lifetime
+		keyless + "  - {name: own, protocol: simulated}\n" + list:                           1,
+		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:          4, // warnings about both omitted providers and about the embedded Redis
+		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
+	} {
+		b := newBench(t, text)
+		if _, err := b.Load(); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.log.Count("level=WARN"); got != want {
+			t.Errorf("%d warnings, want %d, of\n%s", got, want, text)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -151,6 +150,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
 	})
 	as.mu.Unlock()
+	b.missed.Clear()
 	select {
 	case b.refreshNow <- struct{}{}:
 	default: // a wake-up is pending
@@ -355,28 +355,6 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 		}
 	}
 	return list
-}
-
-// Stranded are paid tasks of a provider that nobody can collect, because no provider of the file has its account.
-type Stranded struct {
-	Provider string
-	Orders   int
-	Until    time.Time // of the last one: they count as in flight
-}
-
-// Stranded lists the stranded tasks of this replica, by provider.
-func (b *Buyer) Stranded() (list []Stranded) {
-	by := map[string]Stranded{}
-	for _, value := range b.stranded.Range {
-		one := value.(Stranded) //nolint:forcetypeassert // the map has no other values
-		sum := by[one.Provider]
-		sum.Provider, sum.Orders = one.Provider, sum.Orders+1
-		if one.Until.After(sum.Until) {
-			sum.Until = one.Until
-		}
-		by[one.Provider] = sum
-	}
-	return slices.SortedFunc(maps.Values(by), func(a, b Stranded) int { return strings.Compare(a.Provider, b.Provider) })
 }
 
 // ErrUnknownProvider means that no provider of the file has the name.

@@ -400,7 +400,6 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
 	next, last, slow := b.firstPoll(o), o.submitted, 0
-	defer b.stranded.Delete(o)
 	for {
 		// The last poll is at the time-out.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
@@ -413,11 +412,13 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			if over {
 				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
 			}
-			b.stranded.Store(o, Stranded{f.Provider, 1, giveUp})
+			if _, told := b.missed.LoadOrStore(f.Provider, true); !told {
+				b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; until they expire, they count as in flight",
+					"provider", f.Provider, "until", giveUp.UTC().Truncate(time.Second))
+			}
 			next = now.Add(lookAgain)
 			continue
 		}
-		b.stranded.Delete(o)
 		// If an account fault refuses polls too, each task is asked for once a minute, but at least once before its
 		// time-out.
 		switch {

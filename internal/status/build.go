@@ -64,7 +64,6 @@ type Pool interface {
 // Buyer reports on the providers; *purchase.Buyer implements it.
 type Buyer interface {
 	Providers(ctx context.Context) []purchase.Status
-	Stranded() []purchase.Stranded
 	DeadLetterCount() (letters, aside int)
 }
 
@@ -261,7 +260,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], why, err)
 	}
-	d.announce(providers, health, aside, c.Buyer.Stranded(), began)
+	d.announce(providers, health, aside, began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d

@@ -92,11 +92,9 @@ func decided(s pool.Stock, noted refill.Status) pool.Stock {
 type fixedBuyer struct {
 	providers      []purchase.Status
 	letters, aside int
-	stranded       []purchase.Stranded
 }
 
 func (f *fixedBuyer) Providers(context.Context) []purchase.Status { return f.providers }
-func (f *fixedBuyer) Stranded() []purchase.Stranded               { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() (letters, aside int)       { return f.letters, f.aside }
 
 func newTarget(name string) targets.Target {

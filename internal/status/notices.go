@@ -100,9 +100,6 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case !r.OK:
 		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
 			"repair Redis, or correct redis in the configuration file")
-	case r.Reason != "":
-		alarm(health.Since, r.Reason, "the stock is in another part of Redis and can be used, but events and the comparison of providers may be missing",
-			"repair this part of Redis")
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")

@@ -219,7 +219,7 @@ func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time
 // DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
 func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
 
-// Replay delivers the dead letters, oldest first, and counts their outcomes. An error means that Redis does
+// Replay delivers the dead letters and counts their outcomes. An error means that Redis does
 // not take them, or that ctx ended.
 func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
 	outcomes = map[string]int{}

@@ -36,8 +36,6 @@ const (
 	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
 	// polled from the start.
 	silentAfter = 3
-	// mostBackoff limits the growing pause after busy answers.
-	mostBackoff = 30 * time.Second
 	// mostReports limits the reports that are passed on at once.
 	mostReports, reportTries = 64, 3
 )
@@ -55,7 +53,6 @@ type Provider interface {
 	ReportWindow() time.Duration
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error
-	Probe(ctx context.Context) error
 
 	Balance() *float64
 	Advice(code string) (does, remedy string)
@@ -96,9 +93,7 @@ type account struct {
 	submits   streak
 	polls     streak
 
-	fault     string        // the calls that met the present account fault: "submit", "poll" or ""
-	slowPolls bool          // the fault refused a poll: tasks are asked for slowly until the service answers one
-	backoff   time.Duration // after the latest busy submit
+	slowPolls bool // an account fault refused a poll: tasks are asked for slowly until the service answers one
 }
 
 // limit returns the most orders in flight: what the file and the service allow.
@@ -369,7 +364,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
-	if err := a.Probe(limited); err != nil {
+	if err := a.ReadBalance(limited); err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
 	return b.c.Pool.Probe(ctx, name, a.key)
@@ -407,9 +402,6 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	if errors.As(c.err, &fault) && fault.Class == provider.Account {
 		as.mu.Lock()
 		a.slowPolls = a.slowPolls || c.poll
-		if !c.poll || a.fault == "" {
-			a.fault = map[bool]string{false: "submit", true: "poll"}[c.poll]
-		}
 		as.mu.Unlock()
 		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
 		return
@@ -425,16 +417,9 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	}
 	first := failed && !c.poll && s.failures == 0
 	outage := failed && s.add(c.order)
-	ofPolls := a.fault == "poll" && c.poll && !failed
 	if !failed {
 		*s = streak{}
 		a.slowPolls = a.slowPolls && !c.poll
-		if c.err == nil && !c.poll {
-			a.backoff, a.fault = 0, ""
-		}
-	}
-	if ofPolls {
-		a.fault = ""
 	}
 	as.mu.Unlock()
 	if first {
@@ -449,8 +434,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		}
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
 	case failed || !c.poll:
-	case known.Kind == pool.BrakePolls, ofPolls:
-		// The answered poll ends an outage of polls, and an account fault that only polls had.
+	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 		defer cancel()
 		_, _ = b.c.Pool.Lift(limited, a.Name(), a.key, ago) // without an answer, the next answered poll tries again
@@ -484,15 +468,6 @@ func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, a
 	_, _ = b.c.Pool.Brake(limited, key, kind, reason, every, ago)
 }
 
-// busyFor returns how long an account gets no order after a busy answer: what the service asks for, and half as long
-// again after each further one, to 30 s.
-func (as *accounts) busyFor(a *account, asked time.Duration) time.Duration {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	a.backoff = max(asked, min(a.backoff*3/2, mostBackoff))
-	return a.backoff
-}
-
 // pollsSlowly reports whether the service refuses polls because of an account fault.
 func (as *accounts) pollsSlowly(a *account) bool {
 	as.mu.Lock()
@@ -519,12 +494,10 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
 		}
-		as.mu.Unlock()
 		if before.Brakes() && !now.Brakes() {
-			as.mu.Lock()
-			a.fault, a.slowPolls = "", false
-			as.mu.Unlock()
+			a.slowPolls = false
 		}
+		as.mu.Unlock()
 		b.announce(ctx, a.Name(), isDown(before), isDown(now), now)
 	}
 }

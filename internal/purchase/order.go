@@ -313,7 +313,7 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
 	}
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
-		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), b.accounts.busyFor(o.account, n.delay), 0)
+		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
 	}
 	return how
 }

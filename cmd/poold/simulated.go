@@ -57,7 +57,7 @@ func (s *simulatedProvider) run(ctx context.Context) error {
 		service := simulated.New(simulated.Options{
 			Key:    s.key.Reveal(),
 			Median: simulatedMedian, Sigma: simulated.DefaultSigma, Min: simulatedLeast, Max: simulatedMost,
-			FailShare: simulatedFailures, Flavour: simulated.TwoCaptcha,
+			FailShare: simulatedFailures,
 		})
 		return simulated.Serve(ctx, listener, service, s.log)
 	}

@@ -14,17 +14,6 @@ import (
 	"poold/internal/strictjson"
 )
 
-// TasksCall is a parsed call of the tasks protocol.
-type TasksCall struct {
-	Key     string
-	Action  Action
-	ID      string // for a Poll or Report: the id of the task, unchanged
-	Verdict Verdict
-	Order   Order // for a Submit: the order
-	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
-	Bad string
-}
-
 // tasksRequest is the body of every call. If a field has the wrong JSON type, the call is
 // malformed.
 type tasksRequest struct {
@@ -36,9 +25,9 @@ type tasksRequest struct {
 }
 
 // tasksPaths maps the paths of the tasks protocol to calls without content.
-var tasksPaths = func() map[string]TasksCall {
+var tasksPaths = func() map[string]Call {
 	notImage := func(t captcha.Type) bool { return t != captcha.Image }
-	paths := map[string]TasksCall{
+	paths := map[string]Call{
 		"/createTask": {Action: Submit}, "/getTaskResult": {Action: Poll}, "/getBalance": {Action: Balance},
 		"/reportCorrect": {Action: Report, Verdict: Verdict{Good: true}}, "/reportIncorrect": {Action: Report},
 		"/reportIncorrectTokenCaptcha": {Action: Report, Verdict: Verdict{Fits: notImage}},
@@ -47,7 +36,7 @@ var tasksPaths = func() map[string]TasksCall {
 		fits := func(t captcha.Type) bool { return captcha.Of(t).Report == kind.Report }
 		for _, good := range []bool{false, true} {
 			if path, offered := ReportPath(kind.Type, good); offered {
-				paths[path] = TasksCall{Action: Report, Verdict: Verdict{good, fits}}
+				paths[path] = Call{Action: Report, Verdict: Verdict{good, fits}}
 			}
 		}
 	}
@@ -73,7 +62,7 @@ func IsTasksPath(path string) bool {
 // ReadTasks parses a call of the tasks protocol. The body of the call is a JSON object. ReadTasks
 // ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
 // parse.
-func ReadTasks(r Request) TasksCall {
+func ReadTasks(r Request) Call {
 	c := tasksPaths[r.Path]
 	var body tasksRequest
 	var members map[string]json.RawMessage
@@ -84,7 +73,7 @@ func ReadTasks(r Request) TasksCall {
 	if _, mixed := members["key"]; mixed || err != nil {
 		c.Bad = CodeBadParams
 	}
-	c.Key, c.ID = body.ClientKey, body.TaskID.String()
+	c.Key, c.IDs = body.ClientKey, []string{body.TaskID.String()}
 	if c.Action == Submit {
 		c.Order = body.order()
 		c.Order.sortMembers(members, strings.Fields("clientkey callbackurl languagepool taskid task"))

@@ -26,6 +26,20 @@ type Request struct {
 	Body                                []byte
 }
 
+// Call is a parsed call of either protocol.
+type Call struct {
+	Key     string
+	Action  Action
+	Word    string   // for res.php: the value of the parameter `action`
+	IDs     []string // for a Poll, a Report or another action: the ids of the tasks, unchanged; one unless Many is set
+	Many    bool     // for a Poll: the parameter "ids" lists several tasks
+	Priced  bool     // for a Poll: the action is get2, whose response includes the price
+	Verdict Verdict
+	Order   Order  // for a Submit: the order
+	Form    Form   // of the response, for in.php and res.php
+	Bad     string // the error code for a malformed call of any action; "" = the call is well-formed
+}
+
 // Order is the content of a submission.
 type Order struct {
 	Identity captcha.Identity // incomplete if Bad is set

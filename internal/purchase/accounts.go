@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/panics"
 	"poold/internal/pool"
@@ -37,7 +36,7 @@ const (
 	// polled from the start.
 	silentAfter = 3
 	// mostReports limits the reports that are passed on at once.
-	mostReports, reportTries = 64, 3
+	mostReports = 64
 )
 
 // Provider is the part of *provider.Client that a Buyer needs. Values are comparable: SetProviders knows an
@@ -198,21 +197,12 @@ func (as *accounts) list() []*account {
 // several reports whether the file has several providers, whose outcomes are compared.
 func (as *accounts) several() bool { return len(as.list()) > 1 }
 
-// Pace returns the poll times of the provider that probably gets the next order: the first one that is up, or else
-// the first one. Without a provider they are 0.
+// Pace returns the poll times of the first provider. Without a provider they are 0.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	b.accounts.mu.Lock()
-	var likely *account
-	for _, a := range b.accounts.listed {
-		if likely == nil || likely.brake.Brakes() && !a.brake.Brakes() {
-			likely = a
-		}
+	if list := b.accounts.list(); len(list) > 0 {
+		return list[0].Pace(t)
 	}
-	b.accounts.mu.Unlock()
-	if likely == nil {
-		return 0, 0
-	}
-	return likely.Pace(t)
+	return 0, 0
 }
 
 // terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
@@ -576,18 +566,12 @@ func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)
 	defer cancel()
-	for try := 1; ; try++ {
-		if time.Since(solved) >= a.ReportWindow() {
-			return ReportLate
-		}
-		err := a.Report(ctx, task, t, accepted)
-		if err == nil {
-			return ReportPassed
-		}
-		n := newsOf("", err)
-		if n.trigger != busy || try == reportTries || backoff.Sleep(ctx, max(100*time.Millisecond, n.delay)) != nil {
-			b.c.Log.Debug("a report was refused", "provider", name, "err", err)
-			return ReportRefused
-		}
+	if time.Since(solved) >= a.ReportWindow() {
+		return ReportLate
 	}
+	if err := a.Report(ctx, task, t, accepted); err != nil {
+		b.c.Log.Debug("a report was refused", "provider", name, "err", err)
+		return ReportRefused
+	}
+	return ReportPassed
 }

@@ -201,7 +201,7 @@ func TestAnAccountFault(t *testing.T) {
 			_ = r.buy(spec())
 			time.Sleep(second)
 		}
-		same(t, "polls", f.pollTimes(), "10 65 120")
+		same(t, "polls", f.pollTimes(), "10 70 120")
 		same(t, "submits: the polls are the trials", f.submitted(), 1)
 		same(t, "kinds", strings.Count(w.kinds(), "lost"), 1)
 	})

@@ -399,7 +399,7 @@ func newsOf(by string, err error) news {
 func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
-	next, last, slow := b.firstPoll(o), o.submitted, 0
+	next, last := b.firstPoll(o), o.submitted
 	for {
 		// The last poll is at the time-out.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
@@ -419,21 +419,10 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			next = now.Add(lookAgain)
 			continue
 		}
-		// If an account fault refuses polls too, each task is asked for once a minute, but at least once before its
-		// time-out.
-		switch {
-		case !b.accounts.pollsSlowly(a):
-			slow = 0
-		case !over:
-			due := last.Add(slowPoll)
-			if half := last.Add(giveUp.Sub(last) / 2); slow == 0 && half.Before(due) {
-				due = half
-			}
-			if now.Before(due) {
-				next = now.Add(min(due.Sub(now), lookAgain))
-				continue
-			}
-			slow++
+		// If an account fault refuses polls too, each task is asked for once a minute, and at its time-out.
+		if due := last.Add(slowPoll); !over && now.Before(due) && b.accounts.pollsSlowly(a) {
+			next = now.Add(min(due.Sub(now), lookAgain))
+			continue
 		}
 		f.Polls, last = f.Polls+1, now
 		solution, err := b.poll(ctx, o, a, former)

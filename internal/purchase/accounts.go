@@ -116,7 +116,7 @@ type accounts struct {
 func (b *Buyer) SetProviders(entries []Entry) {
 	var providers []choice.Provider
 	for _, e := range entries {
-		b.secrets.Remember(e.Provider.Name(), e.Callbacks.Secrets)
+		b.secrets.Remember(e.Callbacks.Secrets)
 		providers = append(providers, choice.Provider{Name: e.Provider.Name(), Price: e.Price})
 	}
 	b.Chooser.SetProviders(providers)

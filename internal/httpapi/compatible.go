@@ -150,7 +150,6 @@ func (s *Server) submit(c *Context, o wire.Order, keepPicture func() (release fu
 	if err != nil {
 		return "", err
 	}
-	s.noteIgnored(c, o.Ignored)
 	terms.Hold = keepPicture
 	task := compat.Task{Caller: c.Caller.StableName, Type: o.Identity.Type}
 	task.Identity, task.Guest = pool.Hash(terms.Call.ID)

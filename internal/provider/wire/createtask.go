@@ -76,7 +76,7 @@ func ReadTasks(r Request) Call {
 	c.Key, c.IDs = body.ClientKey, []string{body.TaskID.String()}
 	if c.Action == Submit {
 		c.Order = body.order()
-		c.Order.sortMembers(members, strings.Fields("clientkey callbackurl languagepool taskid task"))
+		c.Order.addUnknown(members, strings.Fields("clientkey callbackurl languagepool taskid task"))
 		if c.Bad != "" {
 			c.Order.Bad, c.Order.BadField = c.Bad, ""
 		}
@@ -135,10 +135,7 @@ func (b *tasksRequest) order() Order {
 	if b.LanguagePool != "" && inner != "" && b.LanguagePool != inner {
 		o.refuse(CodeBadParams, "")
 	}
-	switch {
-	case onPage && b.LanguagePool != "":
-		o.Ignored = append(o.Ignored, "languagePool")
-	case !onPage:
+	if !onPage {
 		o.readPicture(base64.StdEncoding.DecodeString(get("body")))
 		pool, spoken := cmp.Or(b.LanguagePool, inner), false
 		for language, itsPool := range languagePools {
@@ -150,7 +147,7 @@ func (b *tasksRequest) order() Order {
 			o.refuse(CodeBadParams, "languagePool")
 		}
 	}
-	o.sortMembers(members, known)
+	o.addUnknown(members, known)
 	o.check("callbackUrl")
 	o.Bad = TasksCode(o.Bad)
 	return o
@@ -249,20 +246,15 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 // author of the client program or concern the service's own statistics and caches.
 var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}
 
-// sortMembers adds the names of the members that have a value but no effect to o.Ignored, and the
-// names of unknown members with a value to o.Undone.
-func (o *Order) sortMembers(members map[string]json.RawMessage, knownNames []string) {
+// addUnknown adds the names of unknown members with a value to o.Undone.
+func (o *Order) addUnknown(members map[string]json.RawMessage, knownNames []string) {
 	for name, value := range members {
-		switch lower := strings.ToLower(name); {
-		case isNoRequest(name, value):
-		case slices.Contains(harmless, lower):
-			o.Ignored = append(o.Ignored, name)
-		case !slices.Contains(knownNames, lower):
+		lower := strings.ToLower(name)
+		if !isNoRequest(name, value) && !slices.Contains(harmless, lower) && !slices.Contains(knownNames, lower) {
 			o.Undone = append(o.Undone, name)
 		}
 	}
 	slices.Sort(o.Undone)
-	slices.Sort(o.Ignored)
 }
 
 // isNoRequest reports whether the value of an unknown field requests nothing, so that a service can

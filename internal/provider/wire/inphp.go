@@ -163,21 +163,16 @@ func (f fields) order() Order {
 		return o
 	}
 	known := append(o.read(func(f captcha.Field) string { return f.InPHP }, v.Get),
-		"key", "method", "json", "header_acao", "pingback", "version")
+		"key", "method", "json", "header_acao", "pingback", "version", "soft_id", "softId", "debug_dump")
 	if id.Type == captcha.Image {
 		known = append(known, "body")
 	}
 	for name := range v {
-		switch text := v.Get(name); {
-		case text == "", text == "0", slices.Contains(known, name):
-		case name == "soft_id", name == "softId", name == "debug_dump":
-			o.Ignored = append(o.Ignored, name)
-		default:
+		if text := v.Get(name); text != "" && text != "0" && !slices.Contains(known, name) {
 			o.Undone = append(o.Undone, name)
 		}
 	}
 	slices.Sort(o.Undone)
-	slices.Sort(o.Ignored)
 	if IsRecaptcha(id.Type) && !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
 		o.refuse(CodeBadParams, "version")
 	}

@@ -48,7 +48,6 @@ type Order struct {
 	Bad      string           // the error code for an invalid order; "" = valid
 	BadField string           // the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
 	Undone   []string         // sorted names of the unknown fields that have a value
-	Ignored  []string         // sorted names of the fields that have a value but no effect
 }
 
 // Verdict is what a Report says about a token.

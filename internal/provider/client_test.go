@@ -11,7 +11,7 @@ import (
 func TestABalanceIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c, _, w, says := newScriptedClient(t, Config{Balance: true})
+		c, _, _, says := newScriptedClient(t, Config{Balance: true})
 		says(http.StatusOK, "2.5")
 		if err := c.ReadBalance(ctx); err != nil {
 			t.Fatal(err)

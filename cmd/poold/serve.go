@@ -172,7 +172,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	started := time.Now()
 	d.roster = replicas.New(d.redis, version, started, d.pool.Live, d.noteGone)
 	d.status = status.NewCollector(status.Sources{
-		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Changes: d.buyer.Chooser.Changes, Health: d.redis.Health,
+		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
 		History: d.stores.health(), CallsPerToken: d.metrics.CallsPerToken, Log: log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})

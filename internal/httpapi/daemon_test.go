@@ -157,7 +157,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		return listener.Counts{Open: 3, Refused: 4}
 	})
 	collector := status.NewCollector(status.Sources{
-		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows, Changes: someOutcomes{}.Changes,
+		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,
 		Replicas: func() []replicas.Replica { return nil },
 		Health:   d.stock.Health, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,

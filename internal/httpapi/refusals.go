@@ -20,9 +20,6 @@ const (
 	longestReason = 200
 	// refusalEvery is the minimum interval between two log lines about equal refusals of one caller.
 	refusalEvery = time.Minute
-	// ignoredEvery is the minimum interval between two log lines about the same ignored parameter of
-	// one caller.
-	ignoredEvery = 24 * time.Hour
 )
 
 // fault is an error that the client can correct. Its code belongs to the legacy protocol.
@@ -120,15 +117,6 @@ func (s *Server) logRefusal(c *Context, err error, says codes) {
 // a line that shares its hash with another one may be left out.
 func logKey(c *Context, text string) string {
 	return c.Caller.StableName + strconv.Itoa(int(crc32.ChecksumIEEE([]byte(text))%1024))
-}
-
-// noteIgnored logs the parameters of an accepted submission that have no effect.
-func (s *Server) noteIgnored(c *Context, ignored []string) {
-	for _, name := range ignored {
-		if s.ignored.Allow(logKey(c, name)) {
-			s.Log.InfoContext(c.Ctx(), "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
-		}
-	}
 }
 
 // noTarget returns the error for a submission that has no target and may not be bought. It names the

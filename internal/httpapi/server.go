@@ -116,7 +116,6 @@ type Server struct {
 	wrongKeys *WrongKeys
 	unknown   Tries // reports about unknown tokens, by Caller.StableName
 	refusals  Tries // log lines about refused calls of clients
-	ignored   Tries // log lines about ignored parameters of clients
 	looks     singleflight.Group
 	scrapes   http.Handler
 	handler   http.Handler
@@ -130,7 +129,7 @@ type Server struct {
 func New(d Deps) *Server {
 	s := &Server{
 		Deps: d, pictures: NewPictures(mostPictures), wrongKeys: NewWrongKeys(d.Log), unknown: NewTries(triesAMinute, RetryWrong),
-		refusals: NewTries(1, refusalEvery), ignored: NewTries(1, ignoredEvery), scrapes: d.Metrics.scraper(d.Status),
+		refusals: NewTries(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
 	s.handler = s.router()
 	return s

@@ -64,7 +64,6 @@ type Pool interface {
 // Buyer reports on the providers; *purchase.Buyer implements it.
 type Buyer interface {
 	Providers(ctx context.Context) []purchase.Status
-	Stranded() []purchase.Stranded
 	DeadLetterCount() (letters, aside int)
 }
 
@@ -80,7 +79,6 @@ type Sources struct {
 	History       func() history.Health         // nil = no history is kept
 	Replicas      func() []replicas.Replica     // nil result = unknown
 	Outcomes      func() []choice.Row           // compares the providers
-	Changes       func() []choice.Change        // of the provider with the most orders
 	CallsPerToken func(provider string) float64 // calls of this replica; 0 before its first token
 	Log           *slog.Logger
 
@@ -231,14 +229,13 @@ func (c *Collector) build(ctx context.Context) *Document {
 	letters, aside := c.Buyer.DeadLetterCount()
 	d := &Document{
 		Version: c.Version, AsOf: stamp(began), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
-		DeadLetters:     letters,
-		Config:          configOf(c.File.Status(), set),
-		Redis:           Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:          usage(c.sums.spent, set.Budget.PerDay),
-		Dedup:           dedupOf(c.sums.savings, sumsErr),
-		ProviderChanges: []ProviderChange{},
-		Targets:         make([]Target, len(stocks)),
-		set:             set, changes: changes, summed: sumsErr == nil,
+		DeadLetters: letters,
+		Config:      configOf(c.File.Status(), set),
+		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
+		Budget:      usage(c.sums.spent, set.Budget.PerDay),
+		Dedup:       dedupOf(c.sums.savings, sumsErr),
+		Targets:     make([]Target, len(stocks)),
+		set:         set, changes: changes, summed: sumsErr == nil,
 	}
 	if !d.Redis.OK && d.Redis.Reason == "" {
 		d.Redis.Reason = redisdb.Reason(err)
@@ -259,16 +256,11 @@ func (c *Collector) build(ctx context.Context) *Document {
 			Waiting: c.sums.waiting, Unrecorded: c.sums.dropped, since: h.Since}
 	}
 	d.Providers = providersOf(providers, c.Outcomes(), set, c.CallsPerToken)
-	for _, change := range c.Changes() {
-		d.ProviderChanges = append(d.ProviderChanges, ProviderChange{
-			Type: string(change.Type), From: change.From, To: change.To, At: stamp(change.At), Reason: change.Reason,
-		})
-	}
 	why, _, _ := outage(providers)
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], why, err)
 	}
-	d.announce(providers, health, aside, c.Buyer.Stranded(), began)
+	d.announce(providers, health, aside, began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d

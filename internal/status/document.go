@@ -36,9 +36,7 @@ type Document struct {
 	Replicas    []Replica  `json:"replicas"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
-	// ProviderChanges has the last change of the provider with the most orders, for each type with one.
-	ProviderChanges []ProviderChange `json:"provider_changes"`
-	Targets         []Target         `json:"targets"` // sorted by name
+	Targets     []Target   `json:"targets"`      // sorted by name
 
 	set     *targets.Set
 	changes uint64        // calls of Collector.Changed before it
@@ -350,15 +348,6 @@ type ProviderType struct {
 	Accepted *float64 `json:"accepted"`
 	LeadP50  float64  `json:"lead_p50_s"` // seconds; 0 = unknown
 	LeadP90  float64  `json:"lead_p90_s"`
-}
-
-// ProviderChange says that another provider gets the most orders of a type.
-type ProviderChange struct {
-	Type   string `json:"type"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-	At     string `json:"at"`     // RFC 3339, UTC
-	Reason string `json:"reason"` // one sentence
 }
 
 // Money is an amount in the currency of the file's prices. A value below 0 stands for an unknown

@@ -88,7 +88,7 @@ func ProblemsFirst(list []Target) []Target {
 const mostShared = 5
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, aside int, stranded []purchase.Stranded, at time.Time) {
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, aside int, at time.Time) {
 	d.Alarms = []string{} // the JSON must not have null
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.Alarms = append(d.Alarms, banner(since, at, cause, consequence, action))
@@ -100,9 +100,6 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case !r.OK:
 		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
 			"repair Redis, or correct redis in the configuration file")
-	case r.Reason != "":
-		alarm(health.Since, r.Reason, "the stock is in another part of Redis and can be used, but events and the comparison of providers may be missing",
-			"repair this part of Redis")
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -132,10 +129,6 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	d.general = append(d.general, health.Notices...)
 	if aside > 0 {
 		note(plural(aside, "dead letter") + " cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
-	}
-	for _, lost := range stranded {
-		note(plural(lost.Orders, "paid task") + " of provider " + lost.Provider + " cannot be collected, because no provider of the file has its account: they count as in flight until " +
-			shortTime(lost.Until, at) + "; list the account again with the same protocol, url and key")
 	}
 	if h := d.History; h != nil && !h.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))

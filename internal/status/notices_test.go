@@ -43,8 +43,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 			alarms: []string{"Since 2026-01-01 23:04 UTC redis is gone: "}},
 		"full": {redis: Redis{Reason: "redis is full"}, health: redisdb.Health{Full: true},
 			alarms: []string{"Redis is full: ready tokens are handed out, and nothing is bought; raise maxmemory"}},
-		"another part": {redis: Redis{OK: true, Reason: "a node is away"}, health: redisdb.Health{Since: day}, alarms: []string{"Since 03:04 UTC a node is away: the stock"}},
-		"settings":     {health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}, notices: []string{"maxmemory-policy"}},
+		"settings": {health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}, notices: []string{"maxmemory-policy"}},
 
 		"no provider": {providers: []purchase.Status{}, alarms: []string{"No provider is configured: nothing is bought; add a provider"}},
 		"all down": {providers: []purchase.Status{refuses, silent}, alarms: []string{
@@ -72,7 +71,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		if c.providers == nil {
 			c.providers = []purchase.Status{busy}
 		}
-		d.announce(c.providers, c.health, 0, nil, day)
+		d.announce(c.providers, c.health, 0, day)
 		for _, lines := range [][2][]string{{d.Alarms, c.alarms}, {d.Notices, c.notices}} {
 			if lines[0] == nil || !slices.EqualFunc(lines[0], lines[1], strings.HasPrefix) {
 				t.Errorf("%s: %q, want %q", name, lines[0], lines[1])

@@ -136,16 +136,12 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes. The handler is meant for a server that HTTPServer
-// returned and that serves on a listener from CountListener. The handler also works with other
-// servers, with two differences. Without ConnContext, a token whose response could not be written
-// is never returned to the stock. With another WriteTimeout, the server may end a caller's wait too
-// early.
+// Handler returns the handler of all routes. It is meant for a server that HTTPServer returned.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// HTTPServer returns a server with the limits of this API. The caller must serve on a listener from
-// CountListener, and must shut the server down. HTTP/2 is off, so that all bytes on a connection
-// belong to one request at a time.
+// HTTPServer returns a server with the limits of this API. The caller must serve on a listener.Port, and must shut the
+// server down. On connections of another listener, a token whose response could not be written never returns to the
+// stock. HTTP/2 is off, so that all bytes on a connection belong to one request at a time.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -157,7 +153,7 @@ func (s *Server) HTTPServer() *http.Server {
 		WriteTimeout:   WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    ConnContext,
+		ConnContext:    connContext,
 		Protocols:      protocols,
 		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}

@@ -74,15 +74,14 @@ type Sources struct {
 		Current() *targets.Set
 		Status() targets.Status
 	}
-	Pool          Pool
-	Buyer         Buyer
-	Health        func() redisdb.Health
-	History       func() history.Health         // nil = no history is kept
-	Replicas      func() []replicas.Replica     // nil result = unknown
-	Outcomes      func() []choice.Row           // compares the providers
-	Changes       func() []choice.Change        // of the provider with the most orders
-	CallsPerToken func(provider string) float64 // calls of this replica; 0 before its first token
-	Log           *slog.Logger
+	Pool     Pool
+	Buyer    Buyer
+	Health   func() redisdb.Health
+	History  func() history.Health     // nil = no history is kept
+	Replicas func() []replicas.Replica // nil result = unknown
+	Outcomes func() []choice.Row       // compares the providers
+	Changes  func() []choice.Change    // of the provider with the most orders
+	Log      *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
 	Version   string    // of the daemon
@@ -258,7 +257,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		d.History = &History{OK: h.Down == "", Reason: h.Down, Sent: h.Sent, Dropped: h.Dropped,
 			Waiting: c.sums.waiting, Unrecorded: c.sums.dropped, since: h.Since}
 	}
-	d.Providers = providersOf(providers, c.Outcomes(), set, c.CallsPerToken)
+	d.Providers = providersOf(providers, c.Outcomes(), set)
 	for _, change := range c.Changes() {
 		d.ProviderChanges = append(d.ProviderChanges, ProviderChange{
 			Type: string(change.Type), From: change.From, To: change.To, At: stamp(change.At), Reason: change.Reason,
@@ -449,13 +448,13 @@ func configOf(status targets.Status, set *targets.Set) Config {
 }
 
 // providersOf converts the states of the providers, with the rows that compare them.
-func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set, callsPerToken func(string) float64) []Provider {
+func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) []Provider {
 	list := make([]Provider, len(states))
 	for i, p := range states {
 		list[i] = Provider{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason, Remedy: p.State.Remedy,
 			Since: stamp(p.State.Since), RetryAt: stamp(p.State.Until), Balance: p.State.Balance,
-			InFlight: p.InFlight, Concurrency: p.Concurrency, CallsPerToken: math.Round(callsPerToken(p.Name)*10) / 10,
+			InFlight: p.InFlight, Concurrency: p.Concurrency,
 			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 			Types:     []ProviderType{},
 		}

@@ -1,13 +1,12 @@
 package status
 
 import (
-	"encoding/json"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/strictjson"
 	"poold/internal/targets"
@@ -44,7 +43,6 @@ type Document struct {
 	changes uint64        // calls of Collector.Changed before it
 	until   time.Time     // when it is no longer fresh
 	encode  func() []byte // shared by all readers
-	general []string      // the notices that are not about targets
 	summed  bool          // the figures over all targets and guests are current
 }
 
@@ -106,9 +104,6 @@ type Provider struct {
 	Balance     *float64 `json:"balance"`   // null = never read
 	RetryAt     string   `json:"retry_at"`  // if down: time of the next call; RFC 3339, UTC; "" = unknown, or now
 	Callbacks   bool     `json:"callbacks"` // the provider has a callback_url in the configuration file
-	// CallsPerToken is the number of this replica's calls per token since the start of the replica, to
-	// one decimal place; 0 before the first token.
-	CallsPerToken float64 `json:"calls_per_token"`
 	// Types compares the provider with the others; empty with fewer than two providers.
 	Types []ProviderType `json:"types"`
 }
@@ -253,7 +248,7 @@ func (d *Document) Target(name string) (*Target, bool) {
 }
 
 // Part returns the part of the document for a key that is limited to some targets: without what may name other targets
-// or counts the requests of other keys. The notices about shared reasons cover only the targets of this part.
+// or counts the requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Replicas = nil, nil, nil, nil
@@ -263,7 +258,6 @@ func (d *Document) Part(may func(target string) bool) *Document {
 			part.Targets = append(part.Targets, d.Targets[i])
 		}
 	}
-	part.Notices = append(append([]string{}, part.sharedReasons()...), d.general...)
 	part.Config.Problems, part.Config.Warnings, part.Config.RestartNeeded = []string{}, []string{}, map[string]string{}
 	part.encode = part.toJSON
 	return &part
@@ -364,31 +358,8 @@ type ProviderChange struct {
 	Reason string `json:"reason"` // one sentence
 }
 
-// Money is an amount in the currency of the file's prices. A value below 0 stands for an unknown
-// amount, which is null in JSON.
-type Money float64
-
-// money converts billionths of the currency, in which the stock counts, to an amount with six decimal places.
-func money(n int64) Money { return Money(math.Round(float64(n)/1e3) / 1e6) }
-
-// MoneyUnknown is an unknown amount.
-const MoneyUnknown Money = -1
-
-// MarshalJSON implements json.Marshaler.
-func (m Money) MarshalJSON() ([]byte, error) {
-	if m < 0 {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(m))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (m *Money) UnmarshalJSON(text []byte) error {
-	if *m = MoneyUnknown; string(text) == "null" {
-		return nil
-	}
-	return json.Unmarshal(text, (*float64)(m))
-}
+// Money is an amount in the currency of the file's prices.
+type Money = history.Money
 
 // lacksPrice reports whether some provider of the file has no price for one of the types.
 func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
@@ -401,7 +372,7 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 // an order was solved or lost.
 func spent(c *pool.Counters, priced bool) Money {
 	if c.Spent == 0 && !priced && c.Solved+c.Lost > 0 {
-		return MoneyUnknown
+		return history.MoneyUnknown
 	}
-	return money(c.Spent)
+	return Money(c.Spent)
 }

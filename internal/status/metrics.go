@@ -157,7 +157,7 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	const reports = "Reports of callers on their tokens, by outcome: accepted, rejected."
 	m.rare("reports_total", reports, f.Accepted, "outcome", "accepted")
 	m.show("reports_total", reports, float64(f.Rejected), "outcome", "rejected")
-	m.show("spend_total", "Money spent, by the prices of the file.", float64(money(f.Spent)))
+	m.show("spend_total", "Money spent, by the prices of the file.", float64(f.Spent)/1e9)
 }
 
 func (m metrics) budget(b *Budget) {

@@ -50,9 +50,7 @@ func (d *daemon) noteBudget(scope, target string) {
 
 // noteReplica adds an event: this replica has started, or it stops.
 func (d *daemon) noteReplica(kind events.Kind, did string) {
-	e := replicaEvent(kind, d.redis.Replica, d.redis.Replica, did)
-	e.Details = map[string][]string{"version": {version}}
-	d.events.Note(e)
+	d.events.Note(replicaEvent(kind, d.redis.Replica, d.redis.Replica, did+" (version "+version+")"))
 }
 
 // noteGone adds an event: another replica sends no heartbeats.
@@ -72,7 +70,7 @@ func replicaEvent(kind events.Kind, id, actor, did string) events.Event {
 
 // reloadEvent returns the event that reports a reload of the configuration file.
 func reloadEvent(o reload.Outcome) events.Event {
-	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To, Details: map[string][]string{}}
+	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To}
 	if o.Err != nil {
 		problems, _, _ := strings.Cut(o.Err.Error(), "\n")
 		e.Kind, e.State = events.ReloadRefused, "refused "+o.Err.Error()
@@ -86,17 +84,13 @@ func reloadEvent(o reload.Outcome) events.Event {
 			what = "keys changed"
 		}
 		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
-		e.Details[c.How] = c.Names
 	}
 	e.Text = "The configuration file was applied: " + strings.Join(parts, "; ") + "."
 	if len(parts) == 0 {
 		e.Text = "The configuration file was applied; no target and no key changed."
 	}
-	for _, p := range o.Restart {
-		e.Details["needs_restart"] = append(e.Details["needs_restart"], p.String())
-	}
 	if len(o.Restart) > 0 {
-		e.Text += " A restart is needed for the rest."
+		e.Text += " A restart is needed: " + strings.ReplaceAll(o.Restart.Error(), "\n", "; ")
 	}
 	return e
 }

@@ -15,7 +15,6 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/pool"
-	"poold/internal/targets"
 )
 
 // readLimit limits a query to the store of the history, so that the response can still be
@@ -92,7 +91,7 @@ func respondPage[T any](s *Server, c *Context, q history.Query) error {
 
 // writePage writes a page. A Link header has the address of the next page, because CSV has no field for the cursor.
 func writePage[T any](c *Context, found []T, more bool) error {
-	list := HistoryPage[T]{Records: append([]T{}, found...), Currency: c.Access.Set.Currency}
+	list := HistoryPage[T]{Records: append([]T{}, found...)}
 	if n := len(found); more && n > 0 {
 		list.Next = encodeCursor(positionOf(found[n-1]))
 		query := c.QueryParams()
@@ -163,7 +162,7 @@ func (s *Server) historyOrder(c *Context) error {
 		return NewProblem(CodeUnknownOrder,
 			"no ended order or task has this id, or the history has dropped it; /history/active lists orders in flight")
 	}
-	return respondTable(c, Order{found[0], c.Access.Set.Currency}, found)
+	return respondTable(c, found[0], found)
 }
 
 // historyDay is GET /history/day/{date}: the figures of one UTC day, by type and by target. The figures by type cover
@@ -253,21 +252,14 @@ func errNoAudit() *Problem {
 // HistoryPage is one page of a list. T is history.Order, Active or history.Handout; its JSON fields are also the columns
 // of CSV.
 type HistoryPage[T any] struct {
-	Records  []T              `json:"records"`            // newest first; never null
-	Next     string           `json:"next,omitempty"`     // cursor of the next page; absent on the last page
-	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	Records []T    `json:"records"`        // newest first; never null
+	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page
 }
 
 // Active is an order in flight. Its elapsed_ms is its age.
 type Active struct {
 	history.Order
 	State string `json:"state"` // submitting | bought | unknown
-}
-
-// Order is the response of GET /history/order.
-type Order struct {
-	history.Order
-	Currency targets.Currency `json:"currency,omitempty"`
 }
 
 // Figures contains the counts of orders that ended on a day.
@@ -285,11 +277,10 @@ type Figures struct {
 
 // UsageBy is the response of GET /history/usage and GET /history/day.
 type UsageBy[Line any] struct {
-	By       string           `json:"by"`    // owner | target | key | day
-	First    string           `json:"first"` // first day; UTC, 2006-01-02
-	Last     string           `json:"last"`
-	Lines    []Line           `json:"lines"` // sorted; never null
-	Currency targets.Currency `json:"currency,omitempty"`
+	By    string `json:"by"`    // owner | target | key | day
+	First string `json:"first"` // first day; UTC, 2006-01-02
+	Last  string `json:"last"`
+	Lines []Line `json:"lines"` // sorted; never null
 }
 
 // UsageLine contains the figures of an owner, of a target for the time in which the target had this owner, or, of a

@@ -88,7 +88,7 @@ func respondUsage[Line any](
 		return err
 	}
 	answer := UsageBy[Line]{
-		By: by, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []Line{}, Currency: c.Access.Set.Currency,
+		By: by, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []Line{},
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(sums), func(a, b usageOf) int {
 		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind), strings.Compare(a.owner, b.owner))

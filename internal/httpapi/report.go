@@ -48,10 +48,13 @@ func (s *Server) ReceiveReport(c *Context) error {
 		return err
 	}
 	order, err := s.soldAs(c, c.Param("id"))
-	if err == nil {
-		err = s.countReport(c, Sold{order, c.Target.ID, c.Target.Identity.Type}, good)
+	if err != nil {
+		return err
 	}
-	return s.finishReport(c, err)
+	if err := s.countReport(c, Sold{order, c.Target.ID, c.Target.Identity.Type}, good); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
 // SolveID returns the id of a token of /solve: it also contains the identity and the type of the captcha.
@@ -69,28 +72,19 @@ func (s *Server) ReceiveSolveReport(c *Context) error {
 	}
 	parts := solveID.FindStringSubmatch(c.Param("id"))
 	if parts == nil || !slices.Contains(captcha.SolvableTypes(), captcha.Type(parts[3])) {
-		return s.finishReport(c, ErrUnknownToken)
+		return ErrUnknownToken
 	}
 	sold := Sold{Identity: captcha.ID(parts[2]), Type: captcha.Type(parts[3])}
 	if err := c.Admit(sold.Identity); err != nil {
 		return err
 	}
-	if sold.Order, err = s.soldAs(c, parts[1]); err == nil {
-		err = s.countReport(c, sold, good)
+	if sold.Order, err = s.soldAs(c, parts[1]); err != nil {
+		return err
 	}
-	return s.finishReport(c, err)
-}
-
-// finishReport answers a report. After too many reports about unknown tokens in a minute, a caller
-// gets 429 instead of 404. Reports about known tokens are not limited.
-func (s *Server) finishReport(c *Context, err error) error {
-	switch {
-	case err == nil:
-		return c.NoContent(http.StatusNoContent)
-	case errors.Is(err, ErrUnknownToken) && !s.unknown.Allow(c.Caller.StableName):
-		return NewProblem(CodeRateLimited, "this key sent too many reports about unknown tokens; reports about known tokens are still accepted").RetryAfter(RetryWrong)
+	if err := s.countReport(c, sold, good); err != nil {
+		return err
 	}
-	return err
+	return c.NoContent(http.StatusNoContent)
 }
 
 // countReport counts a report on a token and passes it on to the buyer.

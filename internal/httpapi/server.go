@@ -112,15 +112,15 @@ const mostPictures = 256
 type Server struct {
 	Deps
 
-	pictures  *Pictures
-	wrongKeys *WrongKeys
-	unknown   Tries // reports about unknown tokens, by Caller.StableName
-	refusals  Tries // log lines about refused calls of clients
-	ignored   Tries // log lines about ignored parameters of clients
-	looks     singleflight.Group
-	scrapes   http.Handler
-	handler   http.Handler
-	stopping  atomic.Bool
+	pictures    Pictures
+	wrongKeys   Tries // by address, as logged
+	wrongLogged Tries // log lines about wrong keys
+	refusals    Tries // log lines about refused calls of clients
+	ignored     Tries // log lines about ignored parameters of clients
+	looks       singleflight.Group
+	scrapes     http.Handler
+	handler     http.Handler
+	stopping    atomic.Bool
 
 	mu      sync.Mutex
 	current *Access // derived from the Set in use; guarded by mu
@@ -129,7 +129,7 @@ type Server struct {
 // New returns a Server and starts nothing.
 func New(d Deps) *Server {
 	s := &Server{
-		Deps: d, pictures: NewPictures(mostPictures), wrongKeys: NewWrongKeys(d.Log), unknown: NewTries(triesAMinute, RetryWrong),
+		Deps: d, pictures: make(Pictures, mostPictures), wrongKeys: NewTries(triesAMinute, RetryWrong), wrongLogged: NewTries(1, time.Minute),
 		refusals: NewTries(1, refusalEvery), ignored: NewTries(1, ignoredEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
 	s.handler = s.router()

@@ -39,8 +39,6 @@ const (
 	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce that of concurrent exchanges: while
 	// Redis executes one, another one is decoded.
 	surveyPart, surveysAtOnce = 25, 4
-	// manyTargets is the number above which nobody surveys the targets for a line that may have no reader.
-	manyTargets = 1000
 	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
@@ -178,18 +176,11 @@ func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purcha
 
 // Brief returns one line for `systemctl status`. It quotes nothing from the configuration file, because every local
 // user can read it.
-func (c *Collector) Brief(ctx context.Context) string {
-	count := len(c.File.Current().Targets)
-	line := "serving " + plural(count, "target")
-	switch health := c.Health(); {
-	case !health.Up:
-		line = "waiting for redis, which holds the tokens of " + plural(count, "target") + ": " + health.Reason
-	case count <= manyTargets:
-		ready := 0
-		for _, t := range c.Build(ctx).Targets {
-			ready += t.Fresh
-		}
-		line += ", " + plural(ready, "token") + " ready"
+func (c *Collector) Brief(context.Context) string {
+	count := plural(len(c.File.Current().Targets), "target")
+	line := "serving " + count
+	if health := c.Health(); !health.Up {
+		line = "waiting for redis, which holds the tokens of " + count + ": " + health.Reason
 	}
 	if !c.File.Status().OK {
 		line += "; the configuration file was refused, the last good one stays in use: see the log"

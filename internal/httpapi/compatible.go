@@ -183,7 +183,7 @@ func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
 		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
 	if err = c.Admit(task.Identity); err == nil {
-		err = s.countReport(c, Sold{Order: order, Identity: task.Identity, Type: task.Type}, verdict.Good)
+		err = s.countReport(c, order, task.Identity, task.Type, verdict.Good)
 	}
 	switch {
 	case errors.Is(err, ErrReported):

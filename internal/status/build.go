@@ -399,20 +399,15 @@ func solveOf(set *targets.Set, s *sums, err error) *Solve {
 
 // dedupOf converts and sums the savings. A non-nil err is the reason why they are not current.
 func dedupOf(days []pool.SavingsDay, err error) *Dedup {
-	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
-	for i, day := range days {
-		d.Days[i] = DedupDay{Date: day.Date, BySource: map[string]int64{}}
-		for _, source := range []pool.SavingsSource{
-			pool.SavedPool, pool.SavedSolve, pool.SavedWaiting, pool.SavedAfter, pool.SavedReplay, pool.SavedMissed, pool.SavedRefused,
-		} {
-			d.Days[i].BySource[string(source)] = day.BySource[source]
-			d.Days[i].Requests += day.BySource[source]
+	d := Dedup{BySource: map[pool.SavingsSource]int64{}, Reason: notNow(err)}
+	for _, day := range days {
+		for source, n := range day.BySource {
+			d.BySource[source] += n
+			d.Requests += n
 		}
-		d.Requests += d.Days[i].Requests
-		d.Missed += day.BySource[pool.SavedMissed]
-		d.Refused += day.BySource[pool.SavedRefused]
-		d.Saved += day.BySource[pool.SavedWaiting] + day.BySource[pool.SavedAfter] + day.BySource[pool.SavedReplay]
 	}
+	d.Missed, d.Refused = d.BySource[pool.SavedMissed], d.BySource[pool.SavedRefused]
+	d.Saved = d.BySource[pool.SavedWaiting] + d.BySource[pool.SavedAfter] + d.BySource[pool.SavedReplay]
 	if served := d.Served(); served > 0 {
 		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
 	}

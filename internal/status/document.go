@@ -2,7 +2,6 @@ package status
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -203,23 +202,17 @@ func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Dedup counts the requests to POST /solve over all replicas, and the requests that got the token
-// of another request.
+// Dedup counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
+// token of another request.
 type Dedup struct {
-	Requests int64      `json:"requests"`  // all requests in the field Days: with a token, missed and refused
-	Saved    int64      `json:"saved"`     // sum of shared_wait, shared_cache and replay
-	Missed   int64      `json:"missed"`    // no token came in time
-	Refused  int64      `json:"refused"`   // refused because no token could come
-	SavedPct float64    `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
-	Days     []DedupDay `json:"days"`      // UTC days, today first; never null; 7 days unless some days are unknown
-	Reason   string     `json:"reason"`    // why the figures are not current; "" = they are current
-}
-
-// DedupDay contains the counts of one UTC day.
-type DedupDay struct {
-	Date     string           `json:"date"` // 2006-01-02
-	Requests int64            `json:"requests"`
-	BySource map[string]int64 `json:"by_source"` // has all sources
+	Requests int64   `json:"requests"`  // all requests: with a token, missed and refused
+	Saved    int64   `json:"saved"`     // sum of shared_wait, shared_cache and replay
+	Missed   int64   `json:"missed"`    // no token came in time
+	Refused  int64   `json:"refused"`   // refused because no token could come
+	SavedPct float64 `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
+	Reason   string  `json:"reason"`    // why the figures are not current; "" = they are current
+	// BySource has the requests by how they ended; never null.
+	BySource map[pool.SavingsSource]int64 `json:"by_source"`
 }
 
 // Served returns the number of requests that got a token.
@@ -240,8 +233,8 @@ func (d *Document) toJSON() []byte { return append(strictjson.Encode(d), '\n') }
 // Target returns the target with this name. The second result is false if the document lacks the
 // target, for example because only a newer Set contains the target.
 func (d *Document) Target(name string) (*Target, bool) {
-	i, ok := slices.BinarySearchFunc(d.Targets, name, func(t Target, name string) int { return strings.Compare(t.Name, name) })
-	if !ok {
+	i := slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == name })
+	if i < 0 {
 		return nil, false
 	}
 	return &d.Targets[i], true

@@ -101,12 +101,14 @@ type Conn struct {
 // Written returns the number of bytes that the operating system accepted for sending.
 func (c *Conn) Written() int64 { return c.written.Load() }
 
+// Write counts the bytes that it sends.
 func (c *Conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.written.Add(int64(n))
 	return n, err
 }
 
+// Close closes the connection, which then no longer counts.
 func (c *Conn) Close() error {
 	c.closed.Do(func() { c.port.open.Add(-1) })
 	return c.Conn.Close()

@@ -101,7 +101,7 @@ func (s *Server) execute(c *Context, asked *call, keepPicture func() (release fu
 	case asked.Action == wire.Other && asked.Word == "":
 		return reply, compat.NoAction
 	}
-	return reply, unsupported("the action "+displayName(asked.Word), "action")
+	return reply, unsupported("the action " + displayName(asked.Word))
 }
 
 // authenticate identifies the caller by the key that the client sent. If the configuration file has
@@ -117,7 +117,7 @@ func (s *Server) authenticate(c *Context, key, bad string) error {
 		switch {
 		case key == "":
 			return compat.OddKey
-		case owner == nil && !s.wrongKeys.Allow(c):
+		case owner == nil && !s.allowWrongKey(c):
 			return compat.TooManyKeys
 		case owner == nil:
 			return compat.WrongKey
@@ -142,9 +142,9 @@ func (s *Server) submit(c *Context, o wire.Order, keepPicture func() (release fu
 	case o.Bad != "":
 		return "", invalid(o)
 	case o.Pingback != "":
-		return "", unsupported("a pingback: poll instead", "pingback")
+		return "", unsupported("a pingback: poll instead")
 	case len(o.Undone) > 0:
-		return "", unsupported("the parameter "+displayName(o.Undone[0]), o.Undone...)
+		return "", unsupported("the parameter " + displayName(o.Undone[0]))
 	}
 	terms, err := s.submitTerms(c, o)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
 		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
 	if err = c.Admit(task.Identity); err == nil {
-		err = s.countReport(c, Sold{Order: order, Identity: task.Identity, Type: task.Type}, verdict.Good)
+		err = s.countReport(c, order, task.Identity, task.Type, verdict.Good)
 	}
 	switch {
 	case errors.Is(err, ErrReported):
@@ -245,7 +245,7 @@ func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
 func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
 	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
 	case !buys && o.Identity.Proxy != "":
-		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests", "proxy")
+		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests")
 	case !buys:
 		return compat.Terms{}, noTarget(c, o.Identity, "this key may buy nothing else")
 	}

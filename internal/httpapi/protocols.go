@@ -53,7 +53,7 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 // of the ids.
 func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error) {
 	if len(asked.IDs) > mostIDs {
-		return reply, unsupported("more than "+strconv.Itoa(mostIDs)+" ids in one call", "ids")
+		return reply, unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
 	}
 	for _, id := range asked.IDs {
 		if _, ok := wire.TaskNumber(id); !ok {

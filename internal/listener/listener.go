@@ -1,5 +1,5 @@
-// Package listener opens the port of the daemon. It limits the number of open connections, and serves TLS
-// with a certificate that can be replaced.
+// Package listener opens the port of the daemon. It limits the number of open connections, counts the bytes that leave
+// through them, and serves TLS with a certificate that can be replaced.
 package listener
 
 import (
@@ -59,16 +59,16 @@ func (p *Port) SetLimit(limit int) { p.limit.Store(int64(limit)) }
 // SetCertificate replaces the certificate for new connections. The argument is not nil.
 func (p *Port) SetCertificate(certificate *tls.Certificate) { p.certificate.Store(certificate) }
 
-// TLS returns a listener that serves TLS on the connections of inner. SetCertificate must be called
+// TLS returns a listener that serves TLS on the connections of the port. SetCertificate must be called
 // before the first connection.
-func (p *Port) TLS(inner net.Listener) net.Listener {
-	return tls.NewListener(inner, &tls.Config{
+func (p *Port) TLS() net.Listener {
+	return tls.NewListener(p, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate.Load(), nil },
 	})
 }
 
-// Accept returns the next connection within the limit. It closes connections beyond it.
+// Accept returns the next connection within the limit, which is a *Conn. It closes connections beyond it.
 func (p *Port) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
@@ -76,7 +76,7 @@ func (p *Port) Accept() (net.Conn, error) {
 			return nil, err // not wrapped, because net/http checks its type
 		}
 		if p.open.Add(1) <= p.limit.Load() {
-			return &limited{Conn: conn, port: p}, nil
+			return &Conn{Conn: conn, port: p}, nil
 		}
 		p.open.Add(-1)
 		p.refused.Add(1)
@@ -89,15 +89,27 @@ func (p *Port) Accept() (net.Conn, error) {
 	}
 }
 
-// limited is a connection that counts towards the limit until it is closed.
-type limited struct {
+// Conn is a connection that counts towards the limit until it is closed.
+type Conn struct {
 	net.Conn
 
-	port   *Port
-	closed sync.Once
+	port    *Port
+	closed  sync.Once
+	written atomic.Int64
 }
 
-func (c *limited) Close() error {
+// Written returns the number of bytes that the operating system accepted for sending.
+func (c *Conn) Written() int64 { return c.written.Load() }
+
+// Write counts the bytes that it sends.
+func (c *Conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// Close closes the connection, which then no longer counts.
+func (c *Conn) Close() error {
 	c.closed.Do(func() { c.port.open.Add(-1) })
 	return c.Conn.Close()
 }

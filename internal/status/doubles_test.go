@@ -129,7 +129,7 @@ func sources(set *targets.Set) (Sources, *fixedPool) {
 		File: &fixedFile{set: set, ok: true}, Pool: stock, Buyer: buyer,
 		Outcomes: func() []choice.Row { return nil },
 		Replicas: func() []replicas.Replica { return nil },
-		Health:   func() redisdb.Health { return redisdb.Health{Up: true} }, CallsPerToken: func(string) float64 { return 4.26 },
-		Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
+		Health:   func() redisdb.Health { return redisdb.Health{Up: true} },
+		Log:      slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	}, stock
 }

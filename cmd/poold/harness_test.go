@@ -254,26 +254,35 @@ func (p *process) metrics() map[string]float64 {
 // number of bought tokens.
 func (p *process) balance() int {
 	p.t.Helper()
-	m := p.metrics()
-	with := func(name, label string) (sum float64) {
-		for series, value := range m {
-			if strings.HasPrefix(series, name+"{") && strings.Contains(series, label) {
-				sum += value
-			}
+	var bought float64
+	var books string
+	defer func() {
+		if p.t.Failed() {
+			p.t.Log(books)
 		}
-		return sum
-	}
-	outcome := func(of string) float64 { return with("poold_token_requests_total", `outcome="`+of+`"`) }
-	underWay := with("poold_orders_in_flight", `state="bought"`) + with("poold_orders_in_flight", `state="unknown"`)
-	sum := outcome("hit") + outcome("waited") - m["poold_tokens_returned_total"] + m["poold_tokens_expired_total"] +
-		m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_discarded_total"] +
-		m["poold_pool_tokens"] + underWay
-	if sum != m["poold_bought_total"] {
-		p.t.Errorf("the ledger does not balance: bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
-			m["poold_bought_total"], sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
+	}()
+	testkit.Within(p.t, 10*time.Second, "the ledger to balance", func() bool { // guests are read one after the other
+		m := p.metrics()
+		with := func(name, label string) (sum float64) {
+			for series, value := range m {
+				if strings.HasPrefix(series, name+"{") && strings.Contains(series, label) {
+					sum += value
+				}
+			}
+			return sum
+		}
+		outcome := func(of string) float64 { return with("poold_token_requests_total", `outcome="`+of+`"`) }
+		underWay := with("poold_orders_in_flight", `state="bought"`) + with("poold_orders_in_flight", `state="unknown"`)
+		sum := outcome("hit") + outcome("waited") - m["poold_tokens_returned_total"] + m["poold_tokens_expired_total"] +
+			m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_discarded_total"] +
+			m["poold_pool_tokens"] + underWay
+		bought = m["poold_bought_total"]
+		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
+			bought, sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
 			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"], m["poold_pool_tokens"], underWay)
-	}
-	return int(m["poold_bought_total"])
+		return sum == bought
+	})
+	return int(bought)
 }
 
 // target reads the part of the status about one target.

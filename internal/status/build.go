@@ -391,15 +391,15 @@ func solveOf(set *targets.Set, s *sums, err error) *Solve {
 
 // dedupOf converts and sums the savings. A non-nil err is the reason why they are not current.
 func dedupOf(days []pool.SavingsDay, err error) *Dedup {
-	d := Dedup{BySource: map[pool.SavingsSource]int64{}, Reason: notNow(err)}
+	d, sum := Dedup{Days: append([]pool.SavingsDay{}, days...), Reason: notNow(err)}, map[pool.SavingsSource]int64{}
 	for _, day := range days {
 		for source, n := range day.BySource {
-			d.BySource[source] += n
+			sum[source] += n
 			d.Requests += n
 		}
 	}
-	d.Missed, d.Refused = d.BySource[pool.SavedMissed], d.BySource[pool.SavedRefused]
-	d.Saved = d.BySource[pool.SavedWaiting] + d.BySource[pool.SavedAfter] + d.BySource[pool.SavedReplay]
+	d.Missed, d.Refused = sum[pool.SavedMissed], sum[pool.SavedRefused]
+	d.Saved = sum[pool.SavedWaiting] + sum[pool.SavedAfter] + sum[pool.SavedReplay]
 	if served := d.Served(); served > 0 {
 		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
 	}

@@ -200,14 +200,13 @@ func (s *Solve) Used() bool {
 // Dedup counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
 // token of another request.
 type Dedup struct {
-	Requests int64   `json:"requests"`  // all requests: with a token, missed and refused
-	Saved    int64   `json:"saved"`     // sum of shared_wait, shared_cache and replay
-	Missed   int64   `json:"missed"`    // no token came in time
-	Refused  int64   `json:"refused"`   // refused because no token could come
-	SavedPct float64 `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
-	Reason   string  `json:"reason"`    // why the figures are not current; "" = they are current
-	// BySource has the requests by how they ended; never null.
-	BySource map[pool.SavingsSource]int64 `json:"by_source"`
+	Requests int64             `json:"requests"`  // all requests in the field Days: with a token, missed and refused
+	Saved    int64             `json:"saved"`     // sum of shared_wait, shared_cache and replay
+	Missed   int64             `json:"missed"`    // no token came in time
+	Refused  int64             `json:"refused"`   // refused because no token could come
+	SavedPct float64           `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
+	Days     []pool.SavingsDay `json:"days"`      // UTC days, today first; never null
+	Reason   string            `json:"reason"`    // why the figures are not current; "" = they are current
 }
 
 // Served returns the number of requests that got a token.

@@ -60,11 +60,11 @@ func (r Row) Enough() float64 { return 3600 * float64(r.Coming()) / float64(max(
 // Opened returns the target with details.
 func (v *View) Opened() Row { return Row{&v.Detail.Target} }
 
-// Sums are figures of all targets.
+// Sums are figures of several targets.
 type Sums struct {
 	States                      map[string]int
 	Targets, Troubled           int
-	Fresh, Ordered              int
+	Fresh, Ordered, Want        int
 	Hits, Outcomes, FiveMinutes int64 // FiveMinutes counts requests
 	Spent                       status.Money
 }
@@ -78,16 +78,16 @@ func (s Sums) Rate() float64 { return float64(s.Hits) / float64(max(1, s.Outcome
 // Pace returns the requests a minute.
 func (s Sums) Pace() float64 { return float64(s.FiveMinutes) / 5 }
 
-// Sums adds up the figures of all targets.
-func (v *View) Sums() Sums {
-	s := Sums{Targets: len(v.Targets), States: map[string]int{}}
+// Sums adds up the figures of some rows.
+func (v *View) Sums(rows []Row) Sums {
+	s := Sums{Targets: len(rows), States: map[string]int{}}
 	asOf, _ := time.Parse(time.RFC3339, v.AsOf)
 	since := asOf.Add(-5 * time.Minute).Format(time.RFC3339)
-	for _, r := range v.Rows() {
+	for _, r := range rows {
 		if s.States[r.State]++; r.Troubled() {
 			s.Troubled++
 		}
-		s.Fresh, s.Ordered = s.Fresh+r.Fresh, s.Ordered+r.InFlight
+		s.Fresh, s.Ordered, s.Want = s.Fresh+r.Fresh, s.Ordered+r.InFlight, s.Want+r.Want
 		s.Hits, s.Outcomes = s.Hits+r.Hour.Hits, s.Outcomes+r.Outcomes()
 		s.Spent += max(0, r.Today(v.AsOf))
 		for _, minute := range r.Hour.Minutes {
@@ -109,9 +109,15 @@ func (v *View) Rows() []Row {
 	return rows
 }
 
+// Group is an owner with the owner's rows, or all rows; then Owner is "".
+type Group struct {
+	Owner string
+	Rows  []Row
+}
+
 // List is one page of the targets that match the search.
 type List struct {
-	Rows                []Row
+	Groups              []Group
 	Found, From, To     int
 	Previous, Following int // numbers of the neighbouring pages; 0 = there is none
 }
@@ -122,11 +128,17 @@ const rowsOnPage = 50
 // List returns the targets that the query asks for.
 func (v *View) List() (l List) {
 	wanted := strings.ToLower(strings.TrimSpace(v.Query.Get("q")))
+	grouped := v.Query.Get("group") != ""
 	rows := slices.DeleteFunc(v.Rows(), func(r Row) bool {
 		text := strings.Join([]string{r.Name, strings.ToLower(r.Owner), r.State, r.Type}, "\n")
 		return !strings.Contains(text, wanted) || v.Query.Get("only") != "" && !r.Troubled()
 	})
-	slices.SortStableFunc(rows, v.compare)
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		if grouped && a.Owner != b.Owner {
+			return strings.Compare(a.Owner, b.Owner)
+		}
+		return v.compare(a, b)
+	})
 	number, _ := strconv.Atoi(v.Query.Get("page")) // 0 if it is no number
 	last := max(1, (len(rows)+rowsOnPage-1)/rowsOnPage)
 	number = max(1, min(number, last))
@@ -134,7 +146,17 @@ func (v *View) List() (l List) {
 	if number < last {
 		l.Following = number + 1
 	}
-	l.Rows = rows[l.From-1 : l.To]
+	for _, r := range rows[l.From-1 : l.To] {
+		owner := ""
+		if grouped {
+			owner = r.Owner
+		}
+		if n := len(l.Groups); n == 0 || l.Groups[n-1].Owner != owner {
+			l.Groups = append(l.Groups, Group{Owner: owner})
+		}
+		group := &l.Groups[len(l.Groups)-1]
+		group.Rows = append(group.Rows, r)
+	}
 	return l
 }
 

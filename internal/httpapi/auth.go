@@ -29,6 +29,7 @@ func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 					return err
 				}
 				if c.Caller != nil {
+					known(c.Ctx())
 					if wait := c.Caller.OverRate(c.Began); wait > 0 {
 						return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
 					}

@@ -122,6 +122,7 @@ func (s *Server) authenticate(c *Context, key, bad string) error {
 		case owner == nil:
 			return compat.WrongKey
 		}
+		known(c.Ctx())
 		if c.Caller = owner; !owner.May(targets.ScopeToken) {
 			return compat.NotEntitled
 		}

@@ -199,6 +199,13 @@ func connContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
+// known says that the request's connection has a caller with a right key.
+func known(ctx context.Context) {
+	if conn, ok := ctx.Value(connKey{}).(*listener.Conn); ok {
+		conn.Known()
+	}
+}
+
 // sentBytes returns the number of bytes that were written to the request's connection so far; -1 = the bytes are not
 // counted.
 func sentBytes(ctx context.Context) int64 {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -235,84 +233,5 @@ func sendAsOperator(t *testing.T, method, address, key string, body string) {
 	}
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
 		t.Fatalf("%s %s: %s, %v", method, address, response.Status, err)
-	}
-}
-
-// One poold buys from another poold. The first poold fills its pools with tokens of the second. No
-// token arrives twice or after its expiry, and the ledgers of both balance.
-func TestPooldBuysFromPoold(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	tokens := 1000
-	if testing.Short() {
-		tokens = 100
-	}
-	redis := redistest.Server(t)
-	service := startProvider(t, simulatedtest.Options{
-		Key: "provider-key", Median: 200 * time.Millisecond, Sigma: 0.3, Max: time.Second, Seed: 9, LedgerHTTP: true,
-	})
-	const life = 30 * time.Second
-	const file = `
-server: {keys: [{name: clients, key: "` + clientKey + `", scopes: [token, status, admin]}]}
-redis: {url: "redis://%s", prefix: %s}
-providers: [{name: service, url: %q, key: %s, concurrency: 100, first_poll: 100ms, poll_interval: 100ms, timeout: 20s%s}]
-types: {turnstile: {lifetime: 30s, margin: 10s}}
-defaults: {owner: qa@example.com, depth: 60%s}
-targets:
-  ts: {type: turnstile, sitekey: ts-key, pageurl: "https://e.example.com/ts"}
-`
-	run := func(prefix, url, key, more, defaults string) *process {
-		config := filepath.Join(t.TempDir(), "pools.yaml")
-		writeFile(t, config, fmt.Sprintf(file, redis, prefix, url, key, more, defaults))
-		return startPoold(t, config, clientKey)
-	}
-	first := run("first", service, "provider-key", "", "")
-	seen := map[string]bool{}
-	for api, defaults := range map[string]string{"in_php": ", lifetime: 15s, margin: 5s", "create_task": ", margin: 1s"} {
-		second := run(api, first.url, clientKey, ", profile: poold, protocol: "+api, defaults)
-		handed := map[string]handout{}
-		at := map[string]time.Time{}
-		for deadline := time.Now().Add(5 * time.Minute); len(handed) < tokens; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: only %d tokens", api, len(handed))
-			}
-			h, code, err := second.take(t.Context(), http.DefaultClient, "ts", "?wait=20s")
-			if err != nil || code != http.StatusOK {
-				t.Logf("%s: %d, %v", api, code, err)
-				continue
-			}
-			if seen[h.Token] {
-				t.Fatalf("%s: a token twice: %s", api, h.Token)
-			}
-			seen[h.Token], handed[h.Token], at[h.Token] = true, h, time.Now()
-		}
-		checkAges(t, api, ledger(t, service), handed, at, life)
-		second.balance()
-		if err := second.stop(); err != nil {
-			t.Error(err)
-		}
-	}
-	first.balance()
-}
-
-// checkAges compares the hand-outs with the ledger of the service. It fails if a token had expired
-// or, with the tasks protocol, if a token seems younger than it is.
-func checkAges(t *testing.T, api string, books simulatedtest.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
-	t.Helper()
-	due := map[string]time.Time{}
-	for _, sale := range books.Sales {
-		due[sale.TokenSHA256] = sale.Due
-	}
-	for token, h := range handed {
-		sum := sha256.Sum256([]byte(token))
-		solved, known := due[hex.EncodeToString(sum[:])]
-		switch dies := solved.Add(life); {
-		case !known:
-			t.Errorf("%s: a token that nobody solved", api)
-		case at[token].After(dies):
-			t.Errorf("%s: a dead token", api)
-		case api == "create_task" && h.ExpiresAt.After(dies.Add(100*time.Millisecond)):
-			t.Errorf("%s: a token that dies at %v is said to live until %v", api, dies, h.ExpiresAt)
-		}
 	}
 }

@@ -69,6 +69,7 @@ var notRun = map[string]map[string][]string{
 	},
 	"docs/cli.md": {
 		"the test starts a daemon for each page": {"poold serve"},
+		"runs until it is interrupted":           {"poold status --watch"},
 		"writes to the folders of the shells":    {"poold completion"},
 		"needs an id of the daemon's":            {"poold history order ", "poold report"},
 	},

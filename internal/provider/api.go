@@ -69,11 +69,6 @@ type Solution struct {
 	// of named values, captcha.Named parses Token.
 	Token     string
 	UserAgent string // the solver's browser; "" = unknown
-	// Dated means that the service states when the token was solved. Only another poold is trusted to
-	// state this. SinceSubmit is the time from the submission to the solve. It is negative if the
-	// token was solved before the submission.
-	Dated       bool
-	SinceSubmit time.Duration
 }
 
 // StateKind says whether a provider can be used.

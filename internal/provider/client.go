@@ -54,8 +54,6 @@ type Config struct {
 func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	firstPoll, interval = cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5*time.Second
 	switch {
-	case c.Profile == otherPoold: // another poold may have a token ready immediately, and polls are cheap
-		firstPoll, interval = time.Second, 2*time.Second
 	case t == captcha.Image:
 	case c.Profile == captchaAI:
 		firstPoll = 15 * time.Second
@@ -106,11 +104,9 @@ type answer struct {
 	notReady  bool   // polls only
 	text      string // the task's id, or the token
 	userAgent string // polls only
-	dated     bool   // for polls: sinceSubmit is set; see Solution.Dated
 
-	sinceSubmit time.Duration
-	number      float64       // the balance, or the number of threads
-	retryAfter  time.Duration // set only for a refusal with HTTP 429
+	number     float64       // the balance, or the number of threads
+	retryAfter time.Duration // set only for a refusal with HTTP 429
 }
 
 // New returns a client. It starts no goroutine and makes no call to the service.
@@ -174,7 +170,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
 	q, _ := c.protocol.ask(poll, task, id.Type, false)
 	a, err := c.call(ctx, poll, q, id)
-	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
+	return Solution{Token: a.text, UserAgent: a.userAgent}, err
 }
 
 // Threads requests the maximum number of tasks that the account may have in flight. If the service

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
@@ -38,7 +37,7 @@ func (t createTask) submit(r Request) (query, error) {
 func (t createTask) ask(action, task string, kind captcha.Type, good bool) (query, bool) {
 	path, offered := map[string]string{poll: "/getTaskResult", balance: "/getBalance"}[action]
 	switch {
-	case action == report && t.profile.reportsLike2captcha():
+	case action == report && t.profile.name == twoCaptcha:
 		path, offered = "/report"+map[bool]string{true: "Correct", false: "Incorrect"}[good], true
 	case action == report:
 		path, offered = wire.ReportPath(kind, good)
@@ -81,12 +80,12 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	case report:
 		return answer{}, nil
 	case poll:
-		return t.readResult(q.identity.Type, r, reply)
+		return readResult(q.identity.Type, r)
 	}
 	return amountAnswer(r.Balance)
 }
 
-func (t createTask) readResult(kind captcha.Type, r createTaskReply, reply []byte) (answer, error) {
+func readResult(kind captcha.Type, r createTaskReply) (answer, error) {
 	switch jsonText(r.Status) {
 	case "processing", "idle":
 		return answer{notReady: true}, nil
@@ -109,28 +108,5 @@ func (t createTask) readResult(kind captcha.Type, r createTaskReply, reply []byt
 	default: // services disagree on the name of a token
 		text = cmp.Or(jsonText(members[k.Solution]), jsonText(members["gRecaptchaResponse"]), jsonText(members["token"]))
 	}
-	a, err := solvedAnswer(kind, text, userAgent(members["userAgent"]))
-	if err == nil && t.profile.name == otherPoold {
-		a.sinceSubmit, a.dated = readAge(reply)
-	}
-	return a, err
-}
-
-// maxAge is the longest accepted time from a solve to the submission of its task.
-const maxAge = 24 * time.Hour
-
-// readAge returns the time from the submission to the solve, or false if the reply has no valid
-// times. Both times are in whole seconds. A poold that serves tasks rounds these times so that the
-// token never seems too young (httpapi/protocols.go).
-func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
-	var times struct {
-		CreateTime int64 `json:"createTime"`
-		EndTime    int64 `json:"endTime"`
-	}
-	err := decode(reply, &times)
-	since, limit := times.EndTime-times.CreateTime, int64(maxAge/time.Second)
-	if err != nil || times.CreateTime <= 0 || times.EndTime <= 0 || since < -limit || since > limit {
-		return 0, false
-	}
-	return time.Duration(since) * time.Second, true
+	return solvedAnswer(kind, text, userAgent(members["userAgent"]))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/captcha"
 )
@@ -39,30 +38,6 @@ func TestCannotBeAsked(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error shows the proxy: %v", err)
-		}
-	}
-}
-
-// A client accepts the age of a token only from another poold.
-func TestTokensOfAnotherPoold(t *testing.T) {
-	for _, c := range []struct {
-		profile, times string
-		dated          bool
-		since          time.Duration
-	}{
-		{otherPoold, `"createTime":1000,"endTime":930`, true, -70 * time.Second},
-		{otherPoold, `"createTime":1000,"endTime":1012`, true, 12 * time.Second},
-		{otherPoold, `"createTime":1000,"endTime":1000`, true, 0},
-		{otherPoold, `"createTime":0,"endTime":930`, false, 0},
-		{otherPoold, `"createTime":"1000","endTime":930`, false, 0},
-		{otherPoold, `"createTime":1000000,"endTime":1`, false, 0},
-		{twoCaptcha, `"createTime":1000,"endTime":930`, false, 0},
-	} {
-		client, _ := newServedClient(t, Config{Protocol: ProtocolCreateTask, Profile: c.profile},
-			answering(200, `{"errorId":0,"status":"ready","solution":{"token":"03AFtoken"},`+c.times+`}`))
-		got, err := client.Poll(t.Context(), "7", captcha.Identity{Type: captcha.Turnstile})
-		if err != nil || got.Token != "03AFtoken" || got.Dated != c.dated || got.SinceSubmit != c.since {
-			t.Errorf("%s with %s: %+v, %v", c.profile, c.times, got, err)
 		}
 	}
 }

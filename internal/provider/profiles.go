@@ -14,20 +14,16 @@ const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
 	generic    = "generic"
-	otherPoold = "poold" // another poold, whose tokens may be older than the submission
 )
 
 // Profiles lists the valid values of Config.Profile.
-func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, otherPoold} }
+func Profiles() []string { return []string{captchaAI, twoCaptcha, generic} }
 
 // profile gives the meaning of the error codes of one service.
 type profile struct {
 	name   string
 	faults map[string]fault // meanings by code; read-only after newProfile has returned
 }
-
-// reportsLike2captcha reports whether the service has 2captcha's calls for reports in createTask's protocol.
-func (p profile) reportsLike2captcha() bool { return p.name == twoCaptcha || p.name == otherPoold }
 
 // fault is the meaning of an error code.
 type fault struct {

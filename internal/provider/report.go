@@ -23,7 +23,7 @@ const (
 
 // ReportWindow returns how long after a solve the service accepts a report about its token.
 func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.Protocol == ProtocolInPHP || c.profile.reportsLike2captcha() {
+	if c.cfg.Protocol == ProtocolInPHP || c.profile.name == twoCaptcha {
 		return longWindow
 	}
 	return shortWindow

@@ -150,14 +150,11 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		polls []error // before the token
-		dated time.Duration
 		born  time.Duration
 	}{
 		{name: "no poll before", born: 2 * second},
 		{name: "not ready", polls: []error{provider.ErrNotReady}, born: 14 * second},
 		{name: "no answer", polls: []error{provider.ErrNotReady, unheard("http_502")}, born: 14 * second},
-		{name: "dated", dated: 5 * second, born: 7 * second},
-		{name: "solved before", dated: -60 * second, born: -58 * second},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
@@ -166,7 +163,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 				if n <= len(c.polls) {
 					return provider.Solution{}, c.polls[n-1]
 				}
-				return provider.Solution{Token: "03AF", Dated: c.dated != 0, SinceSubmit: c.dated}, nil
+				return provider.Solution{Token: "03AF"}, nil
 			}
 			r := w.replica("r1", f.entry())
 			at := time.Now()

@@ -430,9 +430,6 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			at := time.Now()
 			n := news{trigger: solved, by: "poll", solution: solution, solvedAt: at, lead: at.Sub(o.submitted)}
 			n.born = o.unsolved.Sub(o.placed)
-			if solution.Dated {
-				n.born = o.submitted.Add(solution.SinceSubmit).Sub(o.placed)
-			}
 			return n
 		}
 		if ctx.Err() != nil {

@@ -554,7 +554,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 			taken = append(taken, file.name)
 		}
 	}
-	want := "aged aliases currency dedup-empty dedup-escape dedup-host dedup-redis direction duplicate-names fields-by-type history-dynamodb " +
+	want := "aliases currency dedup-empty dedup-escape dedup-host dedup-redis direction duplicate-names fields-by-type history-dynamodb " +
 		"history-keep history-none history-postgres listen-without-keys listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma " +
 		"redis-db redis-parameter redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix simulated-beside keys of one caller invisible characters methods and short keys" +
 		" redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls redis-certificate-without-key"

@@ -78,7 +78,6 @@ func (r *reader) readFile(data []byte) *Set {
 	if solve := top.at("solve"); solve.read {
 		set.Solve.checkAgainst(set, solve, top.at("defaults"), f.Defaults.Owner)
 	}
-	set.checkAges(top.at("targets"))
 	set.warnUnusual(top)
 	kept := *set // a copy, so that the garbage collector can free f, which contains the texts of the server keys
 	return &kept

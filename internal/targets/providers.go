@@ -16,7 +16,6 @@ import (
 const (
 	defaultTimeout = 180 * time.Second
 	shortestPoll   = 50 * time.Millisecond
-	profilePoold   = "poold" // another poold; a token of its stock may be older than the submit
 )
 
 func (p *Provider) preset() {
@@ -182,19 +181,6 @@ func (s *Set) checkProviders(at *place) {
 		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}
 	s.Providers = usable
-}
-
-// checkAges refuses targets whose tokens may expire earlier than this daemon computes: another poold
-// with the protocol in_php does not report the age of a token.
-func (s *Set) checkAges(targets *place) {
-	if !slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.Protocol == ProtocolInPHP }) {
-		return
-	}
-	for _, t := range s.Targets {
-		lifetime, _ := s.Life(t.Identity.Type)
-		targets.at(t.Name).rule(t.Lifetime <= lifetime/2, "lifetime", "must be at most %s, half of what %s tokens live: a provider with profile poold and "+
-			"protocol in_php does not say how old its tokens are; set it, or use protocol: create_task", shortDuration(lifetime/2), t.Identity.Type)
-	}
 }
 
 // warnUnusual warns about combinations of settings that are allowed, but rarely intended.

@@ -185,8 +185,8 @@ type Provider struct {
 	// The protocol: in_php (in.php and res.php), create_task, or simulated, whose tokens no site
 	// accepts. One of in_php, create_task, simulated. Default: in_php.
 	Protocol Protocol `yaml:"protocol" oneof:"in_php create_task simulated"`
-	// What the service's error codes mean. One of captchaai, 2captcha, generic, poold. Default: generic.
-	Profile string `yaml:"profile" oneof:"captchaai 2captcha generic poold"`
+	// What the service's error codes mean. One of captchaai, 2captcha, generic. Default: generic.
+	Profile string `yaml:"profile" oneof:"captchaai 2captcha generic"`
 	// Base address of the service, without in.php; needed, except for simulated.
 	URL string `yaml:"url" nonempty:"true"`
 	// The account's key; needed, except for simulated. A provider with an empty key is left out.

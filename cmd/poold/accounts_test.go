@@ -52,14 +52,6 @@ func (p *process) post(path string) int {
 	return response.StatusCode
 }
 
-// notices returns the notices of the status.
-func (p *process) notices() string {
-	p.t.Helper()
-	var status struct{ Notices []string }
-	getJSON(p.t, p.url+"/status.json", p.key, &status)
-	return strings.Join(status.Notices, "\n")
-}
-
 // A provider is renamed before a restart, but its account stays the same. The tokens of all its
 // orders in flight are collected, and nothing is bought again.
 func TestARenamedProvider(t *testing.T) {
@@ -76,8 +68,8 @@ func TestARenamedProvider(t *testing.T) {
 	if n := w.drain(t, p, map[string]bool{}); n < 6 {
 		t.Errorf("%d tokens in stock", n)
 	}
-	if said := p.notices(); strings.Contains(said, "cannot be collected") {
-		t.Errorf("the status says: %s", said)
+	if said := p.output.String(); strings.Contains(said, "cannot be collected") {
+		t.Errorf("the log says: %s", said)
 	}
 }
 
@@ -101,8 +93,8 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 	}
 }
 
-// Tasks of a provider that the file no longer lists cannot be collected. The status shows their
-// number until the file lists the provider again. The log reports it once.
+// Tasks of a provider that the file no longer lists cannot be collected until the file lists the
+// provider again. The log reports it once.
 func TestARemovedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -112,8 +104,8 @@ func TestARemovedProvider(t *testing.T) {
 	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
 	w.edit(t, "name: service", "name: another")
 	p := w.start(t)
-	testkit.Within(t, 15*time.Second, "the status to say so", func() bool {
-		return strings.Contains(p.notices(), "6 paid tasks of provider service cannot be collected")
+	testkit.Within(t, 15*time.Second, "the log to say so", func() bool {
+		return strings.Contains(p.output.String(), "paid tasks cannot be collected")
 	})
 	if s := p.target("login"); s.InFlight != 6 || s.Lost != 0 {
 		t.Errorf("%d under way, %d lost", s.InFlight, s.Lost)
@@ -127,13 +119,8 @@ func TestARemovedProvider(t *testing.T) {
 	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 {
 		t.Errorf("%d tasks were bought for a depth of 6", n)
 	}
-	// The log reports all these tasks in one line, or in two lines if some of the leases expired
-	// later.
-	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n < 1 || n > 2 {
+	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n != 1 {
 		t.Errorf("logged %d times", n)
-	}
-	if said := p.notices(); strings.Contains(said, "cannot be collected") {
-		t.Errorf("the status says: %s", said)
 	}
 }
 

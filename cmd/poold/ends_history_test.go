@@ -49,7 +49,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	// detects this within a minute.
 	testkit.Within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
 		bought := 0
-		for _, f := range living.day().Types {
+		for _, f := range living.day() {
 			bought += f.Orders - f.Refused
 		}
 		return living.metrics()["poold_orders_in_flight"] == 0 && bought == living.balance()

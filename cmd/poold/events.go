@@ -62,7 +62,7 @@ func (d *daemon) noteGone(id string) {
 
 // reloadEvent returns the event that reports a reload of the configuration file.
 func reloadEvent(o reload.Outcome) events.Event {
-	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To, Details: map[string][]string{}}
+	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To}
 	if o.Err != nil {
 		problems, _, _ := strings.Cut(o.Err.Error(), "\n")
 		e.Kind, e.State = events.ReloadRefused, "refused "+o.Err.Error()
@@ -76,17 +76,13 @@ func reloadEvent(o reload.Outcome) events.Event {
 			what = "keys changed"
 		}
 		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
-		e.Details[c.How] = c.Names
 	}
 	e.Text = "The configuration file was applied: " + strings.Join(parts, "; ") + "."
 	if len(parts) == 0 {
 		e.Text = "The configuration file was applied; no target and no key changed."
 	}
-	for _, p := range o.Restart {
-		e.Details["needs_restart"] = append(e.Details["needs_restart"], p.String())
-	}
 	if len(o.Restart) > 0 {
-		e.Text += " A restart is needed for the rest."
+		e.Text += " A restart is needed: " + strings.ReplaceAll(o.Restart.Error(), "\n", "; ")
 	}
 	return e
 }

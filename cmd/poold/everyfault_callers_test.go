@@ -125,11 +125,10 @@ func picture(name string, size int) string {
 // checkLedger compares the ledger of the service with each figure of poold.
 func (s *everyFault) checkLedger() {
 	living := s.replicas[0]
-	var day struct{ Types, Targets []dayFigures }
 	var f dayFigures
 	testkit.Within(s, 90*time.Second, "each order to be in the history", func() bool {
-		day, f = living.day(), dayFigures{}
-		for _, of := range day.Types {
+		f = dayFigures{}
+		for _, of := range living.day() {
 			f.add(of)
 		}
 		m := living.metrics()

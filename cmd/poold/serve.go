@@ -87,7 +87,7 @@ type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
 	port      *listener.Port
-	listener  net.Listener   // counts the bytes of the connections of port, and serves TLS
+	listener  net.Listener   // port, or TLS on it
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
 	redis     *redisdb.DB
 	pool      *pool.Pool
@@ -128,9 +128,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if d.port, err = listener.Listen(ctx, set.Server.Listen, set.Server.Connections, log); err != nil {
 		return err
 	}
-	d.listener = httpapi.CountListener(d.port)
-	if set.Server.TLS.Certificate != nil {
-		d.listener = d.port.TLS(d.listener)
+	if d.listener = d.port; set.Server.TLS.Certificate != nil {
+		d.listener = d.port.TLS()
 	}
 	address, embedded, err := openRedis(set.Redis, log)
 	if err != nil {
@@ -172,8 +171,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	started := time.Now()
 	d.roster = replicas.New(d.redis, version, started, d.pool.Live, d.noteGone)
 	d.status = status.NewCollector(status.Sources{
-		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Changes: d.buyer.Chooser.Changes, Health: d.redis.Health,
-		History: d.stores.health(), CallsPerToken: d.metrics.CallsPerToken, Log: log,
+		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
+		History: d.stores.health(), Log: log,
 		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context

@@ -49,7 +49,7 @@ func (s *simulatedProvider) run(ctx context.Context) error {
 		service := simulated.New(simulated.Options{
 			// It solves quickly, so that a first trial of poold does not take long.
 			Median: 5 * time.Second, Sigma: simulated.DefaultSigma, Min: 2 * time.Second, Max: 20 * time.Second,
-			Key: s.key.Reveal(), FailShare: 0.05, Flavour: simulated.TwoCaptcha,
+			Key: s.key.Reveal(), FailShare: 0.05,
 		})
 		return simulated.Serve(ctx, listener, service, s.log)
 	}

@@ -100,7 +100,7 @@ func (s *side) waitForRecords(t testing.TB) (recorded, unrecorded int) {
 	}()
 	testkit.Within(t, 2*time.Minute, "each order to be accounted for", func() bool {
 		recorded, unrecorded = 0, s.p.historyStatus().Unrecorded
-		for _, f := range s.p.day().Types {
+		for _, f := range s.p.day() {
 			recorded += f.Orders
 		}
 		return recorded+unrecorded == bought

@@ -161,7 +161,7 @@ func TestCommands(t *testing.T) {
 		{split("history active"), only(`{"records":[]}`), 0, "GET /history/active", 0, "nothing is recorded\n"},
 		{split("history active"), only("<html>"), 0, "GET /history/active", 1, "poold history active: reading the daemon's answer: …"},
 		{split("history orders --status error --owner qa"), only("{}"), 0, "GET /history/orders?owner=qa&status=error", 0, "nothing is recorded\n"},
-		{split("history day"), only(`{"types":[{"type":"a","solved":1}],"targets":[{"target":"b","solved":1}]}`), 0, "GET /history/day/" + today, 0,
+		{split("history day"), only(`{"lines":[{"type":"a","solved":1},{"target":"b","solved":1}]}`), 0, "GET /history/day/" + today, 0,
 			"TYPE  TARGET  SOLVED\na     -       1\n-     b       1\n"},
 		{split("history usage --by owner"), only(`{"lines":[{"date":"","target":"","owner":"qa","orders":7}]}`), 0, "GET /history/usage?by=owner", 0,
 			"DATE  TARGET  OWNER  ORDERS\n-     -       qa     7\n"},

@@ -108,7 +108,7 @@ func historyCommands() []request {
 		},
 		{
 			use: "day [DATE]", short: "show the figures of a day, by default today (UTC)", example: "history day 2026-01-02",
-			args: cobra.MaximumNArgs(1), prepare: prepareDay, shown: listed("", []string{"types", "targets"}, sumColumns...),
+			args: cobra.MaximumNArgs(1), prepare: prepareDay, shown: listed("", []string{"lines"}, sumColumns...),
 		},
 		{
 			use: "orders --status STATUS", short: "list orders by status", example: "history orders --status error --target staging-login", path: "/orders",
@@ -156,7 +156,7 @@ var (
 	}
 	sumColumns = []string{
 		"date", "type", "target", "owner", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out", "returned", "missed",
-		"accepted", "rejected", "bought", "expired", "total_elapsed_ms", "spent", "unpriced",
+		"accepted", "rejected", "bought", "total_elapsed_ms", "spent", "unpriced",
 	}
 )
 

@@ -118,9 +118,6 @@ func statusText(d *status.Document, asked bool) string {
 	if len(types) > 0 {
 		text.WriteString("\n" + table(types, "provider", "type", "share", "solved", "accepted", "LEAD=lead_p50_s", "cost"))
 	}
-	for _, c := range d.ProviderChanges {
-		say(c.Type + ": most orders go to " + c.To + " instead of " + c.From + " since " + c.At + "; " + c.Reason)
-	}
 	text.WriteString("\n" + targetTable(d))
 	if asked && len(d.Targets) == 1 {
 		text.WriteString("\n" + align(pairs("", objects(d.Targets)[0])))

@@ -36,8 +36,6 @@ type Event struct {
 	Target  string    `json:"target"`  // the target that the event is about; "" = no single target
 	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
 	Text    string    `json:"text"`    // one sentence
-	// Details contains further facts as lists of texts, such as the targets that a reload added.
-	Details map[string][]string `json:"details,omitempty"`
 
 	// If several replicas can notice the same change, they use the same Topic and State. An event is
 	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped.
@@ -49,21 +47,12 @@ const (
 	// longestName and longestText limit the texts of an event, in characters.
 	longestName = 200
 	longestText = 500
-	// mostItems is the maximum length of each list in Details.
-	mostItems = 21
 )
 
 // clean shortens the texts of an event and replaces characters that are not printable.
 func clean(e Event) Event {
 	e.Subject, e.Target, e.Actor = plain(e.Subject, longestName), plain(e.Target, longestName), plain(e.Actor, longestName)
 	e.Text = plain(e.Text, longestText)
-	details := make(map[string][]string, len(e.Details))
-	for name, items := range e.Details {
-		for _, item := range items[:min(len(items), mostItems)] {
-			details[name] = append(details[name], plain(item, longestText))
-		}
-	}
-	e.Details = details
 	return e
 }
 

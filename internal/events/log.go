@@ -68,7 +68,7 @@ func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
 
 // Note queues an event, which Run adds to the list. The Log chooses the ID. If the field At is
 // zero, Note sets it to the present time. Note never blocks: if too many events are queued, Note
-// drops the event. The caller must not change e.Details afterwards.
+// drops the event.
 func (l *Log) Note(e Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()

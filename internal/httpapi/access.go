@@ -24,43 +24,38 @@ type Access struct {
 	Callers []*Caller                  // nil: callers need no key
 	Targets map[string]*targets.Target // by name
 	ByID    map[captcha.ID]*targets.Target
+
+	limiters map[string]*rate.Limiter // by name of the key
 }
 
 // NewAccess derives the callers and targets of a Set. Keys with the same name are one caller, so they
-// have the same StableName and share a limiter. A caller of the Access old with an unchanged rate and
-// an unchanged name or key keeps its limiter, so that a reload does not refill the burst.
+// have the same StableName and share a limiter. A caller of the Access old with an unchanged name and rate keeps its
+// limiter, so that a reload does not refill the burst; nil = there is none.
 func NewAccess(set *targets.Set, old *Access) *Access {
-	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}}
+	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}, limiters: map[string]*rate.Limiter{}}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		a.Targets[t.Name], a.ByID[t.ID] = t, t
 	}
 	for _, key := range set.Server.Keys {
-		c := &Caller{Name: key.Name, Digest: key.SHA256, Scopes: key.Scopes, limit: key.Rate, StableName: "key\x00" + key.Name + "\x00"}
+		limit := rate.Limit(key.Rate.PerSecond())
+		limiter := a.limiters[key.Name]
+		if limiter == nil && old != nil {
+			limiter = old.limiters[key.Name]
+		}
+		if limiter == nil || limiter.Limit() != limit {
+			limiter = rate.NewLimiter(limit, max(1, int(math.Ceil(key.Rate.Count))))
+		}
+		if a.limiters[key.Name] = limiter; limit == 0 {
+			limiter = nil // no limit
+		}
+		c := &Caller{Name: key.Name, Digest: key.SHA256, Scopes: key.Scopes, Limiter: limiter, StableName: "key\x00" + key.Name + "\x00"}
 		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
 			c.Globs = key.Targets
-		}
-		c.Limiter = cmp.Or(a.limiterFor(c), old.limiterFor(c))
-		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.Limiter == nil {
-			c.Limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(key.Rate.Count))))
 		}
 		a.Callers = append(a.Callers, c)
 	}
 	return a
-}
-
-// limiterFor returns the limiter of a caller of the Access a that has the same name or the same key,
-// and the same rate; nil = there is none.
-func (a *Access) limiterFor(c *Caller) *rate.Limiter {
-	if a == nil {
-		return nil
-	}
-	for _, was := range a.Callers {
-		if (was.Name == c.Name || was.Digest == c.Digest) && was.limit == c.limit {
-			return was.Limiter
-		}
-	}
-	return nil
 }
 
 // Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
@@ -84,7 +79,6 @@ type Caller struct {
 	Scopes  []targets.Scope
 	Globs   []string      // nil = all targets
 	Limiter *rate.Limiter // nil = no limit
-	limit   targets.Rate
 	// StableName is the name of the caller in Redis. Each stored Idempotency-Key begins with the
 	// StableName of its caller. StableName is also stored with each taken token, because only the
 	// caller of the take may report on the token. The StableName of a key never equals that of a

@@ -29,6 +29,7 @@ func (s *Server) admit(rt *route) echo.MiddlewareFunc {
 					return err
 				}
 				if c.Caller != nil {
+					known(c.Ctx())
 					if wait := c.Caller.OverRate(c.Began); wait > 0 {
 						return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
 					}
@@ -108,7 +109,7 @@ func (s *Server) check(c *Context, rt *route) (err error) {
 func (s *Server) refuseKey(c *Context, rt *route, secret string) error {
 	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
 	if secret != "" {
-		if !s.wrongKeys.Allow(c) {
+		if !s.allowWrongKey(c) {
 			return NewProblem(CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(RetryWrong)
 		}
 		detail = "the configuration file has no such key: compare the key with server.keys in the file"
@@ -202,8 +203,7 @@ func loopbackHost(host string) bool {
 	return strings.EqualFold(name, "localhost") || err == nil && addr.Zone() == "" && addr.IsLoopback()
 }
 
-// RetryWrong is the interval in which a sender of wrong keys, or of reports on unknown tokens, may
-// try again after triesAMinute such requests.
+// RetryWrong is the interval in which a sender of wrong keys may try again after triesAMinute such requests.
 const RetryWrong = time.Minute / triesAMinute
 
 const triesAMinute = 20
@@ -226,23 +226,12 @@ func (t Tries) Allow(sender string) bool {
 	return allowed
 }
 
-// WrongKeys slows and logs wrong keys, which are keys that the configuration file lacks. Requests
-// with right keys are not affected.
-type WrongKeys struct {
-	tries, logged Tries
-	log           *slog.Logger
-}
-
-// NewWrongKeys returns WrongKeys that logs each address at most once a minute.
-func NewWrongKeys(log *slog.Logger) *WrongKeys {
-	return &WrongKeys{NewTries(triesAMinute, RetryWrong), NewTries(1, time.Minute), log}
-}
-
-// Allow counts a wrong key. It returns false if too many came from the address of the request.
-func (w *WrongKeys) Allow(c *Context) bool {
+// allowWrongKey counts and logs a wrong key, which the configuration file lacks. It returns false if too many came from
+// the address of the request. Each address is logged at most once a minute.
+func (s *Server) allowWrongKey(c *Context) bool {
 	address := c.RealIP()
-	if w.logged.Allow(address) {
-		w.log.WarnContext(c.Ctx(), "the configuration file does not have a caller's key; correct the key of this caller",
+	if s.wrongLogged.Allow(address) {
+		s.Log.WarnContext(c.Ctx(), "the configuration file does not have a caller's key; correct the key of this caller",
 			slog.String("address", address), slog.String("route", c.Path()))
 	}
 	// One host may use all addresses of an IPv6 network.
@@ -250,5 +239,5 @@ func (w *WrongKeys) Allow(c *Context) bool {
 		network, _ := ip.Prefix(64)
 		address = network.String()
 	}
-	return w.tries.Allow(address)
+	return s.wrongKeys.Allow(address)
 }

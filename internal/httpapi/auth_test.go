@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 func basic(key string) string {
@@ -13,7 +14,7 @@ func basic(key string) string {
 }
 
 func (d *daemon) forgetWrongKeys() {
-	*d.wrongKeys = *NewWrongKeys(d.Log)
+	d.wrongKeys, d.wrongLogged = NewTries(triesAMinute, RetryWrong), NewTries(1, time.Minute)
 }
 
 // TestChallengeOffersBasicForPagesOnly: only routes that change nothing offer Basic, because Basic

@@ -29,7 +29,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	*d.pictures = *NewPictures(4)
+	d.pictures = make(Pictures, 4)
 	release := make(chan struct{})
 	var waiting atomic.Int64
 	d.solver.token.Value = "some letters"

@@ -40,8 +40,6 @@ type passedReport struct {
 
 func (f *fakeBuyer) Providers(ctx context.Context) []purchase.Status { return f.providers(ctx) }
 
-func (f *fakeBuyer) Stranded() []purchase.Stranded { return nil }
-
 func (f *fakeBuyer) Probe(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

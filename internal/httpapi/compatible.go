@@ -23,14 +23,7 @@ const clientKey = 32
 
 // call is a call of either protocol, with the replies of its protocol.
 type call struct {
-	key, bad string // bad: error code if the call could not be read, else ""
-	action   wire.Action
-	word     string // for an unknown action: its name
-	order    wire.Order
-	ids      []string // of the tasks to poll, or of the one to report on
-	many     bool     // the poll lists several tasks
-	verdict  wire.Verdict
-	cors     bool // any web page may read the reply
+	wire.Call
 
 	accepted func(number string) wire.Reply
 	solved   func(*compat.Result) wire.Reply
@@ -53,14 +46,14 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 		if err != nil {
 			return err
 		}
-		if asked.cors && len(c.Access.Callers) > 0 {
+		if asked.Form.CORS && len(c.Access.Callers) > 0 {
 			// Any web page may read the reply, because browsers add no credentials to this call: the page
 			// must already know a key.
 			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 		}
-		err = s.authenticate(c, asked.key, asked.bad)
-		if err == nil && asked.bad != "" && asked.action != wire.Submit {
-			err = unreadable(asked.bad)
+		err = s.authenticate(c, asked.Key, asked.Bad)
+		if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
+			err = unreadable(asked.Bad)
 		}
 		var reply wire.Reply
 		if err == nil {
@@ -87,28 +80,28 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 // execute executes a call. It returns the reply, or has sent the token of a solved task.
 func (s *Server) execute(c *Context, asked *call, keepPicture func() (release func())) (reply wire.Reply, err error) {
 	switch {
-	case asked.action == wire.Submit:
-		number, err := s.submit(c, asked.order, keepPicture)
+	case asked.Action == wire.Submit:
+		number, err := s.submit(c, asked.Order, keepPicture)
 		return asked.accepted(number), err
-	case asked.action == wire.Poll && asked.many:
+	case asked.Action == wire.Poll && asked.Many:
 		return s.pollMany(c, asked)
-	case asked.action == wire.Poll:
-		got, err := s.poll(c, asked.ids[0])
+	case asked.Action == wire.Poll:
+		got, err := s.poll(c, asked.IDs[0])
 		if err == nil {
 			err = s.sendSolved(c, &got, asked.solved(&got))
 		}
 		return reply, err
-	case asked.action == wire.Report:
-		return asked.reported, s.report(c, asked.ids[0], asked.verdict)
-	case asked.action == wire.Balance:
+	case asked.Action == wire.Report:
+		return asked.reported, s.report(c, asked.IDs[0], asked.Verdict)
+	case asked.Action == wire.Balance:
 		left, err := s.balance(c)
 		return asked.balance(left), err
-	case asked.action == wire.Threads:
+	case asked.Action == wire.Threads:
 		return wire.JSON(threads(s.Status.Build(c.Ctx()))), nil
-	case asked.action == wire.Other && asked.word == "":
+	case asked.Action == wire.Other && asked.Word == "":
 		return reply, compat.NoAction
 	}
-	return reply, unsupported("the action "+displayName(asked.word), "action")
+	return reply, unsupported("the action " + displayName(asked.Word))
 }
 
 // authenticate identifies the caller by the key that the client sent. If the configuration file has
@@ -124,11 +117,12 @@ func (s *Server) authenticate(c *Context, key, bad string) error {
 		switch {
 		case key == "":
 			return compat.OddKey
-		case owner == nil && !s.wrongKeys.Allow(c):
+		case owner == nil && !s.allowWrongKey(c):
 			return compat.TooManyKeys
 		case owner == nil:
 			return compat.WrongKey
 		}
+		known(c.Ctx())
 		if c.Caller = owner; !owner.May(targets.ScopeToken) {
 			return compat.NotEntitled
 		}
@@ -149,15 +143,14 @@ func (s *Server) submit(c *Context, o wire.Order, keepPicture func() (release fu
 	case o.Bad != "":
 		return "", invalid(o)
 	case o.Pingback != "":
-		return "", unsupported("a pingback: poll instead", "pingback")
+		return "", unsupported("a pingback: poll instead")
 	case len(o.Undone) > 0:
-		return "", unsupported("the parameter "+displayName(o.Undone[0]), o.Undone...)
+		return "", unsupported("the parameter " + displayName(o.Undone[0]))
 	}
 	terms, err := s.submitTerms(c, o)
 	if err != nil {
 		return "", err
 	}
-	s.noteIgnored(c, o.Ignored)
 	terms.Hold = keepPicture
 	task := compat.Task{Caller: c.Caller.StableName, Type: o.Identity.Type}
 	task.Identity, task.Guest = pool.Hash(terms.Call.ID)
@@ -183,7 +176,7 @@ func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
 		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
 	if err = c.Admit(task.Identity); err == nil {
-		err = s.countReport(c, Sold{Order: order, Identity: task.Identity, Type: task.Type}, verdict.Good)
+		err = s.countReport(c, order, task.Identity, task.Type, verdict.Good)
 	}
 	switch {
 	case errors.Is(err, ErrReported):
@@ -253,7 +246,7 @@ func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
 func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
 	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
 	case !buys && o.Identity.Proxy != "":
-		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests", "proxy")
+		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests")
 	case !buys:
 		return compat.Terms{}, noTarget(c, o.Identity, "this key may buy nothing else")
 	}

@@ -3,10 +3,13 @@ package httpapi
 import (
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"poold/internal/listener"
 )
 
 // TestSentBytesAreCountedBelowTLS: handlers see the byte count of the socket, with and without
@@ -31,8 +34,10 @@ func TestSentBytesAreCountedBelowTLS(t *testing.T) {
 				t.Error("did not count what was sent")
 			}
 		}))
-		server.Listener = CountListener(server.Listener)
-		server.Config.ConnContext = ConnContext
+		port, err := listener.Listen(t.Context(), "127.0.0.1:0", 9, slog.New(slog.DiscardHandler))
+		noError(t, err)
+		noError(t, server.Listener.Close())
+		server.Listener, server.Config.ConnContext = port, connContext
 		if encrypted {
 			server.StartTLS()
 		} else {
@@ -48,13 +53,13 @@ func TestSentBytesAreCountedBelowTLS(t *testing.T) {
 	}
 }
 
-// TestForeignConnectionsAreNotCounted: connections of other listeners pass through ConnContext
+// TestForeignConnectionsAreNotCounted: connections of other listeners pass through connContext
 // without a count.
 func TestForeignConnectionsAreNotCounted(t *testing.T) {
 	a, b := net.Pipe()
 	defer func() { _, _ = a.Close(), b.Close() }()
 	for _, conn := range []net.Conn{a, tls.Server(a, &tls.Config{MinVersion: tls.VersionTLS12})} {
-		if n := sentBytes(ConnContext(t.Context(), conn)); n >= 0 {
+		if n := sentBytes(connContext(t.Context(), conn)); n >= 0 {
 			t.Errorf("%T: an uncounted connection reports a count: %d", conn, n)
 		}
 	}

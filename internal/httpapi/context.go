@@ -96,21 +96,10 @@ func (c *Context) Sees(target string) bool {
 	return c.Caller.Globs == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
 }
 
-// Prefers reports whether the request's Accept header gives a media type a higher weight than
-// application/json. A wildcard does not count, so `*/*` gets JSON. The response must vary by Accept.
+// Prefers reports whether the request's Accept header prefers a media type to application/json, which `*/*` gets. The
+// response must vary by Accept.
 func (c *Context) Prefers(mediaType string) bool {
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
-	accepted := goautoneg.ParseAccept(strings.ToLower(strings.Join(c.Request().Header.Values(echo.HeaderAccept), ",")))
-	wanted := weight(accepted, mediaType)
-	return wanted > 0 && wanted > weight(accepted, echo.MIMEApplicationJSON)
-}
-
-// weight returns the weight of a media type in an Accept header; 0 = the header does not name it.
-func weight(accepted []goautoneg.Accept, mediaType string) (best float64) {
-	for _, item := range accepted {
-		if item.Type+"/"+item.SubType == mediaType {
-			best = max(best, item.Q)
-		}
-	}
-	return best
+	accept := strings.ToLower(strings.Join(c.Request().Header.Values(echo.HeaderAccept), ","))
+	return accept != "" && goautoneg.Negotiate(accept, []string{echo.MIMEApplicationJSON, mediaType}) == mediaType
 }

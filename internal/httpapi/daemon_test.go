@@ -157,9 +157,9 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		return listener.Counts{Open: 3, Refused: 4}
 	})
 	collector := status.NewCollector(status.Sources{
-		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows, Changes: someOutcomes{}.Changes,
+		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,
 		Replicas: func() []replicas.Replica { return nil },
-		Health:   d.stock.Health, CallsPerToken: metrics.CallsPerToken, Log: log,
+		Health:   d.stock.Health, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
 	d.Server = New(Deps{
@@ -208,19 +208,19 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server func(*http.Server)) *daemon {
 	t.Helper()
 	d := assemble(t, set)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := listener.Listen(t.Context(), "127.0.0.1:0", 1<<20, slog.New(slog.DiscardHandler))
 	noError(t, err)
-	d.addr = listener.Addr().String()
+	d.addr = port.Addr().String()
 	described.Add(t, "http://"+d.addr)
 	if wrap != nil {
-		listener = wrappedListener{listener, wrap}
+		port.Listener = wrappedListener{port.Listener, wrap}
 	}
 	srv := d.HTTPServer()
 	if server != nil {
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(CountListener(listener)) }()
+	go func() { done <- srv.Serve(port) }()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		noError(t, srv.Close())

@@ -1,26 +1,25 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/solve"
+	"poold/internal/strictjson"
 	"poold/internal/targets"
 )
 
@@ -101,11 +100,7 @@ func (s *Server) Deliver(c *Context, t *Handout) error {
 	if c.Target != nil {
 		a.Target = c.Target.Name
 	}
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(a) // texts, numbers and times can always be encoded
-	return s.Send(c, t, echo.MIMEApplicationJSON, body.Bytes())
+	return s.Send(c, t, echo.MIMEApplicationJSON, append(strictjson.Encode(a), '\n'))
 }
 
 // Send writes a complete response with a token. Send waits until the operating system has accepted
@@ -194,55 +189,29 @@ func (s *Server) isOut(ctx context.Context, t *targets.Target, outages bool) boo
 	return outages && is
 }
 
-// countedConn counts the bytes that the operating system accepted for sending. The count shows
-// whether any byte of a response left the process.
-type countedConn struct {
-	net.Conn
-	written atomic.Int64
-}
-
-func (c *countedConn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	c.written.Add(int64(n))
-	return n, err
-}
-
-type countListener struct{ net.Listener }
-
-// CountListener wraps a listener. The connections of the returned listener count the bytes that
-// they send. For TLS, use the returned listener as the inner listener: pass it to
-// http.Server.ServeTLS or to tls.NewListener.
-func CountListener(l net.Listener) net.Listener { return countListener{l} }
-
-func (l countListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err // not wrapped, because net/http checks its type
-	}
-	return &countedConn{Conn: conn}, nil
-}
-
 type connKey struct{}
 
-// ConnContext adds the connection and its byte count to the context of the connection's requests.
-// Assign ConnContext to the field ConnContext of an http.Server. For connections of other listeners
-// ConnContext returns ctx unchanged.
-func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+// connContext adds a connection of a listener.Port to the context of the connection's requests.
+func connContext(ctx context.Context, conn net.Conn) context.Context {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
 	}
-	if counted, ok := conn.(*countedConn); ok {
-		return context.WithValue(ctx, connKey{}, counted)
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// known says that the request's connection has a caller with a right key.
+func known(ctx context.Context) {
+	if conn, ok := ctx.Value(connKey{}).(*listener.Conn); ok {
+		conn.Known()
 	}
-	return ctx
 }
 
 // sentBytes returns the number of bytes that were written to the request's connection so far; -1 = the bytes are not
 // counted.
 func sentBytes(ctx context.Context) int64 {
-	conn, ok := ctx.Value(connKey{}).(*countedConn)
+	conn, ok := ctx.Value(connKey{}).(*listener.Conn)
 	if !ok {
 		return -1
 	}
-	return conn.written.Load()
+	return conn.Written()
 }

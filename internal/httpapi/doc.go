@@ -58,7 +58,7 @@
 //   - A client of the services' protocols sends its key as a parameter. If the body of its call could be read, the
 //     response has status 200 and the format of the protocol, even for an error.
 //   - A parameter of a client that poold does not support is refused, unless it changes neither the solution nor how the
-//     client gets it (wire.Order.Ignored). Equal refusals of a caller are logged once a minute.
+//     client gets it. Equal refusals of a caller are logged once a minute.
 //   - An error never quotes a part of the request that was not validated.
 //   - HEAD takes no token. A request that a web page of another site caused takes no token and
 //     changes nothing.

@@ -53,7 +53,7 @@ func TestDocsNameEveryRoute(t *testing.T) {
 func TestDocsNameEveryField(t *testing.T) {
 	text := docsPage(t, "history.md")
 	for _, answer := range []any{
-		history.Order{}, Active{}, Day{}, DayType{}, DayTarget{}, UsageLine{}, history.Handout{}, KeyUsageLine{},
+		history.Order{}, Active{}, UsageLine{}, history.Handout{}, KeyUsageLine{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(answer)) {
 			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")

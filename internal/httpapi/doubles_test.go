@@ -349,7 +349,3 @@ func (someOutcomes) Rows() []choice.Row {
 		{Provider: "solver", Type: captcha.Turnstile, Share: 0.5, Cost: -1, Solved: 0.95, Ended: 9},
 	}
 }
-
-func (someOutcomes) Changes() []choice.Change {
-	return []choice.Change{{Type: captcha.HCaptcha, From: "other", To: "solver", At: day, Reason: "other: 31 % of hcaptcha rejected in the last 60"}}
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,10 +139,7 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 		return s.explain(c, err)
 	}
 	note := refill.StatusOf(c.Target, &counts)
-	retry := timeToLanding(&counts)
-	if retry <= 0 {
-		retry = Jitter(cmp.Or(note.Lead, unknownLead))
-	}
+	retry := Jitter(cmp.Or(note.Lead, unknownLead))
 	if e.Full {
 		return NewProblem(CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
 	}
@@ -169,20 +165,6 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 		detail = cause.Reason + "; " + detail
 	}
 	return NewProblem(CodePoolEmpty, detail).RetryAfter(retry)
-}
-
-// timeToLanding estimates when an order lands for a caller that comes after all that wait; 0 = unknown.
-func timeToLanding(c *pool.Counts) time.Duration {
-	if len(c.Leads) == 0 || len(c.Ages) == 0 {
-		return 0
-	}
-	median := slices.Sorted(slices.Values(c.Leads))[len(c.Leads)/2]
-	if c.Waiting >= len(c.Ages) {
-		return median
-	}
-	oldestFirst := slices.Sorted(slices.Values(c.Ages))
-	slices.Reverse(oldestFirst)
-	return max(time.Millisecond, median-oldestFirst[c.Waiting])
 }
 
 // Code identifies the kind of a problem for programs; docs/api.md lists all codes. A code never

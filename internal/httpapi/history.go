@@ -12,28 +12,20 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"poold/internal/history"
 	"poold/internal/pool"
-	"poold/internal/targets"
 )
 
-const (
-	// readLimit limits a query to the store of the history, so that the response can still be
-	// written within WriteLimit.
-	readLimit = 8 * time.Second
-	// longestSitekey is the maximum number of characters of a site key, and of the id of a task.
-	longestSitekey = 256
-)
+// readLimit limits a query to the store of the history, so that the response can still be
+// written within WriteLimit.
+const readLimit = 8 * time.Second
 
 // historySite is GET /history/site/{sitekey}: the ended orders of a site key.
 func (s *Server) historySite(c *Context) error {
 	q := history.Query{By: history.BySite, Value: history.Clean(c.Param("sitekey"))}
-	if !isKeyOrTask(c.Param("sitekey")) {
-		return NewProblem(CodeBadRequest, fmt.Sprintf(
-			"a sitekey has 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
+	if q.Value == "" {
+		return NewProblem(CodeBadRequest, "the path lacks the sitekey, percent-encoded: /history/site/a%2Fb for a/b")
 	}
 	if err := readPageQuery(c, &q); err != nil {
 		return err
@@ -99,7 +91,7 @@ func respondPage[T any](s *Server, c *Context, q history.Query) error {
 
 // writePage writes a page. A Link header has the address of the next page, because CSV has no field for the cursor.
 func writePage[T any](c *Context, found []T, more bool) error {
-	list := HistoryPage[T]{Records: append([]T{}, found...), Currency: c.Access.Set.Currency}
+	list := HistoryPage[T]{Records: append([]T{}, found...)}
 	if n := len(found); more && n > 0 {
 		list.Next = encodeCursor(positionOf(found[n-1]))
 		query := c.QueryParams()
@@ -170,11 +162,11 @@ func (s *Server) historyOrder(c *Context) error {
 		return NewProblem(CodeUnknownOrder,
 			"no ended order or task has this id, or the history has dropped it; /history/active lists orders in flight")
 	}
-	return respondTable(c, Order{found[0], c.Access.Set.Currency}, found)
+	return respondTable(c, found[0], found)
 }
 
-// historyDay is GET /history/day/{date}: the figures of one UTC day. The figures by type cover all
-// targets, so a key that is limited to some targets does not see them.
+// historyDay is GET /history/day/{date}: the figures of one UTC day, by type and by target. The figures by type cover
+// all targets, so a key that is limited to some targets does not see them.
 func (s *Server) historyDay(c *Context) error {
 	date, ok := readDay(c.Param("date"))
 	if !ok {
@@ -183,33 +175,12 @@ func (s *Server) historyDay(c *Context) error {
 	if err := c.ReadQuery(); err != nil {
 		return err
 	}
-	day := Day{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}, Currency: c.Access.Set.Currency}
-	err := s.readDays(c, date, date, func(sum *history.Sum) {
-		switch {
-		case sum.Scope == history.ScopeType:
-			day.Types = append(day.Types, DayType{sum.Name, figuresOf(sum.Figures)})
-		case sum.Scope == history.ScopeTarget && c.Sees(sum.Name):
-			day.Targets = append(day.Targets, DayTarget{sum.Name, sum.Owner, figuresOf(sum.Figures)})
+	return respondUsage(s, c, "day", date, date, targetUsage, func(sum *history.Sum) (of usageOf, is bool) {
+		if sum.Scope == history.ScopeType {
+			return usageOf{date: sum.Day, kind: sum.Name}, c.Caller.Globs == nil
 		}
+		return usageOf{date: sum.Day, name: sum.Name, owner: sum.Owner}, sum.Scope == history.ScopeTarget && c.Sees(sum.Name)
 	})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(day.Types, func(a, b DayType) int { return strings.Compare(a.Type, b.Type) })
-	slices.SortFunc(day.Targets, func(a, b DayTarget) int {
-		return cmp.Or(strings.Compare(a.Target, b.Target), strings.Compare(a.Owner, b.Owner))
-	})
-	if c.Caller.Globs != nil {
-		day.Types = nil
-	}
-	return respondTable(c, day, day.rows())
-}
-
-// isKeyOrTask reports whether a text can be a site key or the id of a task.
-func isKeyOrTask(text string) bool {
-	n := utf8.RuneCountInString(text)
-	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
-		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
 }
 
 // findRows queries the store for those targets of the query that the caller may see. If the caller may
@@ -281,61 +252,14 @@ func errNoAudit() *Problem {
 // HistoryPage is one page of a list. T is history.Order, Active or history.Handout; its JSON fields are also the columns
 // of CSV.
 type HistoryPage[T any] struct {
-	Records  []T              `json:"records"`            // newest first; never null
-	Next     string           `json:"next,omitempty"`     // cursor of the next page; absent on the last page
-	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	Records []T    `json:"records"`        // newest first; never null
+	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page
 }
 
 // Active is an order in flight. Its elapsed_ms is its age.
 type Active struct {
 	history.Order
 	State string `json:"state"` // submitting | bought | unknown
-}
-
-// Order is the response of GET /history/order.
-type Order struct {
-	history.Order
-	Currency targets.Currency `json:"currency,omitempty"`
-}
-
-// Day is the response of GET /history/day.
-type Day struct {
-	Date     string           `json:"date"`    // UTC, 2006-01-02
-	Types    []DayType        `json:"types"`   // sorted; null for a key that is limited to some targets
-	Targets  []DayTarget      `json:"targets"` // sorted; never null
-	Currency targets.Currency `json:"currency,omitempty"`
-}
-
-// DayType contains the figures of a type of captcha.
-type DayType struct {
-	Type string `json:"type"`
-	Figures
-}
-
-// DayTarget contains the figures of a target for the time in which the target had the given owner.
-type DayTarget struct {
-	Target string `json:"target"`
-	Owner  string `json:"owner"`
-	Figures
-}
-
-// dayRow is a row of the CSV table. Each DayType and each DayTarget becomes one row.
-type dayRow struct {
-	Date   string `json:"date"`
-	Type   string `json:"type"`
-	Target string `json:"target"`
-	Owner  string `json:"owner"`
-	Figures
-}
-
-func (d *Day) rows() (rows []dayRow) {
-	for _, t := range d.Types {
-		rows = append(rows, dayRow{d.Date, t.Type, "", "", t.Figures})
-	}
-	for _, t := range d.Targets {
-		rows = append(rows, dayRow{d.Date, "", t.Target, t.Owner, t.Figures})
-	}
-	return rows
 }
 
 // Figures contains the counts of orders that ended on a day.
@@ -351,32 +275,22 @@ type Figures struct {
 	Unpriced       int64         `json:"unpriced"`         // orders with an unknown price
 }
 
-func figuresOf(f history.Figures) Figures {
-	return Figures{
-		Orders: f.Orders(), Solved: f["solved"], Discarded: f["discarded"], Failed: f["failed"], Refused: f["refused"], Lost: f["lost"],
-		TotalElapsedMS: f["elapsed_ms"], Spent: f.Spent(), Unpriced: f["unpriced"],
-	}
-}
-
-// UsageBy is the response of GET /history/usage.
+// UsageBy is the response of GET /history/usage and GET /history/day.
 type UsageBy[Line any] struct {
-	By       string           `json:"by"`    // owner | target | key
-	First    string           `json:"first"` // first day; UTC, 2006-01-02
-	Last     string           `json:"last"`
-	Lines    []Line           `json:"lines"` // sorted; never null
-	Currency targets.Currency `json:"currency,omitempty"`
+	By    string `json:"by"`    // owner | target | key | day
+	First string `json:"first"` // first day; UTC, 2006-01-02
+	Last  string `json:"last"`
+	Lines []Line `json:"lines"` // sorted; never null
 }
 
-// UsageLine contains the figures of an owner, or the figures of a target for the time in which the
-// target had this owner.
+// UsageLine contains the figures of an owner, of a target for the time in which the target had this owner, or, of a
+// day, those of a type.
 type UsageLine struct {
 	Date   string `json:"date"`   // "" = all days together
-	Target string `json:"target"` // "" = all targets of the owner
-	Owner  string `json:"owner"`
+	Type   string `json:"type"`   // "" = all types
+	Target string `json:"target"` // "" = all targets
+	Owner  string `json:"owner"`  // "" = all owners
 	Figures
-	// HandedOut and Expired are null if the numbers are unknown for any day or target of the line.
-	HandedOut *int64 `json:"handed_out"` // tokens handed out, including those that were returned
-	Expired   *int64 `json:"expired"`    // tokens that entered their margin unused
 }
 
 // KeyUsageLine contains the figures of a key.

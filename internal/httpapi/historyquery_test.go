@@ -78,8 +78,8 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&from=2026-01-01T23:00:00-02:00", week, "2026-01-02", "2026-01-02", ""},
 		{"&from=2025-12-31&to=2026-01-02T00:30:00%2B01:00", week, "2025-12-31", "2026-01-01", ""},
 		{"&from=2025-10-03", 365 * 24 * time.Hour, "2025-10-03", "2026-01-02", ""}, // 92 days
-		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span at most 92 UTC days, none before 2025-01-03: the history keeps 8760 hours"},
-		{"&from=2025-12-26", week, "", "", none + "2025-12-27: the history keeps 168 hours"}, // a part of this day is no longer kept
+		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span 1 to 92 UTC days, none before 2025-01-03, and from must not be after today: the history keeps 8760 hours"},
+		{"&from=2025-12-26", week, "", "", none + "2025-12-27, and from must not be after today: the history keeps 168 hours"}, // a part of this day is no longer kept
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {

@@ -12,26 +12,18 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/status"
 )
 
-// The status contains counts of the last handoutDays days, including today.
-const handoutDays = 7
-
-// usageOf identifies a line of the response to GET /history/usage.
-type usageOf struct{ date, name, owner string } // date "" = all days; name of a target or key, "" = all of the owner
-
-// usage sums figures by line.
-type usage struct {
-	usageQuery
-	first, last string // days in the form 2006-01-02
-	lines       map[usageOf]history.Figures
-	owners      map[string]string // key: target with known hand-outs; value: its owner
-	since       string            // first day with known hand-outs
+// usageOf identifies a line of the response to GET /history/usage or GET /history/day.
+type usageOf struct {
+	date  string // "" = all days
+	name  string // of a target or key; "" = all of the owner
+	kind  string // type of the captchas; "" = all
+	owner string
 }
 
-// historyUsage is GET /history/usage: the figures of orders and tokens on some UTC days, by owner, by
-// target or by key.
+// historyUsage is GET /history/usage: the figures of orders on some UTC days, by owner or by target, or those of
+// tokens by key.
 func (s *Server) historyUsage(c *Context) error {
 	asked, err := readUsageQuery(c)
 	switch {
@@ -40,8 +32,8 @@ func (s *Server) historyUsage(c *Context) error {
 	case s.History == nil:
 		return errNoHistory()
 	}
-	set, now := c.Access.Set, time.Now()
-	keep, source := set.History.Keep, "history (history.keep)"
+	history := c.Access.Set.History
+	keep, source := history.Keep, "history (history.keep)"
 	if asked.by == byKey {
 		if c.Caller.Globs != nil {
 			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
@@ -49,31 +41,59 @@ func (s *Server) historyUsage(c *Context) error {
 		if !s.Audit {
 			return errNoAudit()
 		}
-		keep, source = set.History.Audit, "audit (history.audit)"
+		keep, source = history.Audit, "audit (history.audit)"
 	}
-	first, last, err := asked.days(now, keep, source)
+	first, last, err := asked.days(time.Now(), keep, source)
 	if err != nil {
 		return err
 	}
-	sum := usage{usageQuery: asked, first: first.Format(time.DateOnly), last: last.Format(time.DateOnly), lines: map[usageOf]history.Figures{}}
-	if asked.by != byKey {
-		sum.addHandouts(c, s.Status.Build(c.Ctx()), now)
-	}
-	if err := s.readDays(c, first, last, func(day *history.Sum) { sum.addDay(c, day) }); err != nil {
-		return err
-	}
 	if asked.by == byKey {
-		return respondUsage(c, &sum, keyUsage)
+		return respondUsage(s, c, asked.by, first, last, keyUsage, asked.lineOf(c))
 	}
-	return respondUsage(c, &sum, targetUsage)
+	return respondUsage(s, c, asked.by, first, last, targetUsage, asked.lineOf(c))
 }
 
-func respondUsage[Line any](c *Context, sum *usage, line func(of usageOf, f history.Figures) Line) error {
-	answer := UsageBy[Line]{By: sum.by, First: sum.first, Last: sum.last, Lines: []Line{}, Currency: c.Access.Set.Currency}
-	for _, of := range slices.SortedFunc(maps.Keys(sum.lines), func(a, b usageOf) int {
-		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.owner, b.owner))
+// lineOf returns a function that returns the line to which a sum belongs; false = none.
+func (q usageQuery) lineOf(c *Context) func(*history.Sum) (usageOf, bool) {
+	scope := history.ScopeTarget
+	if q.by == byKey {
+		scope = history.ScopeKey
+	}
+	return func(sum *history.Sum) (usageOf, bool) {
+		of := usageOf{date: sum.Day, name: sum.Name, owner: sum.Owner}
+		if q.per == "" {
+			of.date = ""
+		}
+		if q.by == byOwner {
+			of.name = ""
+		}
+		return of, sum.Scope == scope && c.Sees(sum.Name)
+	}
+}
+
+// respondUsage adds up the figures of some days by line, and writes the lines.
+func respondUsage[Line any](
+	s *Server, c *Context, by string, first, last time.Time, line func(usageOf, history.Figures) Line, lineOf func(*history.Sum) (usageOf, bool),
+) error {
+	sums := map[usageOf]history.Figures{}
+	err := s.readDays(c, first, last, func(sum *history.Sum) {
+		if of, is := lineOf(sum); is {
+			if sums[of] == nil {
+				sums[of] = history.Figures{}
+			}
+			sums[of].Add(sum.Figures)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	answer := UsageBy[Line]{
+		By: by, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []Line{},
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(sums), func(a, b usageOf) int {
+		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind), strings.Compare(a.owner, b.owner))
 	}) {
-		answer.Lines = append(answer.Lines, line(of, sum.lines[of]))
+		answer.Lines = append(answer.Lines, line(of, sums[of]))
 	}
 	return respondTable(c, answer, answer.Lines)
 }
@@ -86,64 +106,10 @@ func keyUsage(of usageOf, f history.Figures) KeyUsageLine {
 }
 
 func targetUsage(of usageOf, f history.Figures) UsageLine {
-	line := UsageLine{Date: of.date, Target: of.name, Owner: of.owner, Figures: figuresOf(f)}
-	if handedOut, expired := f["handed_out"], f["expired"]; f["partly"] == 0 {
-		line.HandedOut, line.Expired = &handedOut, &expired
-	}
-	return line
-}
-
-// line returns the figures of a line, which has them if it is missing. Its figure partly is above 0 if
-// the hand-outs of some days or targets are unknown.
-func (s *usage) line(date, name, owner string) history.Figures {
-	begins := date
-	if s.per == "" {
-		date, begins = "", s.first
-	}
-	if s.by == byOwner {
-		name = ""
-	}
-	of := usageOf{date, name, owner}
-	if s.lines[of] == nil {
-		s.lines[of] = history.Figures{}
-		if begins < s.since {
-			s.lines[of]["partly"]++
-		}
-	}
-	return s.lines[of]
-}
-
-// addHandouts adds the numbers of handed-out and expired tokens, under the current owners of the
-// targets. Call addHandouts before addDay.
-func (s *usage) addHandouts(c *Context, d *status.Document, now time.Time) {
-	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)
-	if d.Redis.Reason != "" {
-		return // the snapshot is stale
-	}
-	for i := range d.Targets {
-		t := &d.Targets[i]
-		s.owners[t.Name] = t.Owner
-		for _, day := range t.Days {
-			handedOut := day.Hits + day.Waited
-			if s.first <= day.Date && day.Date <= s.last && handedOut+day.Expired > 0 && c.Sees(t.Name) {
-				s.line(day.Date, t.Name, t.Owner).Add(history.Figures{"handed_out": handedOut, "expired": day.Expired})
-			}
-		}
-	}
-}
-
-// addDay adds the figures of a day.
-func (s *usage) addDay(c *Context, day *history.Sum) {
-	switch {
-	case s.by == byKey && day.Scope == history.ScopeKey:
-		s.line(day.Day, day.Name, "").Add(day.Figures)
-	case s.by != byKey && day.Scope == history.ScopeTarget && c.Sees(day.Name):
-		line := s.line(day.Day, day.Name, day.Owner)
-		line.Add(day.Figures)
-		if owner, known := s.owners[day.Name]; !known || owner != day.Owner {
-			line["partly"]++
-		}
-	}
+	return UsageLine{of.date, of.kind, of.name, of.owner, Figures{
+		Orders: f.Orders(), Solved: f["solved"], Discarded: f["discarded"], Failed: f["failed"], Refused: f["refused"], Lost: f["lost"],
+		TotalElapsedMS: f["elapsed_ms"], Spent: f.Spent(), Unpriced: f["unpriced"],
+	}}
 }
 
 const (
@@ -226,47 +192,27 @@ func (q usageQuery) days(now time.Time, keep time.Duration, source string) (firs
 	if last = now.UTC().Truncate(day); !q.to.IsZero() {
 		last = q.to.Add(-1).Truncate(day)
 	}
-	switch {
-	case !q.from.IsZero():
-		first = q.from.Truncate(day)
-	case last.Before(oldest):
-		first = last
-	default:
+	if first = q.from.Truncate(day); q.from.IsZero() {
 		first = last.AddDate(0, 0, 1-defaultUsage)
 		if first.Before(oldest) {
 			first = oldest
 		}
 	}
-	switch {
-	case first.After(last):
-		err = NewProblem(CodeBadRequest, "from must not be after today if to is not given")
-	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
-		err = NewProblem(CodeBadRequest, fmt.Sprintf("from and to must span at most %d UTC days, none before %s: the %s keeps %v hours",
+	if first.After(last) || first.Before(oldest) || last.Sub(first) >= longestUsage*day {
+		err = NewProblem(CodeBadRequest, fmt.Sprintf("from and to must span 1 to %d UTC days, none before %s, and from must not be after today: the %s keeps %v hours",
 			longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
 	}
 	return first, last, err
 }
 
-// readMoment parses a day or a time. A time is rounded up to whole milliseconds, which is the
-// precision of records.
+// readMoment parses a day or a time.
 func readMoment(text string) (time.Time, bool) {
 	if day, ok := readDay(text); ok {
 		return day, true
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || !rfc3339.MatchString(text) {
-		return time.Time{}, false
-	}
-	whole := at.UTC().Truncate(time.Millisecond)
-	if whole.Before(at) {
-		whole = whole.Add(time.Millisecond)
-	}
-	return whole, storable(whole)
+	return at.UTC(), err == nil && storable(at.UTC())
 }
-
-// The pattern rfc3339 is stricter than time.Parse, which also accepts, for example, an hour of one
-// digit.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 func readDay(text string) (time.Time, bool) {
 	day, err := time.Parse(time.DateOnly, text)
@@ -284,17 +230,11 @@ func encodeCursor(p history.Position) string {
 // decodeCursor decodes the text that encodeCursor returns. For a text that is not a cursor, the
 // result is false.
 func decodeCursor(text string) (history.Position, bool) {
-	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return history.Position{}, false
-	}
+	plain, _ := base64.RawURLEncoding.DecodeString(text) // a text that it cannot decode differs from the encoding below
 	at, id, _ := strings.Cut(string(plain), ".")
 	ms, err := strconv.ParseInt(at, 10, 64)
 	p := history.Position{At: time.UnixMilli(ms).UTC(), ID: id}
-	if err != nil || !history.IsOrder(id) && !handoutID.MatchString(id) || !storable(p.At) || encodeCursor(p) != text {
-		return history.Position{}, false
-	}
-	return p, true
+	return p, err == nil && (history.IsOrder(id) || handoutID.MatchString(id)) && storable(p.At) && encodeCursor(p) == text
 }
 
 // handoutID matches the id of a hand-out, and keyName the name of a key, also history.Keyless.

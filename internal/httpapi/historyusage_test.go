@@ -44,7 +44,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 			orders, solved, discarded, failed, refused, lost, elapsed, spent)
 	}
 	line := func(date, target, owner, figures string) string {
-		return fmt.Sprintf(`{"date":"%s","target":"%s","owner":"%s@example.com",%s,"handed_out":null,"expired":null}`, date, target, owner, figures)
+		return fmt.Sprintf(`{"date":"%s","type":"","target":"%s","owner":"%s@example.com",%s}`, date, target, owner, figures)
 	}
 	solved, failed := figures(1, 1, 0, 0, 0, 0, 18250, "0.00299"), figures(1, 0, 0, 1, 0, 0, 0, "0")
 	discarded, lost, refused := figures(1, 0, 1, 0, 0, 0, 18250, "0.00299"), figures(1, 0, 0, 0, 0, 1, 0, "0.00299"), figures(1, 0, 0, 0, 1, 0, 0, "0")
@@ -82,7 +82,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 
 	_, rows := d.csvRows(t, "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll))
 	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
-		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0", "", ""}) {
+		!slices.Equal(rows[1], []string{"2025-12-30", "", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"}) {
 		t.Errorf("%q", rows)
 	}
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"net/http"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,9 +32,6 @@ type Metrics struct {
 	letters       *prometheus.CounterVec   // outcome
 	requests      *prometheus.CounterVec   // code
 	keyRequests   *prometheus.CounterVec   // key, outcome
-
-	mu            sync.Mutex
-	calls, tokens map[string]int // calls to a provider, and tokens of it, by its name
 }
 
 // NewMetrics returns the metrics with their registry. The arguments version and commit become
@@ -68,7 +64,6 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
-		calls: map[string]int{}, tokens: map[string]int{},
 	}
 	// The series must exist from the start: a rate in Prometheus does not count the event that
 	// creates a series.
@@ -96,22 +91,8 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 // The values of action and outcome that package provider passes come from fixed lists.
 func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.calls[name]++
 		m.providerCalls.WithLabelValues(name, action, outcome).Inc()
 	}
-}
-
-// CallsPerToken returns the number of calls to a provider per token that this replica got from the
-// provider. Before the first token the result is 0.
-func (m *Metrics) CallsPerToken(provider string) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.tokens[provider] == 0 {
-		return 0
-	}
-	return float64(m.calls[provider]) / float64(m.tokens[provider])
 }
 
 // HandedOut counts a token that reached its caller. A replay does not count, because it repeats a
@@ -171,9 +152,6 @@ func (m *Metrics) Ended(p purchase.Purchase) {
 	}
 	m.solves.WithLabelValues(p.Provider, outcome).Inc()
 	if outcome == solved {
-		m.mu.Lock()
-		m.tokens[p.Provider]++
-		m.mu.Unlock()
 		m.solveDuration.WithLabelValues(p.Provider).Observe(p.Solved.Sub(p.Submitted).Seconds())
 	}
 }

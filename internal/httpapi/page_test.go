@@ -83,7 +83,7 @@ func TestFilesOfThePage(t *testing.T) {
 // /status.json never returns HTML.
 func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	for accept, begins := range map[string]string{"text/html;q=0.5, */*": "<!doctype html>", "application/json, text/html": "{"} {
+	for accept, begins := range map[string]string{"text/html, */*;q=0.5": "<!doctype html>", "application/json, text/html": "{"} {
 		if a := d.ask(t, "GET", "/status", "Accept: "+accept); !strings.HasPrefix(a.body, begins) || a.status != 200 || a.header.Get("Vary") != "Accept" {
 			t.Errorf("Accept %q: %d %.60s", accept, a.status, a.body)
 		}

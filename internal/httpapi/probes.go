@@ -54,7 +54,7 @@ func (s *Server) callback(c *Context) error {
 	r := c.Request()
 	err = s.Buyer.Callback(c.Ctx(), purchase.Callback{
 		Provider: c.Param("provider"), Order: c.Param("order"), Secret: c.Param("secret"),
-		Query: r.URL.Query(), ContentType: r.Header.Get("Content-Type"), Body: body, Oversized: oversized, At: c.Began,
+		Query: r.URL.Query(), Body: body, Oversized: oversized, At: c.Began,
 	})
 	if err != nil {
 		return err

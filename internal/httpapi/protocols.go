@@ -18,11 +18,7 @@ func readLegacy(sent wire.Request) call {
 	asked := wire.ReadLegacy(sent)
 	form := asked.Form
 	return call{
-		key: asked.Key, bad: asked.Bad, action: asked.Action, word: asked.Word, order: asked.Order, ids: asked.IDs, many: asked.Many,
-		verdict: asked.Verdict, cors: form.CORS, reported: form.Bare("OK_REPORT_RECORDED"), text: form.Bare,
-		accepted: func(number string) wire.Reply {
-			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
-		},
+		Call: asked, reported: form.Bare("OK_REPORT_RECORDED"), text: form.Bare, accepted: form.Accept,
 		solved:  func(got *compat.Result) wire.Reply { return legacySolved(form, got, asked.Priced) },
 		balance: func(left float64) wire.Reply { return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)) },
 		fail:    func(says codes) wire.Reply { return form.Fail(says.legacy, says.why) },
@@ -56,17 +52,17 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 // pollMany polls several tasks for one call. The reply has one value or code per id, in the order
 // of the ids.
 func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error) {
-	if len(asked.ids) > mostIDs {
-		return reply, unsupported("more than "+strconv.Itoa(mostIDs)+" ids in one call", "ids")
+	if len(asked.IDs) > mostIDs {
+		return reply, unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
 	}
-	for _, id := range asked.ids {
+	for _, id := range asked.IDs {
 		if _, ok := wire.TaskNumber(id); !ok {
 			return reply, compat.BadID
 		}
 	}
-	values := make([]string, len(asked.ids))
+	values := make([]string, len(asked.IDs))
 	var found []compat.Result
-	for i, id := range asked.ids {
+	for i, id := range asked.IDs {
 		got, err := s.poll(c, id)
 		if err != nil {
 			values[i] = s.codesOf(c, err).legacy
@@ -90,8 +86,7 @@ func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error)
 func readTasks(sent wire.Request) call {
 	asked := wire.ReadTasks(sent)
 	return call{
-		key: asked.Key, bad: asked.Bad, action: asked.Action, order: asked.Order, ids: []string{asked.ID}, verdict: asked.Verdict,
-		reported: wire.JSON(wire.TasksAnswer{Status: "success"}),
+		Call: asked, reported: wire.JSON(wire.TasksAnswer{Status: "success"}),
 		accepted: func(number string) wire.Reply {
 			n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
 			return wire.JSON(wire.TasksAnswer{TaskID: n})

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -121,44 +120,30 @@ func (c *Context) decode(body []byte, want string, into any) error {
 	return nil
 }
 
-// Pictures limits the memory and processor time for bodies larger than MaxBody, which contain
-// pictures. At most half of the processors decode such bodies at the same time, so that requests for
-// tokens stay fast.
-type Pictures struct{ inUse, decoders chan struct{} }
-
-// NewPictures returns Pictures that limit the number of large bodies in use.
-func NewPictures(most int) *Pictures {
-	return &Pictures{inUse: make(chan struct{}, most), decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
-}
+// Pictures limits the memory for bodies larger than MaxBody, which contain pictures. Its capacity is the number of
+// bodies in use.
+type Pictures chan struct{}
 
 // Read reads a body of at most the given number of bytes, and calls the function decode with it. The
 // caller must call release when it no longer needs the picture, even after an error. If too many
 // large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
 // the whole body, because many clients read no response before they have sent it.
-func (p *Pictures) Read(c *Context, most int64, decode func(body []byte)) (release func(), err error) {
+func (p Pictures) Read(c *Context, most int64, decode func(body []byte)) (release func(), err error) {
 	release = func() {}
 	r := c.Request()
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
 	if large {
 		select {
-		case p.inUse <- struct{}{}:
-			release = sync.OnceFunc(func() { <-p.inUse })
+		case p <- struct{}{}:
+			release = sync.OnceFunc(func() { <-p })
 		default:
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
-			return release, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", cap(p.inUse)))
+			return release, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", cap(p)))
 		}
 	}
 	body, err := c.ReadBody(most)
 	if err != nil {
 		return release, err
-	}
-	if large {
-		select {
-		case p.decoders <- struct{}{}:
-			defer func() { <-p.decoders }()
-		case <-c.Ctx().Done():
-			return release, ErrHungUp
-		}
 	}
 	decode(body)
 	return release, nil

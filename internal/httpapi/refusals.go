@@ -20,15 +20,11 @@ const (
 	longestReason = 200
 	// refusalEvery is the minimum interval between two log lines about equal refusals of one caller.
 	refusalEvery = time.Minute
-	// ignoredEvery is the minimum interval between two log lines about the same ignored parameter of
-	// one caller.
-	ignoredEvery = 24 * time.Hour
 )
 
 // fault is an error that the client can correct. Its code belongs to the legacy protocol.
 type fault struct {
 	code, why string
-	fields    []string // the parameters, or the fields of an identity, that cause the error
 }
 
 // Error returns the code and the explanation.
@@ -36,8 +32,8 @@ func (f *fault) Error() string { return f.code + ": " + f.why }
 
 // unsupported returns the error for a call with a part that poold does not support. The call is
 // refused, because the client may rely on that part.
-func unsupported(what string, fields ...string) error {
-	return &fault{code: wire.CodeBadParams, why: "poold does not support " + what, fields: fields}
+func unsupported(what string) error {
+	return &fault{code: wire.CodeBadParams, why: "poold does not support " + what}
 }
 
 // unreadable returns the error for a call that does not follow its protocol.
@@ -49,11 +45,11 @@ func unreadable(bad string) error {
 func invalid(o wire.Order) error {
 	switch {
 	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
-		return &fault{code: o.Bad, why: compat.NotSupported.Why(), fields: []string{o.BadField}}
+		return &fault{code: o.Bad, why: compat.NotSupported.Why()}
 	case o.BadField == "":
 		return &fault{code: o.Bad, why: "the parameters are missing, contradictory or not well-formed"}
 	}
-	return &fault{code: o.Bad, why: "the parameter " + o.BadField + " is missing or invalid", fields: []string{o.BadField}}
+	return &fault{code: o.Bad, why: "the parameter " + o.BadField + " is missing or invalid"}
 }
 
 // displayName returns the name of a parameter for an error message, or a placeholder if the name is too
@@ -90,45 +86,20 @@ func clip(text string) string {
 	return text
 }
 
-// logRefusal logs a refused call, the reason that the client got, and the fields that caused the
-// refusal. It logs neither temporary conditions nor calls without a valid key.
+// logRefusal logs a refused call and the reason that the client got. It logs neither temporary conditions nor calls without a valid key.
 func (s *Server) logRefusal(c *Context, err error, says codes) {
 	var bad *fault
-	if !errors.As(err, &bad) {
-		if !compat.CauseOf(err).IsRefusal() {
-			return
-		}
-		bad = &fault{}
+	refused := errors.As(err, &bad) || compat.CauseOf(err).IsRefusal()
+	if refused && c.Caller != nil && s.refusals.Allow(logKey(c, says.legacy+says.why)) {
+		s.Log.WarnContext(c.Ctx(), "client's call refused; correct the call, the key or the target",
+			slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", says.legacy), slog.String("err", says.why))
 	}
-	if c.Caller == nil || !s.refusals.Allow(logKey(c, says.legacy+says.why)) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", says.legacy), slog.String("err", says.why),
-	}
-	if len(bad.fields) > 0 {
-		names := make([]string, len(bad.fields))
-		for i, field := range bad.fields {
-			names[i] = displayName(field)
-		}
-		attrs = append(attrs, slog.Any("fields", names))
-	}
-	s.Log.LogAttrs(c.Ctx(), slog.LevelWarn, "client's call refused; correct the call, the key or the target", attrs...)
 }
 
 // logKey identifies a log line of a caller. A hash bounds how many lines of one caller are remembered;
 // a line that shares its hash with another one may be left out.
 func logKey(c *Context, text string) string {
 	return c.Caller.StableName + strconv.Itoa(int(crc32.ChecksumIEEE([]byte(text))%1024))
-}
-
-// noteIgnored logs the parameters of an accepted submission that have no effect.
-func (s *Server) noteIgnored(c *Context, ignored []string) {
-	for _, name := range ignored {
-		if s.ignored.Allow(logKey(c, name)) {
-			s.Log.InfoContext(c.Ctx(), "client's parameter has no effect", slog.String("key", c.Caller.Name), slog.String("parameter", name))
-		}
-	}
 }
 
 // noTarget returns the error for a submission that has no target and may not be bought. It names the
@@ -147,5 +118,5 @@ func noTarget(c *Context, id captcha.Identity, why string) error {
 			field = strings.TrimPrefix(v.Type().Field(i).Tag.Get("yaml"), ",inline")
 		}
 	}
-	return &fault{code: wire.CodeDomain, why: "no target of this key matches (first difference: " + field + "); " + why, fields: []string{field}}
+	return &fault{code: wire.CodeDomain, why: "no target of this key matches (first difference: " + field + "); " + why}
 }

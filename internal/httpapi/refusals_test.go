@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"net/url"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -26,7 +25,7 @@ func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any)
 }
 
 // TestRefusalsOfClientsAreLogged: each refusal is logged as one line. The line contains the caller
-// and the fields that cause the refusal. A repeated refusal is not logged again immediately.
+// and the reason. A repeated refusal is not logged again immediately.
 func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	page := func(text string) string {
@@ -35,19 +34,18 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	known := 0
 	for _, row := range []struct {
 		path, answer string
-		fields       []any
 		more         string // part of the reason
 	}{
-		{page("https://checkout.example.com"), "ERROR_DOMAIN_NOT_ALLOWED", []any{"pageurl"}, "first difference: pageurl"},
-		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS", []any{"proxy"}, "a proxy without a target"},
-		{legacySubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", []any{"type"}, ""},
-		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED", []any{"sitekey"}, ""},
-		{legacySubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", []any{"cookies"}, "does not support the parameter cookies"},
-		{legacySubmit(keyAll, "checkout", "&pingback=https://h.example/"), "ERROR_BAD_PARAMETERS", []any{"pingback"}, "poll instead"},
-		{page(""), "ERROR_PAGEURL", []any{"pageurl"}, "pageurl is missing or invalid"},
-		{legacySubmit(keyStaging, "checkout"), "ERROR_DOMAIN_NOT_ALLOWED", []any{"pageurl"}, "no target of this key matches"},
-		{"/res.php?key=" + keyAll + "&action=add_pingback", "ERROR_BAD_PARAMETERS", []any{"action"}, "add_pingback"},
-		{"/res.php?key=" + keyStatus + "&action=getbalance", "ERROR_KEY_DOES_NOT_EXIST", nil, "lacks the scope token"},
+		{page("https://checkout.example.com"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: pageurl"},
+		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS", "a proxy without a target"},
+		{legacySubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
+		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
+		{legacySubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", "does not support the parameter cookies"},
+		{legacySubmit(keyAll, "checkout", "&pingback=https://h.example/"), "ERROR_BAD_PARAMETERS", "poll instead"},
+		{page(""), "ERROR_PAGEURL", "pageurl is missing or invalid"},
+		{legacySubmit(keyStaging, "checkout"), "ERROR_DOMAIN_NOT_ALLOWED", "no target of this key matches"},
+		{"/res.php?key=" + keyAll + "&action=add_pingback", "ERROR_BAD_PARAMETERS", "add_pingback"},
+		{"/res.php?key=" + keyStatus + "&action=getbalance", "ERROR_KEY_DOES_NOT_EXIST", "lacks the scope token"},
 	} {
 		if strings.Contains(row.path, "proxy") { // no target has a proxy, and the key may not buy
 			d.config.set.Store(sampleSet(allKeys()[1]))
@@ -64,9 +62,8 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 		known++
 		line := lines[known-1]
 		reason, _ := line["err"].(string)
-		fields, _ := line["fields"].([]any)
 		if line["level"] != "WARN" || line["code"] != row.answer || line["key"] == "" || line["route"] == "" ||
-			!reflect.DeepEqual(fields, row.fields) || !strings.Contains(reason, row.more) {
+			!strings.Contains(reason, row.more) {
 			t.Errorf("%s: %v", row.path, line)
 		}
 	}

@@ -20,13 +20,6 @@ var (
 	ErrReported = errors.New("httpapi: token reported before")
 )
 
-// Sold is an order whose token a caller got.
-type Sold struct {
-	Order    string
-	Identity captcha.ID
-	Type     captcha.Type
-}
-
 // soldAs returns the order of a token's id. Only the caller that got the token knows the id.
 func (s *Server) soldAs(c *Context, id string) (order string, err error) {
 	signer, err := s.IDs.Signer(c.Ctx())
@@ -48,10 +41,13 @@ func (s *Server) ReceiveReport(c *Context) error {
 		return err
 	}
 	order, err := s.soldAs(c, c.Param("id"))
-	if err == nil {
-		err = s.countReport(c, Sold{order, c.Target.ID, c.Target.Identity.Type}, good)
+	if err != nil {
+		return err
 	}
-	return s.finishReport(c, err)
+	if err := s.countReport(c, order, c.Target.ID, c.Target.Identity.Type, good); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
 // SolveID returns the id of a token of /solve: it also contains the identity and the type of the captcha.
@@ -69,34 +65,26 @@ func (s *Server) ReceiveSolveReport(c *Context) error {
 	}
 	parts := solveID.FindStringSubmatch(c.Param("id"))
 	if parts == nil || !slices.Contains(captcha.SolvableTypes(), captcha.Type(parts[3])) {
-		return s.finishReport(c, ErrUnknownToken)
+		return ErrUnknownToken
 	}
-	sold := Sold{Identity: captcha.ID(parts[2]), Type: captcha.Type(parts[3])}
-	if err := c.Admit(sold.Identity); err != nil {
+	id := captcha.ID(parts[2])
+	if err := c.Admit(id); err != nil {
 		return err
 	}
-	if sold.Order, err = s.soldAs(c, parts[1]); err == nil {
-		err = s.countReport(c, sold, good)
+	order, err := s.soldAs(c, parts[1])
+	if err != nil {
+		return err
 	}
-	return s.finishReport(c, err)
+	if err := s.countReport(c, order, id, captcha.Type(parts[3]), good); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
-// finishReport answers a report. After too many reports about unknown tokens in a minute, a caller
-// gets 429 instead of 404. Reports about known tokens are not limited.
-func (s *Server) finishReport(c *Context, err error) error {
-	switch {
-	case err == nil:
-		return c.NoContent(http.StatusNoContent)
-	case errors.Is(err, ErrUnknownToken) && !s.unknown.Allow(c.Caller.StableName):
-		return NewProblem(CodeRateLimited, "this key sent too many reports about unknown tokens; reports about known tokens are still accepted").RetryAfter(RetryWrong)
-	}
-	return err
-}
-
-// countReport counts a report on a token and passes it on to the buyer.
-func (s *Server) countReport(c *Context, sold Sold, good bool) error {
+// countReport counts a report on the token of an order and passes it on to the buyer.
+func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captcha.Type, good bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
-	outcome, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), sold.Order, sold.Identity, good, c.Caller.StableName, rand.Text(),
+	outcome, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), order, id, good, c.Caller.StableName, rand.Text(),
 		s.Row(c, "", false))
 	switch {
 	case err != nil:
@@ -106,7 +94,7 @@ func (s *Server) countReport(c *Context, sold Sold, good bool) error {
 	case outcome != pool.ReportCounted:
 		return ErrUnknownToken
 	}
-	s.Buyer.Report(sale.Provider, sale.Task, sold.Type, sale.Age, good)
+	s.Buyer.Report(sale.Provider, sale.Task, kind, sale.Age, good)
 	s.Metrics.Reported(good, sale.Age)
 	return nil
 }

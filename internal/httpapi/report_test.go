@@ -130,9 +130,8 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	d.report(t, reportPath, good).check(t, "a good one", 204)
 }
 
-// TestReportsAboutUnknownTokensAreLimited: reports about invented tokens add no guest and are
-// limited like wrong keys. Reports about known tokens are still counted.
-func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
+// TestReportsAboutUnknownTokensAreRefused: reports about invented tokens add no guest.
+func TestReportsAboutUnknownTokensAreRefused(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Server.Keys = append(set.Server.Keys, targets.Key{
 		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")), Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken},
@@ -144,7 +143,7 @@ func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
 	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, CodeForbidden, "")
 	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
 		bearer("canary-limited")), 403, CodeForbidden, "")
-	untilRefused(t, 404, func(i int) answer { return d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)) })
+	checkProblem(t, "invented", d.report(t, invented(1), `{"outcome":"rejected"}`, bearer(keyAll)), 404, CodeUnknownToken, "")
 	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "a known token", 204)

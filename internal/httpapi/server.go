@@ -112,15 +112,14 @@ const mostPictures = 256
 type Server struct {
 	Deps
 
-	pictures  *Pictures
-	wrongKeys *WrongKeys
-	unknown   Tries // reports about unknown tokens, by Caller.StableName
-	refusals  Tries // log lines about refused calls of clients
-	ignored   Tries // log lines about ignored parameters of clients
-	looks     singleflight.Group
-	scrapes   http.Handler
-	handler   http.Handler
-	stopping  atomic.Bool
+	pictures    Pictures
+	wrongKeys   Tries // by address, as logged
+	wrongLogged Tries // log lines about wrong keys
+	refusals    Tries // log lines about refused calls of clients
+	looks       singleflight.Group
+	scrapes     http.Handler
+	handler     http.Handler
+	stopping    atomic.Bool
 
 	mu      sync.Mutex
 	current *Access // derived from the Set in use; guarded by mu
@@ -129,23 +128,19 @@ type Server struct {
 // New returns a Server and starts nothing.
 func New(d Deps) *Server {
 	s := &Server{
-		Deps: d, pictures: NewPictures(mostPictures), wrongKeys: NewWrongKeys(d.Log), unknown: NewTries(triesAMinute, RetryWrong),
-		refusals: NewTries(1, refusalEvery), ignored: NewTries(1, ignoredEvery), scrapes: d.Metrics.scraper(d.Status),
+		Deps: d, pictures: make(Pictures, mostPictures), wrongKeys: NewTries(triesAMinute, RetryWrong), wrongLogged: NewTries(1, time.Minute),
+		refusals: NewTries(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
 	s.handler = s.router()
 	return s
 }
 
-// Handler returns the handler of all routes. The handler is meant for a server that HTTPServer
-// returned and that serves on a listener from CountListener. The handler also works with other
-// servers, with two differences. Without ConnContext, a token whose response could not be written
-// is never returned to the stock. With another WriteTimeout, the server may end a caller's wait too
-// early.
+// Handler returns the handler of all routes. It is meant for a server that HTTPServer returned.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// HTTPServer returns a server with the limits of this API. The caller must serve on a listener from
-// CountListener, and must shut the server down. HTTP/2 is off, so that all bytes on a connection
-// belong to one request at a time.
+// HTTPServer returns a server with the limits of this API. The caller must serve on a listener.Port, and must shut the
+// server down. On connections of another listener, a token whose response could not be written never returns to the
+// stock. HTTP/2 is off, so that all bytes on a connection belong to one request at a time.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -157,7 +152,7 @@ func (s *Server) HTTPServer() *http.Server {
 		WriteTimeout:   WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    ConnContext,
+		ConnContext:    connContext,
 		Protocols:      protocols,
 		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}

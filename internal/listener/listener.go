@@ -1,8 +1,12 @@
-// Package listener opens the port of the daemon. It limits the number of open connections, and serves TLS
-// with a certificate that can be replaced.
+// Package listener opens the port of the daemon. It limits the number of open connections, counts the bytes that leave
+// through them, and serves TLS with a certificate that can be replaced.
+//
+// Half of the connections are for callers with a right key: if others hold the other half, the oldest one of these is
+// closed for a new one.
 package listener
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,10 +30,17 @@ type Port struct {
 	certificate          atomic.Pointer[tls.Certificate]
 	limit, open, refused atomic.Int64
 	logged               time.Time // when Accept last logged the limit
+
+	mu        sync.Mutex
+	strangers list.List // the *Conn without a right key, the oldest first
 }
 
-// logEvery is the minimum interval between two log lines about the limit.
-const logEvery = time.Minute
+const (
+	// logEvery is the minimum interval between two log lines about the limit.
+	logEvery = time.Minute
+	// strangerIdle is how long a connection without a right key may be silent.
+	strangerIdle = 10 * time.Second
+)
 
 // Listen opens the port. The address is host:port.
 func Listen(ctx context.Context, address string, limit int, log *slog.Logger) (*Port, error) {
@@ -59,16 +70,17 @@ func (p *Port) SetLimit(limit int) { p.limit.Store(int64(limit)) }
 // SetCertificate replaces the certificate for new connections. The argument is not nil.
 func (p *Port) SetCertificate(certificate *tls.Certificate) { p.certificate.Store(certificate) }
 
-// TLS returns a listener that serves TLS on the connections of inner. SetCertificate must be called
+// TLS returns a listener that serves TLS on the connections of the port. SetCertificate must be called
 // before the first connection.
-func (p *Port) TLS(inner net.Listener) net.Listener {
-	return tls.NewListener(inner, &tls.Config{
+func (p *Port) TLS() net.Listener {
+	return tls.NewListener(p, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate.Load(), nil },
 	})
 }
 
-// Accept returns the next connection within the limit. It closes connections beyond it.
+// Accept returns the next connection within the limit, which is a *Conn. It closes connections beyond it, and the
+// oldest one without a right key if more than half of the limit have none.
 func (p *Port) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
@@ -76,7 +88,12 @@ func (p *Port) Accept() (net.Conn, error) {
 			return nil, err // not wrapped, because net/http checks its type
 		}
 		if p.open.Add(1) <= p.limit.Load() {
-			return &limited{Conn: conn, port: p}, nil
+			c := &Conn{Conn: conn, port: p}
+			if oldest := p.meet(c); oldest != nil {
+				p.refused.Add(1)
+				_ = oldest.Close()
+			}
+			return c, nil
 		}
 		p.open.Add(-1)
 		p.refused.Add(1)
@@ -89,15 +106,64 @@ func (p *Port) Accept() (net.Conn, error) {
 	}
 }
 
-// limited is a connection that counts towards the limit until it is closed.
-type limited struct {
-	net.Conn
-
-	port   *Port
-	closed sync.Once
+// meet adds a connection whose caller has shown no key. It returns the one to be closed for it, or nil.
+func (p *Port) meet(c *Conn) (oldest *Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.place = p.strangers.PushBack(c)
+	if first := p.strangers.Front(); int64(p.strangers.Len()) > (p.limit.Load()+1)/2 {
+		oldest, _ = first.Value.(*Conn)
+	}
+	return oldest
 }
 
-func (c *limited) Close() error {
-	c.closed.Do(func() { c.port.open.Add(-1) })
+// Conn is a connection that counts towards the limit until it is closed.
+type Conn struct {
+	net.Conn
+
+	port    *Port
+	closed  sync.Once
+	written atomic.Int64
+	known   atomic.Bool
+	place   *list.Element // in port.strangers
+}
+
+// Known says that a request on this connection had a right key.
+func (c *Conn) Known() {
+	if !c.known.Swap(true) {
+		c.leave()
+	}
+}
+
+func (c *Conn) leave() {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	c.port.strangers.Remove(c.place) // a no-op the second time
+}
+
+// SetReadDeadline sets the deadline of reads. Before a right key it is at most 10 s ahead.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if latest := time.Now().Add(strangerIdle); !c.known.Load() && t.After(latest) {
+		t = latest
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// Written returns the number of bytes that the operating system accepted for sending.
+func (c *Conn) Written() int64 { return c.written.Load() }
+
+// Write counts the bytes that it sends.
+func (c *Conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// Close closes the connection, which then no longer counts.
+func (c *Conn) Close() error {
+	c.closed.Do(func() {
+		c.port.open.Add(-1)
+		c.leave()
+	})
 	return c.Conn.Close()
 }

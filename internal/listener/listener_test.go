@@ -17,7 +17,7 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted := make(chan net.Conn)
+	accepted := make(chan *Conn)
 	go func() {
 		defer close(accepted)
 		for {
@@ -25,10 +25,11 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 			if err != nil {
 				return
 			}
-			accepted <- conn
+			accepted <- conn.(*Conn)
 		}
 	}()
 	dial := func() net.Conn {
+		t.Helper()
 		conn, err := net.Dial("tcp", port.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -43,10 +44,14 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 			t.Errorf("a connection beyond the limit got %v", err)
 		}
 	}
-	dial()
-	first := <-accepted
-	dial()
-	second := <-accepted
+	known := func() *Conn {
+		t.Helper()
+		dial()
+		conn := <-accepted
+		conn.Known()
+		return conn
+	}
+	first, second := known(), known()
 	refused(dial())
 	refused(dial())
 	if n := port.Counts(); n != (Counts{Open: 2, Refused: 2}) {
@@ -57,17 +62,43 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	}
 	_ = first.Close()
 	_ = first.Close() // counts once
-	dial()
-	third := <-accepted
+	third := known()
 	refused(dial())
 	port.SetLimit(3)
-	dial()
-	fourth := <-accepted
+	fourth := known()
 	for _, conn := range []net.Conn{second, third, fourth} {
 		_ = conn.Close()
 	}
 	if port.Counts().Open != 0 {
 		t.Errorf("%d connections are still counted", port.Counts().Open)
+	}
+
+	// Callers without a right key get half of the connections. A new one takes the place of the oldest.
+	port.SetLimit(4)
+	oldest := dial()
+	<-accepted
+	dial()
+	<-accepted
+	kept := known()
+	refused(oldest)
+	if n := port.Counts(); n.Open != 2 {
+		t.Errorf("%+v", n)
+	}
+	dial()
+	last := <-accepted
+	if n := port.strangers.Len(); n != 2 {
+		t.Errorf("%d connections without a key", n)
+	}
+	deadline := &deadlined{}
+	for _, c := range []struct {
+		conn *Conn
+		want time.Duration
+	}{{last, strangerIdle}, {kept, time.Minute}} {
+		c.conn.Conn = deadline
+		_ = c.conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if left := time.Until(deadline.at); left > c.want || left < c.want-5*time.Second {
+			t.Errorf("a deadline of %v, want %v", left, c.want)
+		}
 	}
 	_ = port.Close()
 	<-accepted
@@ -76,4 +107,16 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 func isTimeout(err error) bool {
 	timeout, ok := err.(net.Error) //nolint:errorlint // net returns the error unwrapped
 	return ok && timeout.Timeout()
+}
+
+// deadlined notes the deadline of reads.
+type deadlined struct {
+	net.Conn
+
+	at time.Time
+}
+
+func (d *deadlined) SetReadDeadline(t time.Time) error {
+	d.at = t
+	return nil
 }

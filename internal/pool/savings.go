@@ -24,8 +24,8 @@ const (
 
 // SavingsDay counts the requests of one UTC day.
 type SavingsDay struct {
-	Date     string // in the form 2006-01-02
-	BySource map[SavingsSource]int64
+	Date     string                  `json:"date"` // in the form 2006-01-02
+	BySource map[SavingsSource]int64 `json:"by_source"`
 }
 
 // savingsDays is the number of UTC days whose savings are kept, with today.

@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"mime"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,27 +32,32 @@ type Callback struct {
 	Err error
 }
 
-// ReadCallback reads a pingback of any service: the query of a GET, a form, or a JSON object. A JSON
-// object either has the fields id and code, or has the form of a response to getTaskResult. The body
-// overrides the query. An error wraps ErrCallback and quotes no part of the pingback. The caller must
-// first check that the sender knows a secret.
-func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
-	if len(body) > maxReply {
-		return Callback{}, unreadable("too long")
+// ReadCallback reads a pingback of any service: the query of a GET, or a form or a JSON object in the
+// body, which counts instead of the query. A JSON object either has the fields id and code, or has the
+// form of a response to getTaskResult. Content types are ignored, because services send wrong ones. An
+// error wraps ErrCallback and quotes no part of the pingback. The caller must first check that the
+// sender knows a secret.
+func ReadCallback(query url.Values, body []byte) (Callback, error) {
+	f := callbackFields{}
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+	var err error
+	switch {
+	case len(body) > maxReply:
+		err = unreadable("too long")
+	case len(body) == 0:
+		err = f.readForm(query)
+	case body[0] == '{':
+		err = f.readJSON(body, fieldNames)
+	default:
+		form, bad := url.ParseQuery(string(body))
+		if err = f.readForm(form); bad != nil {
+			err = unreadable("not a well-formed form") // the library's error would quote the body
+		}
 	}
-	fields, err := formFields(query)
 	if err != nil {
 		return Callback{}, err
 	}
-	inBody, err := bodyFields(contentType, body)
-	if err != nil {
-		return Callback{}, err
-	}
-	if slices.ContainsFunc(outcomeNames, func(name string) bool { return inBody[name] != "" }) {
-		maps.DeleteFunc(fields, func(name, _ string) bool { return slices.Contains(outcomeNames, name) })
-	}
-	maps.Copy(fields, inBody)
-	return fields.callback()
+	return f.callback()
 }
 
 // unreadable returns the error for a pingback that cannot be read. The reason quotes no part of the pingback.
@@ -80,10 +82,6 @@ var solutionNames = map[string]string{
 	"useragent": "solver", "user_agent": "solver",
 }
 
-// outcomeNames lists the fields that give the outcome of the task. Either all of them come from the
-// query, or all of them come from the body.
-var outcomeNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
-
 // add stores the value of a field. It returns an error if the field already has a different value.
 func (f callbackFields) add(name, value string) error {
 	switch old, known := f[name]; {
@@ -98,8 +96,7 @@ func (f callbackFields) add(name, value string) error {
 	return nil
 }
 
-func formFields(values url.Values) (callbackFields, error) {
-	f := callbackFields{}
+func (f callbackFields) readForm(values url.Values) error {
 	for key, list := range values {
 		name, known := fieldNames[strings.ToLower(key)]
 		if !known {
@@ -107,46 +104,17 @@ func formFields(values url.Values) (callbackFields, error) {
 		}
 		for _, value := range list {
 			if err := f.add(name, value); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return f, nil
-}
-
-func bodyFields(contentType string, body []byte) (callbackFields, error) {
-	if !utf8.Valid(body) {
-		return nil, unreadable("not UTF-8")
-	}
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
-	if len(body) == 0 {
-		return callbackFields{}, nil
-	}
-	kind := "application/x-www-form-urlencoded"
-	switch {
-	case contentType != "":
-		kind, _, _ = mime.ParseMediaType(contentType) // "" if the type is invalid
-	case body[0] == '{':
-		kind = "application/json"
-	}
-	switch kind {
-	case "application/json":
-		f := callbackFields{}
-		return f, f.readJSON(body, fieldNames)
-	case "application/x-www-form-urlencoded":
-		values, err := url.ParseQuery(string(body))
-		if err != nil {
-			return nil, unreadable("not a well-formed form") // the library's error would quote the body
-		}
-		return formFields(values)
-	}
-	return nil, unreadable("neither a form nor JSON")
+	return nil
 }
 
 // readJSON stores the members of a JSON object. It ignores members that names does not contain.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
-	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
+	if !utf8.Valid(object) || strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
 		return unreadable("not a well-formed JSON object")
 	}
 	for key, raw := range members {
@@ -194,10 +162,17 @@ func (f callbackFields) callback() (Callback, error) {
 	if err != nil {
 		return Callback{}, err
 	}
-	if refused != "" {
-		return Callback{Task: task, Err: f.fault(refused)}, nil
-	}
 	code, token := f["code"], cmp.Or(f["token"], f["named"])
+	if refused != "" {
+		if token != "" || code != "" && code != refused {
+			return Callback{}, unreadable("a refusal with a token")
+		}
+		e := anyProfile.asError(refused)
+		if e.Delay = 0; e.Class != Parameters {
+			e.Class, e.Err = Task, nil
+		}
+		return Callback{Task: task, Err: e}, nil
+	}
 	switch {
 	case code != "" && token != "" && code != token:
 		return Callback{}, unreadable("a field has two values")
@@ -252,23 +227,3 @@ func isRefusal(code string) bool {
 
 // anyProfile gives the meaning of error codes when the service is unknown.
 var anyProfile = newProfile(generic)
-
-// fault returns the error for an error code. The text of the error never contains a
-// token that came together with the code, or a part of it.
-func (f callbackFields) fault(word string) *Error {
-	answers := []string{f["token"], f["code"]}
-	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
-		answers = slices.AppendSeq(answers, maps.Values(captcha.Named(t, f["named"])))
-	}
-	var hide []captcha.Secret
-	for _, token := range answers {
-		if len(token) >= minSecretPiece && token != word {
-			hide = append(hide, captcha.Secret(token))
-		}
-	}
-	e := anyProfile.asError(word, hide...)
-	if e.Delay = 0; e.Class != Parameters {
-		e.Class, e.Err = Task, nil
-	}
-	return e
-}

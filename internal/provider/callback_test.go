@@ -12,11 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-const (
-	formType = "application/x-www-form-urlencoded"
-	jsonType = "application/json"
-	token    = "03AFcWeA4711-the-token_of.a|task"
-)
+const token = "03AFcWeA4711-the-token_of.a|task"
 
 func valuesOf(t testing.TB, query string) url.Values {
 	t.Helper()
@@ -50,39 +46,39 @@ func TestCallbackForms(t *testing.T) {
 	esc := url.QueryEscape(token)
 	const ua = "Mozilla/5.0 (X11)"
 	for _, row := range []struct {
-		name, kind, query, body string
-		task, agent             string
+		name, query, body string
+		task, agent       string
 	}{
-		{"a GET of captchaai", "", "id=0071234567&code=" + esc, "", "0071234567", ""},
-		{"a GET of ucaptcha", "", "captcha_id=6a2f41a3-c54c&status=1&code=" + esc, "", "6a2f41a3-c54c", ""},
-		{"without an id", "", "code=" + esc, "", "", ""},
-		{"an id of null", jsonType, "", `{"id":null,"code":"` + token + `"}`, "", ""},
-		{"an id of 0", jsonType, "", `{"id":0,"code":"` + token + `"}`, "", ""},
-		{"with a user agent", "", "id=5&useragent=" + url.QueryEscape(ua) + "&code=" + esc, "", "5", ua},
-		{"with an odd user agent", "", "id=5&user_agent=a%0Ab&code=" + esc, "", "5", ""},
-		{"with too long a user agent", "", "id=5&user_agent=" + strings.Repeat("x", longAgent+1) + "&code=" + esc, "", "5", ""},
-		{"said twice", "", "id=5&id=5&captcha_id=5&code=" + esc + "&code=" + esc, "", "5", ""},
-		{"with unknown fields", "", "x=1&x=2&x=%ff&id=5&code=" + esc, "", "5", ""},
-		{"a form of 2captcha", formType, "", "id=71234567890&code=" + esc, "71234567890", ""},
-		{"a form with a charset", formType + "; charset=UTF-8", "", "id=5&code=" + esc + "\r\n", "5", ""},
-		{"a form without a type", "", "", "id=5&code=" + esc, "5", ""},
-		{"a form over a query", formType, "id=6&code=another&status=0", "id=5&code=" + esc, "5", ""},
-		{"a form beside a query", formType, "id=5", "code=" + esc, "5", ""},
-		{"a type without a body", "image/png", "id=5&code=" + esc, " \n", "5", ""},
-		{"JSON", jsonType, "", `{"id":"0071234567","code":"` + token + `","userAgent":"` + ua + `"}`, "0071234567", ua},
-		{"JSON with a number", jsonType, "", `{"id":9007199254740993,"code":"` + token + `"}`, "9007199254740993", ""},
-		{"JSON without a type", "", "", " \n{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
-		{"JSON after a mark", "", "", "\ufeff{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
-		{"JSON over a query", jsonType, "code=ERROR_X&id=7", `{"id":5,"code":"` + token + `"}`, "5", ""},
-		{"a result", jsonType + "; charset=utf-8", "",
+		{"a GET of captchaai", "id=0071234567&code=" + esc, "", "0071234567", ""},
+		{"a GET of ucaptcha", "captcha_id=6a2f41a3-c54c&status=1&code=" + esc, "", "6a2f41a3-c54c", ""},
+		{"without an id", "code=" + esc, "", "", ""},
+		{"an id of null", "", `{"id":null,"code":"` + token + `"}`, "", ""},
+		{"an id of 0", "", `{"id":0,"code":"` + token + `"}`, "", ""},
+		{"with a user agent", "id=5&useragent=" + url.QueryEscape(ua) + "&code=" + esc, "", "5", ua},
+		{"with an odd user agent", "id=5&user_agent=a%0Ab&code=" + esc, "", "5", ""},
+		{"with too long a user agent", "id=5&user_agent=" + strings.Repeat("x", longAgent+1) + "&code=" + esc, "", "5", ""},
+		{"said twice", "id=5&id=5&captcha_id=5&code=" + esc + "&code=" + esc, "", "5", ""},
+		{"with unknown fields", "x=1&x=2&x=%ff&id=5&code=" + esc, "", "5", ""},
+		{"a form of 2captcha", "", "id=71234567890&code=" + esc, "71234567890", ""},
+		{"a form with a charset", "", "id=5&code=" + esc + "\r\n", "5", ""},
+		{"a form without a type", "", "id=5&code=" + esc, "5", ""},
+		{"a form over a query", "id=6&code=another&status=0", "id=5&code=" + esc, "5", ""},
+		{"a form beside a query", "id=5", "code=" + esc, "", ""},
+		{"a type without a body", "id=5&code=" + esc, " \n", "5", ""},
+		{"JSON", "", `{"id":"0071234567","code":"` + token + `","userAgent":"` + ua + `"}`, "0071234567", ua},
+		{"JSON with a number", "", `{"id":9007199254740993,"code":"` + token + `"}`, "9007199254740993", ""},
+		{"JSON without a type", "", " \n{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
+		{"JSON after a mark", "", "\ufeff{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
+		{"JSON over a query", "code=ERROR_X&id=7", `{"id":5,"code":"` + token + `"}`, "5", ""},
+		{"a result", "",
 			`{"errorId":0,"status":"ready","taskId":77,"solution":{"gRecaptchaResponse":"` + token + `","userAgent":"` + ua + `"},"cost":"0.002"}`, "77", ua},
-		{"a result in text", jsonType, "",
+		{"a result in text", "",
 			`{"errorId":"0","errorCode":"","status":"ready","taskId":"6a2f41a3","solution":{"token":"` + token + `"}}`, "6a2f41a3", ""},
-		{"a result with both names", jsonType, "",
+		{"a result with both names", "",
 			`{"taskId":7,"solution":{"token":"` + token + `","gRecaptchaResponse":"` + token + `","respKey":{"a":[1]}},"userAgent":7}`, "7", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			c, err := ReadCallback(row.kind, valuesOf(t, row.query), []byte(row.body))
+			c, err := ReadCallback(valuesOf(t, row.query), []byte(row.body))
 			if got := verdictOf(c, err); got != token || c.Task != row.task || c.Solution.UserAgent != row.agent {
 				t.Errorf("%q of task %q by %q (%v)", got, c.Task, c.Solution.UserAgent, err)
 			}
@@ -94,107 +90,103 @@ func TestCallbackForms(t *testing.T) {
 const unreadableVerdict = "(unreadable)"
 
 // verdicts lists pingbacks without a token.
-var verdicts = []struct{ kind, query, body, want string }{
+var verdicts = []struct{ query, body, want string }{
 	// These pingbacks have an error code in place of a token.
-	{"", "id=5&code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
-	{"", "code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
-	{"", "id=5&code=ERROR_BAD_TOKEN_OR_PAGEURL", "", "parameters ERROR_BAD_TOKEN_OR_PAGEURL"},
-	{"", "id=5&code=ERROR_ZERO_BALANCE", "", "task ERROR_ZERO_BALANCE"},
-	{"", "id=5&code=ERROR_WRONG_USER_KEY", "", "task ERROR_WRONG_USER_KEY"},
-	{"", "id=5&code=ERROR_NO_SLOT_AVAILABLE", "", "task ERROR_NO_SLOT_AVAILABLE"},
-	{"", "id=5&code=IP_BANNED", "", "task IP_BANNED"},
-	{"", "id=5&code=ERROR:%201001", "", "task ERROR: 1001"},
-	{"", "id=5&code=ERROR_NEVER+heard%20of+it%C3%A9", "", "task ERROR_NEVER heard of it"},
-	{"", "id=5&code=ERROR_" + strings.Repeat("X", 500), "", "task ERROR_" + strings.Repeat("X", longCode-6)},
-	{"", "id=5&code=https%3A%2F%2Fexample.com%2Fhelp", "", "parameters https://example.com/help"},
-	{"", "captcha_id=5&status=0", "", "task status 0"},
-	{formType, "", "id=5&status=failed", "task status failed"},
-	{jsonType, "", `{"id":5,"code":"ERROR_PAGEURL"}`, "parameters ERROR_PAGEURL"},
-	{jsonType, "", `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE","errorDescription":"x"}`, "task ERROR_CAPTCHA_UNSOLVABLE"},
-	{jsonType, "", `{"errorId":12,"taskId":0}`, "task ERROR_CAPTCHA_UNSOLVABLE"},
-	{jsonType, "", `{"errorId":999}`, "task errorId 999"},
-	{jsonType, "", `{"errorCode":"ERROR_X","status":"processing"}`, "task ERROR_X"},
-	{jsonType, "", `{"errorId":0,"status":"failed","taskId":5}`, "task status failed"},
-	{jsonType, "", `{"errorId":1,"errorCode":"ERROR_X","solution":{"token":"` + token + `"}}`, "task ERROR_X"},
-	{jsonType, "", `{"errorId":1,"errorCode":"no ` + token + `","solution":{"token":"` + token + `"}}`, "task no [redacted]"},
-	{jsonType, "", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
-	{jsonType, "code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
+	{"id=5&code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{"code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{"id=5&code=ERROR_BAD_TOKEN_OR_PAGEURL", "", "parameters ERROR_BAD_TOKEN_OR_PAGEURL"},
+	{"id=5&code=ERROR_ZERO_BALANCE", "", "task ERROR_ZERO_BALANCE"},
+	{"id=5&code=ERROR_WRONG_USER_KEY", "", "task ERROR_WRONG_USER_KEY"},
+	{"id=5&code=ERROR_NO_SLOT_AVAILABLE", "", "task ERROR_NO_SLOT_AVAILABLE"},
+	{"id=5&code=IP_BANNED", "", "task IP_BANNED"},
+	{"id=5&code=ERROR:%201001", "", "task ERROR: 1001"},
+	{"id=5&code=ERROR_NEVER+heard%20of+it%C3%A9", "", "task ERROR_NEVER heard of it"},
+	{"id=5&code=ERROR_" + strings.Repeat("X", 500), "", "task ERROR_" + strings.Repeat("X", longCode-6)},
+	{"id=5&code=https%3A%2F%2Fexample.com%2Fhelp", "", "parameters https://example.com/help"},
+	{"captcha_id=5&status=0", "", "task status 0"},
+	{"", "id=5&status=failed", "task status failed"},
+	{"", `{"id":5,"code":"ERROR_PAGEURL"}`, "parameters ERROR_PAGEURL"},
+	{"", `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE","errorDescription":"x"}`, "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{"", `{"errorId":12,"taskId":0}`, "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{"", `{"errorId":999}`, "task errorId 999"},
+	{"", `{"errorCode":"ERROR_X","status":"processing"}`, "task ERROR_X"},
+	{"", `{"errorId":0,"status":"failed","taskId":5}`, "task status failed"},
+	{"", `{"errorId":1,"errorCode":"ERROR_X","solution":{"token":"` + token + `"}}`, unreadableVerdict},
+	{"", `{"errorId":1,"errorCode":"no ` + token + `","solution":{"token":"` + token + `"}}`, unreadableVerdict},
+	{"", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
+	{"code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
 
 	// These pingbacks have no reliable content.
-	{"", "", "", unreadableVerdict},
-	{"", "id=5", "", unreadableVerdict},
-	{"", "id=5&code=", "", unreadableVerdict},
-	{"", "status=0", "", unreadableVerdict},
-	{"", "id=5&status=1", "", unreadableVerdict},
-	{"", "id=5&code=CAPCHA_NOT_READY", "", unreadableVerdict},
-	{"", "id=5&status=0&code=CAPTCHA_NOT_READY", "", unreadableVerdict},
-	{"", "id=5&status=processing&code=tok", "", unreadableVerdict},
-	{"", "id=5&code=a%20b", "", unreadableVerdict},
-	{"", "id=5&code=a+b", "", unreadableVerdict},
-	{"", "id=5&code=a%00b", "", unreadableVerdict},
-	{"", "id=5&code=tok%0A", "", unreadableVerdict},
-	{"", "id=5&code=t%C3%B6k", "", unreadableVerdict},
-	{"", "id=5&code=%ff", "", unreadableVerdict},
-	{"", "id=5&code=ERROR_%0A%3Chtml%3E", "", unreadableVerdict},
-	{"", "id=5&code=ERROR_%ff", "", unreadableVerdict},
-	{"", "id=a%20b&code=tok", "", unreadableVerdict},
-	{"", "id=a%1fb&code=tok", "", unreadableVerdict},
-	{"", "id=a%20b&code=ERROR_X", "", unreadableVerdict},
-	{"", "id=" + strings.Repeat("7", longTask+1) + "&code=tok", "", unreadableVerdict},
-	{"", "id=5&id=6&code=tok", "", unreadableVerdict},
-	{"", "id=5&captcha_id=6&code=tok", "", unreadableVerdict},
-	{"", "id=5&ID=6&code=tok", "", unreadableVerdict},
-	{"", "id=5&code=tok&code=tik", "", unreadableVerdict},
-	{"", "code=" + strings.Repeat("x", 65537), "", unreadableVerdict},
-	{formType, "", "id=5&code=%zz", unreadableVerdict},
-	{formType, "", "id=5;code=tok", unreadableVerdict},
-	{formType, "", "id=5&code=\xff", unreadableVerdict},
-	{formType, "", `{"id":5,"code":"tok"}`, unreadableVerdict},
-	{"text/html", "", "id=5&code=tok", unreadableVerdict},
-	{"multipart/form-data; boundary=x", "", "--x--", unreadableVerdict},
-	{";", "", "id=5&code=tok", unreadableVerdict},
-	{"text/html", "id=5&code=tok", "<html>", unreadableVerdict},
-	{jsonType, "", `id=5&code=tok`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":"tok"`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":"tok"]`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":"tok"}}`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":"tok"} {"id":6}`, unreadableVerdict},
-	{jsonType, "", `[{"id":5,"code":"tok"}]`, unreadableVerdict},
-	{jsonType, "", `null`, unreadableVerdict},
-	{jsonType, "", "{\"id\":5,\"code\":\"\xff\"}", unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":"\ud800"}`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":7}`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":{}}`, unreadableVerdict},
-	{jsonType, "", `{"id":{},"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"id":-5,"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"id":5.5,"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"id":true,"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"id":6,"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"taskId":6,"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"id":5,"code":"tok","Code":"tik"}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":7}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":["tok"]}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two words"}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":null}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":{},"solution":{"token":"tok"}}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"errorId":0,"status":"processing"}`, unreadableVerdict},
-	{jsonType, "", `{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, unreadableVerdict},
-	{jsonType, "", `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, unreadableVerdict},
-	{jsonType, "", `{"errorId":"none","code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"errorId":{},"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"errorId":-1,"code":"tok"}`, unreadableVerdict},
-	{jsonType, "", `{"errorId":1,"errorCode":"a\u0007b"}`, unreadableVerdict},
-	{jsonType, "", `{"status":0,"request":"CAPCHA_NOT_READY"}`, unreadableVerdict},
-	{"", "", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, unreadableVerdict},
-	{jsonType, "", strings.Repeat(`{"solution":`, 5000), unreadableVerdict},
-	{jsonType, "", strings.Repeat(`{"a":`, 13000), unreadableVerdict},
+	{"", "", unreadableVerdict},
+	{"id=5", "", unreadableVerdict},
+	{"id=5&code=", "", unreadableVerdict},
+	{"status=0", "", unreadableVerdict},
+	{"id=5&status=1", "", unreadableVerdict},
+	{"id=5&code=CAPCHA_NOT_READY", "", unreadableVerdict},
+	{"id=5&status=0&code=CAPTCHA_NOT_READY", "", unreadableVerdict},
+	{"id=5&status=processing&code=tok", "", unreadableVerdict},
+	{"id=5&code=a%20b", "", unreadableVerdict},
+	{"id=5&code=a+b", "", unreadableVerdict},
+	{"id=5&code=a%00b", "", unreadableVerdict},
+	{"id=5&code=tok%0A", "", unreadableVerdict},
+	{"id=5&code=t%C3%B6k", "", unreadableVerdict},
+	{"id=5&code=%ff", "", unreadableVerdict},
+	{"id=5&code=ERROR_%0A%3Chtml%3E", "", unreadableVerdict},
+	{"id=5&code=ERROR_%ff", "", unreadableVerdict},
+	{"id=a%20b&code=tok", "", unreadableVerdict},
+	{"id=a%1fb&code=tok", "", unreadableVerdict},
+	{"id=a%20b&code=ERROR_X", "", unreadableVerdict},
+	{"id=" + strings.Repeat("7", longTask+1) + "&code=tok", "", unreadableVerdict},
+	{"id=5&id=6&code=tok", "", unreadableVerdict},
+	{"id=5&captcha_id=6&code=tok", "", unreadableVerdict},
+	{"id=5&ID=6&code=tok", "", unreadableVerdict},
+	{"id=5&code=tok&code=tik", "", unreadableVerdict},
+	{"code=" + strings.Repeat("x", 65537), "", unreadableVerdict},
+	{"", "id=5&code=%zz", unreadableVerdict},
+	{"", "id=5;code=tok", unreadableVerdict},
+	{"", "id=5&code=\xff", unreadableVerdict},
+	{"", "--x--", unreadableVerdict},
+	{"id=5&code=tok", "<html>", unreadableVerdict},
+	{"", `{"id":5,"code":"tok"`, unreadableVerdict},
+	{"", `{"id":5,"code":"tok"]`, unreadableVerdict},
+	{"", `{"id":5,"code":"tok"}}`, unreadableVerdict},
+	{"", `{"id":5,"code":"tok"} {"id":6}`, unreadableVerdict},
+	{"", `[{"id":5,"code":"tok"}]`, unreadableVerdict},
+	{"", `null`, unreadableVerdict},
+	{"", "{\"id\":5,\"code\":\"\xff\"}", unreadableVerdict},
+	{"", `{"id":5,"code":"\ud800"}`, unreadableVerdict},
+	{"", `{"id":5,"code":7}`, unreadableVerdict},
+	{"", `{"id":5,"code":{}}`, unreadableVerdict},
+	{"", `{"id":{},"code":"tok"}`, unreadableVerdict},
+	{"", `{"id":-5,"code":"tok"}`, unreadableVerdict},
+	{"", `{"id":5.5,"code":"tok"}`, unreadableVerdict},
+	{"", `{"id":true,"code":"tok"}`, unreadableVerdict},
+	{"", `{"id":5,"id":6,"code":"tok"}`, unreadableVerdict},
+	{"", `{"id":5,"taskId":6,"code":"tok"}`, unreadableVerdict},
+	{"", `{"id":5,"code":"tok","Code":"tik"}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"token":7}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":"tok"}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":["tok"]}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"text":"two words"}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"ready","solution":null}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":{},"solution":{"token":"tok"}}`, unreadableVerdict},
+	{"", `{"taskId":5,"errorId":0,"status":"processing"}`, unreadableVerdict},
+	{"", `{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, unreadableVerdict},
+	{"", `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, unreadableVerdict},
+	{"", `{"errorId":"none","code":"tok"}`, unreadableVerdict},
+	{"", `{"errorId":{},"code":"tok"}`, unreadableVerdict},
+	{"", `{"errorId":-1,"code":"tok"}`, unreadableVerdict},
+	{"", `{"errorId":1,"errorCode":"a\u0007b"}`, unreadableVerdict},
+	{"", `{"status":0,"request":"CAPCHA_NOT_READY"}`, unreadableVerdict},
+	{"", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, unreadableVerdict},
+	{"", strings.Repeat(`{"solution":`, 5000), unreadableVerdict},
+	{"", strings.Repeat(`{"a":`, 13000), unreadableVerdict},
 }
 
 // ReadCallback reads the solutions of each type, in all forms in which services send them.
@@ -203,28 +195,28 @@ func TestCallbackOfEachType(t *testing.T) {
 	const object = `{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`
 	const v4 = `{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o"}`
 	for _, row := range []struct {
-		kind              captcha.Type
-		form, query, body string
-		want              string
+		kind        captcha.Type
+		query, body string
+		want        string
 	}{
-		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape(list), "", list},
-		{captcha.GeeTest, formType, "", "id=5&code=" + url.QueryEscape(object), object},
-		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{ "challenge":"c", "validate":"v", "seccode":"s" }}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
-		{captcha.GeeTestV4, jsonType, "id=5", `{"taskId":5,"errorId":0,"status":"ready","solution":` + v4 + `}`, v4},
-		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, unreadableVerdict},
-		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":` + v4 + `}`, "(not of the type)"},
-		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"odd","solution":` + v4 + `}`, unreadableVerdict},
-		{captcha.GeeTest, jsonType, "code=tok", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
-		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape("challenge:c,validate:v"), "", "(not of the type)"},
-		{captcha.Image, "", "id=5&code=two+w%C3%B6rds", "", "two wörds"},
-		{captcha.Image, jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two wörds"}}`, "two wörds"},
-		{captcha.Image, "", "id=5&code=a%0Ab", "", unreadableVerdict},
-		{captcha.Image, "", "id=5&code=+", "", unreadableVerdict},
-		{captcha.Image, "", "id=5&code=%EF%BF%BD", "", unreadableVerdict},
-		{captcha.Image, "", "id=5&code=" + strings.Repeat("x", longText+1), "", "(not of the type)"},
-		{captcha.Turnstile, "", "id=5&code=two+words", "", "(not of the type)"},
+		{captcha.GeeTest, "id=5&code=" + url.QueryEscape(list), "", list},
+		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape(object), object},
+		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":{ "challenge":"c", "validate":"v", "seccode":"s" }}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
+		{captcha.GeeTestV4, "id=5", `{"taskId":5,"errorId":0,"status":"ready","solution":` + v4 + `}`, v4},
+		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, unreadableVerdict},
+		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":` + v4 + `}`, "(not of the type)"},
+		{captcha.GeeTest, "", `{"taskId":5,"status":"odd","solution":` + v4 + `}`, unreadableVerdict},
+		{captcha.GeeTest, "code=tok", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
+		{captcha.GeeTest, "id=5&code=" + url.QueryEscape("challenge:c,validate:v"), "", "(not of the type)"},
+		{captcha.Image, "id=5&code=two+w%C3%B6rds", "", "two wörds"},
+		{captcha.Image, "", `{"taskId":5,"status":"ready","solution":{"text":"two wörds"}}`, "two wörds"},
+		{captcha.Image, "id=5&code=a%0Ab", "", unreadableVerdict},
+		{captcha.Image, "id=5&code=+", "", unreadableVerdict},
+		{captcha.Image, "id=5&code=%EF%BF%BD", "", unreadableVerdict},
+		{captcha.Image, "id=5&code=" + strings.Repeat("x", longText+1), "", "(not of the type)"},
+		{captcha.Turnstile, "id=5&code=two+words", "", "(not of the type)"},
 	} {
-		c, err := ReadCallback(row.form, valuesOf(t, row.query), []byte(row.body))
+		c, err := ReadCallback(valuesOf(t, row.query), []byte(row.body))
 		got := c.Solution.Token
 		switch {
 		case errors.Is(err, ErrCallback):
@@ -236,43 +228,43 @@ func TestCallbackOfEachType(t *testing.T) {
 			t.Errorf("%s %s %s: %q of task %q (%v, %v), want %q", row.kind, row.query, row.body, got, c.Task, err, c.Err, row.want)
 		}
 	}
-	// The error of a refusal quotes no value.
-	c, err := ReadCallback(jsonType, nil, []byte(`{"errorId":1,"errorCode":"ERROR_X no long-pass-token-4711",`+
+	// A refusal with a value, which its code quotes, is unreadable.
+	c, err := ReadCallback(nil, []byte(`{"errorId":1,"errorCode":"ERROR_X no long-pass-token-4711",`+
 		`"solution":{"captcha_id":"i","lot_number":"l","pass_token":"long-pass-token-4711","gen_time":"1","captcha_output":"o"}}`))
-	if got := verdictOf(c, err); got != "task ERROR_X no [redacted]" {
+	if got := verdictOf(c, err); got != unreadableVerdict {
 		t.Errorf("a refusal is shown as %q", got)
 	}
 }
 
 func TestCallbackVerdicts(t *testing.T) {
 	for _, row := range verdicts {
-		c, err := ReadCallback(row.kind, valuesOf(t, row.query), []byte(row.body))
+		c, err := ReadCallback(valuesOf(t, row.query), []byte(row.body))
 		if got := verdictOf(c, err); got != row.want {
-			t.Errorf("%s %.200s %.200s: %q, want %q", row.kind, row.query, row.body, got, row.want)
+			t.Errorf("%.200s %.200s: %q, want %q", row.query, row.body, got, row.want)
 		}
 		if c.Err != nil && c.Solution != (Solution{}) || err != nil && c != (Callback{}) {
-			t.Errorf("%s %.200s %.200s: %+v beside an error", row.kind, row.query, row.body, c)
+			t.Errorf("%.200s %.200s: %+v beside an error", row.query, row.body, c)
 		}
 	}
 }
 
 func FuzzReadCallback(f *testing.F) {
-	for _, seed := range []struct{ kind, query, body string }{
-		{"", "id=5&code=" + url.QueryEscape(token), ""},
-		{"", "captcha_id=5&status=0", ""},
-		{formType, "id=5", "code=ERROR_X&useragent=U"},
-		{jsonType, "", `{"id":5,"code":"` + token + `","id":"5"}`},
-		{jsonType, "", `{"taskId":5,"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"tok","userAgent":"U"}}`},
-		{"", "code=x", `{"errorId":12,"errorCode":"ERROR_X tok"}`},
-		{jsonType, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`},
-		{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"zwei wörter"}}`},
-		{formType, "", "id=5&code=%zz"},
+	for _, seed := range []struct{ query, body string }{
+		{"id=5&code=" + url.QueryEscape(token), ""},
+		{"captcha_id=5&status=0", ""},
+		{"id=5", "code=ERROR_X&useragent=U"},
+		{"", `{"id":5,"code":"` + token + `","id":"5"}`},
+		{"", `{"taskId":5,"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"tok","userAgent":"U"}}`},
+		{"code=x", `{"errorId":12,"errorCode":"ERROR_X tok"}`},
+		{"", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`},
+		{"", `{"taskId":5,"status":"ready","solution":{"text":"zwei wörter"}}`},
+		{"", "id=5&code=%zz"},
 	} {
-		f.Add(seed.kind, seed.query, []byte(seed.body))
+		f.Add(seed.query, []byte(seed.body))
 	}
-	f.Fuzz(func(t *testing.T, kind, query string, body []byte) {
+	f.Fuzz(func(t *testing.T, query string, body []byte) {
 		values, _ := url.ParseQuery(query) // the part of the query that can be parsed
-		c, err := ReadCallback(kind, values, body)
+		c, err := ReadCallback(values, body)
 		if err != nil {
 			if !errors.Is(err, ErrCallback) || c != (Callback{}) {
 				t.Fatalf("%+v beside %v", c, err)
@@ -309,9 +301,9 @@ func FuzzReadCallback(f *testing.F) {
 func hasOwnCause(err error) bool {
 	cause, _ := strings.CutPrefix(err.Error(), ErrCallback.Error()+": ")
 	return slices.Contains([]string{
-		"too long", "not UTF-8", "neither a form nor JSON", "not a well-formed form", "not a well-formed JSON object",
+		"too long", "not UTF-8", "not a well-formed form", "not a well-formed JSON object",
 		"a field has two values", "the id is not a task id", "neither a token nor a refusal", "the task is not ready",
-		"unknown status", "the errorId is not a number", "a field has the wrong type",
+		"unknown status", "a refusal with a token", "the errorId is not a number", "a field has the wrong type",
 		"the refusal holds control characters", "the token is invalid",
 	}, cause)
 }

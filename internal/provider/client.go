@@ -27,7 +27,6 @@ const (
 const (
 	callLimit      = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
 	defaultTimeout = 180 * time.Second
-	balanceEvery   = time.Minute
 	longCode       = 100     // maximum length of an unknown error code in logs and errors, in characters
 	maxThreads     = 1 << 20 // highest number of threads that is accepted as valid
 )
@@ -42,10 +41,10 @@ type Config struct {
 	FirstPoll    time.Duration // 0 = the default of Pace
 	PollInterval time.Duration // 0 = the default of Pace
 	Timeout      time.Duration // age at which the caller gives up a task; 0 = 180 s
-	Balance      bool          // whether ReadBalance and Probe read the balance
+	Balance      bool          // whether ReadBalance reads the balance
 
 	// The client calls Observe after every call to the service. The action is submit, poll, threads,
-	// balance, probe or report. The outcome is ok, not_ready, capacity, account, parameters, task,
+	// balance or report. The outcome is ok, not_ready, capacity, account, parameters, task,
 	// transport or unknown. Observe must not block; nil = no observer.
 	Observe func(action, outcome string)
 }
@@ -76,7 +75,6 @@ type Client struct {
 	wire     http.RoundTripper
 	limit    time.Duration           // timeout of one call; callLimit except in tests
 	money    atomic.Pointer[float64] // the balance that was read last
-	asked    atomic.Int64            // time of the last call for the balance, in Unix nanoseconds
 }
 
 // The interface protocol makes the requests and parses the replies of one protocol.
@@ -195,24 +193,13 @@ func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 // Balance returns the last balance that was read; nil = none yet.
 func (c *Client) Balance() *float64 { return c.money.Load() }
 
-// ReadBalance requests the balance of the account, at most once a minute. It does nothing unless Config.Balance is set.
+// ReadBalance requests the balance of the account. It does nothing unless Config.Balance is set.
 func (c *Client) ReadBalance(ctx context.Context) error {
-	now, last := time.Now().UnixNano(), c.asked.Load()
-	if last != 0 && now-last < int64(balanceEvery) || !c.asked.CompareAndSwap(last, now) {
-		return nil
-	}
-	return c.readBalance(ctx, balance)
-}
-
-// Probe requests the balance for an operator, whenever it was read last.
-func (c *Client) Probe(ctx context.Context) error { return c.readBalance(ctx, probing) }
-
-func (c *Client) readBalance(ctx context.Context, action string) error {
 	if !c.cfg.Balance {
 		return nil
 	}
 	q, _ := c.protocol.ask(balance, "", "", false)
-	a, err := c.call(ctx, action, q, captcha.Identity{})
+	a, err := c.call(ctx, balance, q, captcha.Identity{})
 	if err == nil {
 		c.money.Store(&a.number)
 	}
@@ -233,7 +220,6 @@ const (
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
-	probing = "probe" // the call for the balance that Probe makes
 )
 
 // call makes one call to the service.

@@ -68,7 +68,7 @@ func (l inPHP) read(q query, reply []byte) (answer, error) {
 		return answer{}, err
 	}
 	switch q.action {
-	case balance, probing:
+	case balance:
 		if n, ok := finite(string(reply)); ok {
 			return answer{number: n}, nil
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/provider/simulated"
 	"poold/internal/provider/simulatedtest"
 )
 
@@ -20,7 +19,7 @@ import (
 func TestAgainstAWholeService(t *testing.T) {
 	for _, row := range []struct {
 		api, profile string
-		flavour      simulated.Flavour
+		flavour      simulatedtest.Flavour
 	}{
 		{ProtocolInPHP, captchaAI, simulatedtest.CaptchaAI},
 		{ProtocolInPHP, twoCaptcha, simulatedtest.TwoCaptcha},

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/panics"
 	"poold/internal/pool"
@@ -37,10 +35,8 @@ const (
 	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
 	// polled from the start.
 	silentAfter = 3
-	// mostBackoff limits the growing pause after busy answers.
-	mostBackoff = 30 * time.Second
 	// mostReports limits the reports that are passed on at once.
-	mostReports, reportTries = 64, 3
+	mostReports = 64
 )
 
 // Provider is the part of *provider.Client that a Buyer needs. Values are comparable: SetProviders knows an
@@ -56,7 +52,6 @@ type Provider interface {
 	ReportWindow() time.Duration
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error
-	Probe(ctx context.Context) error
 
 	Balance() *float64
 	Advice(code string) (does, remedy string)
@@ -97,9 +92,7 @@ type account struct {
 	submits   streak
 	polls     streak
 
-	fault     string        // the calls that met the present account fault: "submit", "poll" or ""
-	slowPolls bool          // the fault refused a poll: tasks are asked for slowly until the service answers one
-	backoff   time.Duration // after the latest busy submit
+	slowPolls bool // an account fault refused a poll: tasks are asked for slowly until the service answers one
 }
 
 // limit returns the most orders in flight: what the file and the service allow.
@@ -123,7 +116,7 @@ type accounts struct {
 func (b *Buyer) SetProviders(entries []Entry) {
 	var providers []choice.Provider
 	for _, e := range entries {
-		b.secrets.Remember(e.Provider.Name(), e.Callbacks.Secrets)
+		b.secrets.Remember(e.Callbacks.Secrets)
 		providers = append(providers, choice.Provider{Name: e.Provider.Name(), Price: e.Price})
 	}
 	b.Chooser.SetProviders(providers)
@@ -151,6 +144,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
 	})
 	as.mu.Unlock()
+	b.missed.Clear()
 	select {
 	case b.refreshNow <- struct{}{}:
 	default: // a wake-up is pending
@@ -203,21 +197,12 @@ func (as *accounts) list() []*account {
 // several reports whether the file has several providers, whose outcomes are compared.
 func (as *accounts) several() bool { return len(as.list()) > 1 }
 
-// Pace returns the poll times of the provider that probably gets the next order: the first one that is up, or else
-// the first one. Without a provider they are 0.
+// Pace returns the poll times of the first provider. Without a provider they are 0.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	b.accounts.mu.Lock()
-	var likely *account
-	for _, a := range b.accounts.listed {
-		if likely == nil || likely.brake.Brakes() && !a.brake.Brakes() {
-			likely = a
-		}
+	if list := b.accounts.list(); len(list) > 0 {
+		return list[0].Pace(t)
 	}
-	b.accounts.mu.Unlock()
-	if likely == nil {
-		return 0, 0
-	}
-	return likely.Pace(t)
+	return 0, 0
 }
 
 // terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
@@ -357,28 +342,6 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	return list
 }
 
-// Stranded are paid tasks of a provider that nobody can collect, because no provider of the file has its account.
-type Stranded struct {
-	Provider string
-	Orders   int
-	Until    time.Time // of the last one: they count as in flight
-}
-
-// Stranded lists the stranded tasks of this replica, by provider.
-func (b *Buyer) Stranded() (list []Stranded) {
-	by := map[string]Stranded{}
-	for _, value := range b.stranded.Range {
-		one := value.(Stranded) //nolint:forcetypeassert // the map has no other values
-		sum := by[one.Provider]
-		sum.Provider, sum.Orders = one.Provider, sum.Orders+1
-		if one.Until.After(sum.Until) {
-			sum.Until = one.Until
-		}
-		by[one.Provider] = sum
-	}
-	return slices.SortedFunc(maps.Values(by), func(a, b Stranded) int { return strings.Compare(a.Provider, b.Provider) })
-}
-
 // ErrUnknownProvider means that no provider of the file has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
@@ -391,7 +354,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
-	if err := a.Probe(limited); err != nil {
+	if err := a.ReadBalance(limited); err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
 	return b.c.Pool.Probe(ctx, name, a.key)
@@ -429,9 +392,6 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	if errors.As(c.err, &fault) && fault.Class == provider.Account {
 		as.mu.Lock()
 		a.slowPolls = a.slowPolls || c.poll
-		if !c.poll || a.fault == "" {
-			a.fault = map[bool]string{false: "submit", true: "poll"}[c.poll]
-		}
 		as.mu.Unlock()
 		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
 		return
@@ -447,16 +407,9 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	}
 	first := failed && !c.poll && s.failures == 0
 	outage := failed && s.add(c.order)
-	ofPolls := a.fault == "poll" && c.poll && !failed
 	if !failed {
 		*s = streak{}
 		a.slowPolls = a.slowPolls && !c.poll
-		if c.err == nil && !c.poll {
-			a.backoff, a.fault = 0, ""
-		}
-	}
-	if ofPolls {
-		a.fault = ""
 	}
 	as.mu.Unlock()
 	if first {
@@ -471,8 +424,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		}
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
 	case failed || !c.poll:
-	case known.Kind == pool.BrakePolls, ofPolls:
-		// The answered poll ends an outage of polls, and an account fault that only polls had.
+	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
 		defer cancel()
 		_, _ = b.c.Pool.Lift(limited, a.Name(), a.key, ago) // without an answer, the next answered poll tries again
@@ -506,15 +458,6 @@ func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, a
 	_, _ = b.c.Pool.Brake(limited, key, kind, reason, every, ago)
 }
 
-// busyFor returns how long an account gets no order after a busy answer: what the service asks for, and half as long
-// again after each further one, to 30 s.
-func (as *accounts) busyFor(a *account, asked time.Duration) time.Duration {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	a.backoff = max(asked, min(a.backoff*3/2, mostBackoff))
-	return a.backoff
-}
-
 // pollsSlowly reports whether the service refuses polls because of an account fault.
 func (as *accounts) pollsSlowly(a *account) bool {
 	as.mu.Lock()
@@ -541,12 +484,10 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
 		}
-		as.mu.Unlock()
 		if before.Brakes() && !now.Brakes() {
-			as.mu.Lock()
-			a.fault, a.slowPolls = "", false
-			as.mu.Unlock()
+			a.slowPolls = false
 		}
+		as.mu.Unlock()
 		b.announce(ctx, a.Name(), isDown(before), isDown(now), now)
 	}
 }
@@ -625,18 +566,12 @@ func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)
 	defer cancel()
-	for try := 1; ; try++ {
-		if time.Since(solved) >= a.ReportWindow() {
-			return ReportLate
-		}
-		err := a.Report(ctx, task, t, accepted)
-		if err == nil {
-			return ReportPassed
-		}
-		n := newsOf("", err)
-		if n.trigger != busy || try == reportTries || backoff.Sleep(ctx, max(100*time.Millisecond, n.delay)) != nil {
-			b.c.Log.Debug("a report was refused", "provider", name, "err", err)
-			return ReportRefused
-		}
+	if time.Since(solved) >= a.ReportWindow() {
+		return ReportLate
 	}
+	if err := a.Report(ctx, task, t, accepted); err != nil {
+		b.c.Log.Debug("a report was refused", "provider", name, "err", err)
+		return ReportRefused
+	}
+	return ReportPassed
 }

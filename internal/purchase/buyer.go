@@ -112,7 +112,7 @@ type Buyer struct {
 	adopted    errgroup.Group
 	arrivals   sync.Map    // order -> time of its first callback, until that is delivered
 	diskFails  atomic.Bool // an error of the dead letters was logged
-	stranded   sync.Map    // *order -> Stranded
+	missed     sync.Map    // names of providers that are gone, whose tasks were logged
 
 	mu      sync.Mutex
 	running map[string]*order // by name
@@ -350,7 +350,6 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan st
 
 // watchBeats handles what the beats find.
 func (b *Buyer) watchBeats(ctx context.Context, found <-chan beat) {
-	told := map[string]bool{} // providers with stranded tasks
 	for beats, differs := 1, 0; ; beats++ {
 		var f beat
 		select {
@@ -371,21 +370,8 @@ func (b *Buyer) watchBeats(ctx context.Context, found <-chan beat) {
 			for _, name := range f.late {
 				b.endLate(ctx, name)
 			}
-			told = b.tellStranded(told)
 		})
 	}
-}
-
-// tellStranded logs the stranded tasks of each provider that had none before.
-func (b *Buyer) tellStranded(before map[string]bool) map[string]bool {
-	now := map[string]bool{}
-	for _, s := range b.Stranded() {
-		if now[s.Provider] = true; !before[s.Provider] {
-			b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; until they expire, they count as in flight",
-				"provider", s.Provider, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
-		}
-	}
-	return now
 }
 
 func (b *Buyer) countOwned() (n int) {

@@ -73,7 +73,6 @@ func (c *Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 type Callback struct {
 	Provider, Order, Secret string // of the path
 	Query                   url.Values
-	ContentType             string
 	Body                    []byte
 	Oversized               bool // Body is cut
 	At                      time.Time
@@ -94,7 +93,7 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	if c.Oversized {
 		return CallbackMalformed, nil
 	}
-	answer, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
+	answer, err := provider.ReadCallback(c.Query, c.Body)
 	if err != nil {
 		return CallbackMalformed, nil //nolint:nilerr // it is counted, and must not be repeated
 	}
@@ -219,7 +218,7 @@ func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time
 // DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
 func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
 
-// Replay delivers the dead letters, oldest first, and counts their outcomes. An error means that Redis does
+// Replay delivers the dead letters and counts their outcomes. An error means that Redis does
 // not take them, or that ctx ended.
 func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
 	outcomes = map[string]int{}

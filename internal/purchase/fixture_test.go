@@ -234,7 +234,6 @@ func (f *fake) Timeout() time.Duration                            { return f.lim
 func (f *fake) Pace(captcha.Type) (first, interval time.Duration) { return 10 * second, 5 * second }
 func (f *fake) ReportWindow() time.Duration                       { return time.Minute }
 func (f *fake) ReadBalance(context.Context) error                 { return nil }
-func (f *fake) Probe(context.Context) error                       { return nil }
 func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
 	return f.threads, f.threads > 0, f.threadsErr
 }

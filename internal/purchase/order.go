@@ -313,7 +313,7 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
 	}
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
-		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), b.accounts.busyFor(o.account, n.delay), 0)
+		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
 	}
 	return how
 }
@@ -399,8 +399,7 @@ func newsOf(by string, err error) news {
 func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
-	next, last, slow := b.firstPoll(o), o.submitted, 0
-	defer b.stranded.Delete(o)
+	next, last := b.firstPoll(o), o.submitted
 	for {
 		// The last poll is at the time-out.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
@@ -413,26 +412,17 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			if over {
 				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
 			}
-			b.stranded.Store(o, Stranded{f.Provider, 1, giveUp})
+			if _, told := b.missed.LoadOrStore(f.Provider, true); !told {
+				b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; until they expire, they count as in flight",
+					"provider", f.Provider, "until", giveUp.UTC().Truncate(time.Second))
+			}
 			next = now.Add(lookAgain)
 			continue
 		}
-		b.stranded.Delete(o)
-		// If an account fault refuses polls too, each task is asked for once a minute, but at least once before its
-		// time-out.
-		switch {
-		case !b.accounts.pollsSlowly(a):
-			slow = 0
-		case !over:
-			due := last.Add(slowPoll)
-			if half := last.Add(giveUp.Sub(last) / 2); slow == 0 && half.Before(due) {
-				due = half
-			}
-			if now.Before(due) {
-				next = now.Add(min(due.Sub(now), lookAgain))
-				continue
-			}
-			slow++
+		// If an account fault refuses polls too, each task is asked for once a minute, and at its time-out.
+		if due := last.Add(slowPoll); !over && now.Before(due) && b.accounts.pollsSlowly(a) {
+			next = now.Add(min(due.Sub(now), lookAgain))
+			continue
 		}
 		f.Polls, last = f.Polls+1, now
 		solution, err := b.poll(ctx, o, a, former)

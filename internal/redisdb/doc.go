@@ -4,7 +4,7 @@
 //	db.go       Options, Open, SetPassword, SetTLS, Run, Close
 //	connect.go  addresses, TLS, and the options of the clients
 //	hook.go     the time limit of each exchange, and the conversion of errors to ErrDown
-//	health.go   the probe, twice a second: a script that writes a key, and PING to each master of a cluster
+//	health.go   the probe, twice a second: a script that writes a key
 //	review.go   the check for dangerous settings, every minute, and Try for poold check --live
 //	reason.go   the table of the reasons why a call failed
 //

@@ -1,14 +1,8 @@
 package redisdb
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,23 +31,21 @@ func (h Health) Ready() bool { return h.Up || h.Full }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	stock error     // fault of the stock: of the only master, or of the one of a cluster that has the slot of the prefix
-	part  error     // fault of other masters of a cluster
+	fault error     // of the only master, or of the one of a cluster that has the slot of the prefix
 	since time.Time // when this replica noticed the fault; zero = no fault
 }
 
-func (c *condition) fault() error { return cmp.Or(c.stock, c.part) }
-func (c *condition) full() bool   { return is(c.stock, reasonMemory) }
+func (c *condition) full() bool { return is(c.fault, reasonMemory) }
 
 // Up reports whether the stock can be used. Up does not block.
-func (db *DB) Up() bool { return db.condition.Load().stock == nil }
+func (db *DB) Up() bool { return db.condition.Load().fault == nil }
 
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	now := db.condition.Load()
-	h := Health{Up: now.stock == nil, Full: now.full(), Since: now.since, Notices: *db.notices.Load()}
-	if err := now.fault(); err != nil {
-		h.Reason = Reason(err)
+	h := Health{Up: now.fault == nil, Full: now.full(), Since: now.since, Notices: *db.notices.Load()}
+	if now.fault != nil {
+		h.Reason = Reason(now.fault)
 	}
 	return h
 }
@@ -66,7 +58,7 @@ func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 // still runs scripts whose first write needs no memory. Away does not block.
 func (db *DB) Away() error {
 	if now := db.condition.Load(); !now.full() {
-		return now.stock
+		return now.fault
 	}
 	return nil
 }
@@ -79,7 +71,7 @@ func (db *DB) Run(ctx context.Context) error {
 	for {
 		was, pause := db.condition.Load(), db.every
 		var reviewing sync.WaitGroup
-		if was.stock == nil && time.Since(reviewed) >= reviewEvery {
+		if was.fault == nil && time.Since(reviewed) >= reviewEvery {
 			first := reviewed.IsZero()
 			reviewed = time.Now()
 			reviewing.Go(func() { db.review(ctx, first) })
@@ -89,13 +81,11 @@ func (db *DB) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of ctx is no failure
 		}
-		if now.fault() != nil {
+		if now.fault != nil {
 			if now.since = was.since; now.since.IsZero() {
 				now.since = time.Now()
 			}
 			pause /= 10
-		}
-		if now.stock != nil {
 			reviewed = time.Time{} // the settings are read again when the outage ends
 		}
 		db.condition.Store(now)
@@ -111,39 +101,33 @@ func (db *DB) Run(ctx context.Context) error {
 
 // report logs a change of Redis' health.
 func (db *DB) report(was, now *condition) {
-	err := now.fault()
+	err := now.fault
 	switch {
-	case err == nil && was.fault() == nil:
+	case err == nil && was.fault == nil:
 	case err == nil:
 		db.log.Info("redis serves again")
 		if db.back != nil {
 			db.back(time.Since(was.since))
 		}
-	case was.fault() != nil && Reason(was.fault()) == Reason(err):
+	case was.fault != nil && Reason(was.fault) == Reason(err):
 	case now.full():
 		db.log.Error("redis is full: ready tokens are handed out, and nothing is bought", "err", err)
-	case now.stock == nil:
-		db.log.Error("part of redis is down", "err", err)
 	default:
 		db.log.Error("redis is down: nothing is handed out or bought", "err", err)
 	}
 }
 
-// probe checks the health of Redis: of the stock with a script, and of the masters of a cluster with PING.
+// probe checks with a script whether the stock can be used.
 func (db *DB) probe(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	now := &condition{}
-	var group sync.WaitGroup
-	group.Go(func() { now.part = db.ping(ctx) })
 	key := "{" + db.Prefix + "}:probe"
-	now.stock = writes.Run(ctx, db.probes, []string{key}).Err()
-	group.Wait()
-	if now.stock == nil {
+	err := writes.Run(ctx, db.probes, []string{key}).Err()
+	if err == nil {
 		db.met.Store(true)
-		return now
+		return &condition{}
 	}
-	failed, _ := errors.AsType[*downError](now.stock) // of the hook
+	failed, _ := errors.AsType[*downError](err) // of the hook
 	down := *failed
 	down.where = db.where
 	switch {
@@ -158,43 +142,5 @@ func (db *DB) probe(ctx context.Context) *condition {
 			down.where = master.Options().Addr
 		}
 	}
-	now.stock = &down
-	return now
-}
-
-// ping calls each master of a cluster, and returns a fault if only some of them do not answer.
-func (db *DB) ping(ctx context.Context) error {
-	cluster, is := db.probes.(*redis.ClusterClient)
-	if !is {
-		return nil
-	}
-	// ForEachMaster would load the slots each time, and wait for a node that hangs. MasterForKey knows them. If a master
-	// has 1 % of the slots, these keys miss it in one of 29,000 cases.
-	masters := map[string]*redis.Client{}
-	for i := range 1024 {
-		master, err := cluster.MasterForKey(ctx, strconv.Itoa(i))
-		if err != nil {
-			return nil //nolint:nilerr // a slot without a node: the script tells whether the stock is there
-		}
-		masters[master.Options().Addr] = master
-	}
-	addresses := slices.Sorted(maps.Keys(masters))
-	faults := make([]error, len(addresses))
-	var group sync.WaitGroup
-	for i, address := range addresses {
-		group.Go(func() { faults[i] = Down(masters[address].Ping(ctx).Err()) })
-	}
-	group.Wait()
-	var away []string
-	for i, address := range addresses {
-		if faults[i] != nil {
-			away = append(away, address)
-		}
-	}
-	if len(away) == 0 || len(away) == len(addresses) {
-		return nil // the script tells the fault of all
-	}
-	err := errors.Join(faults...)
-	return &downError{cause: err, more: Reason(err), reason: fmt.Sprintf(
-		"%d of the %d masters of the redis cluster cannot be used (%s): ", len(away), len(addresses), strings.Join(away, ", "))}
+	return &condition{fault: &down}
 }

@@ -86,7 +86,7 @@ func TestBusySlowClientIsNoOutage(t *testing.T) {
 }
 
 // One of three masters hangs. Redis counts as down for the installation whose stock is there, and as up for the
-// others, which are told of the fault too.
+// others.
 func TestAPartOfAClusterHangs(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.ClusterOf(t, "--cluster-require-full-coverage", "no")
@@ -109,8 +109,7 @@ func TestAPartOfAClusterHangs(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	testkit.Within(t, 20*time.Second, "the fault is known", func() bool {
-		return there[true].Health().Reason == reasonSilent+" ("+nodes[0].Addr+")" && there[false].Health().Reason ==
-			"1 of the 3 masters of the redis cluster cannot be used ("+nodes[0].Addr+"): "+reasonSilent
+		return there[true].Health().Reason == reasonSilent+" ("+nodes[0].Addr+")" && there[false].Up()
 	})
 	if there[true].Up() || there[true].Away() == nil || !there[false].Up() || there[false].Away() != nil {
 		t.Errorf("%+v, %+v", there[true].Health(), there[false].Health())

@@ -114,7 +114,7 @@ var ErrDown = errors.New("redis does not answer")
 
 // downError is an ErrDown with a reason in plain words.
 type downError struct {
-	reason string // a reason of the table outages, or the one of partialFault
+	reason string // a reason of the table outages
 	more   string // continues the reason
 	where  string // host:port of the servers that were called; "" = unknown
 	cause  error

@@ -70,11 +70,11 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			if got, want := s.Health().Reason, c.reason+" ("+cmp.Or(c.where, "redis.example.com:6379")+")"; got != want {
 				t.Errorf("health: %s\nwant: %s", got, want)
 			}
-			if text := log.String(); !errors.Is(now.stock, ErrDown) || !strings.Contains(text, c.reason) || strings.Contains(text, password) {
-				t.Errorf("%v\nlog: %s", now.stock, text)
+			if text := log.String(); !errors.Is(now.fault, ErrDown) || !strings.Contains(text, c.reason) || strings.Contains(text, password) {
+				t.Errorf("%v\nlog: %s", now.fault, text)
 			}
 			s.met.Store(true) // if the server has served before, the address has the right protocol
-			if got := Reason(s.probe(t.Context()).stock); strings.Contains(got, "or speaks no TLS") || strings.Contains(got, "if it requires TLS") {
+			if got := Reason(s.probe(t.Context()).fault); strings.Contains(got, "or speaks no TLS") || strings.Contains(got, "if it requires TLS") {
 				t.Errorf("of one that has served: %s", got)
 			}
 		}

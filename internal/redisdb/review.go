@@ -113,10 +113,10 @@ type Trial struct {
 // within a minute. DB.Run repeats these checks periodically.
 func (db *DB) Try(ctx context.Context) Trial {
 	t, now := Trial{Where: db.where}, db.probe(ctx)
-	if err := now.fault(); err != nil {
-		t.Faults = append(t.Faults, Reason(err))
+	if now.fault != nil {
+		t.Faults = append(t.Faults, Reason(now.fault))
 	}
-	if now.stock == nil || now.full() || is(now.stock, reasonDenied) { // a server was reached
+	if now.fault == nil || now.full() || is(now.fault, reasonDenied) { // a server was reached
 		found, versions := db.inspect(ctx)
 		t.Faults, t.Version = append(t.Faults, found...), strings.Join(versions, ", ")
 	}

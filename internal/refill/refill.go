@@ -50,7 +50,7 @@ type Buyer interface {
 	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
 	// identity whose turn it is next at the account.
 	Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error))
-	// Pace returns the poll times of the provider that probably gets the next order.
+	// Pace returns the poll times of the first provider.
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 }
 

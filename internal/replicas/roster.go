@@ -1,14 +1,13 @@
 // Package replicas lists the live replicas with their versions and start times.
 //
 // Package pool decides by heartbeats which replicas are alive. In this package, each replica
-// stores its description in Redis, and reads the descriptions of the other replicas when a new id
-// appears. Package status shows the list.
+// stores its description in Redis, and reads those of the others. Package status shows the list.
 //
 // # Keys
 //
 // The prefix of the following key is "captcha":
 //
-//	captcha:roster  hash  replica -> its description as JSON
+//	captcha:{roster}:REPLICA  string  the description of a replica as JSON
 package replicas
 
 import (
@@ -23,14 +22,10 @@ import (
 )
 
 const (
-	// checkEvery is the interval at which a Roster checks which replicas are alive.
-	checkEvery = time.Second
-	// A replica stores its description again at intervals of describeEvery. A description that is
-	// older than keptFor is removed.
-	describeEvery = 10 * time.Minute
-	keptFor       = time.Hour
-	// readEvery is the shortest interval between two reads of the descriptions.
-	readEvery = 5 * time.Second
+	// checkEvery is the interval at which a Roster stores its description and reads those of the live replicas.
+	checkEvery = 2 * time.Second
+	// keptFor is how long Redis keeps the description of a replica that has ended.
+	keptFor = time.Minute
 	// A replica counts as gone if it was not alive for goneAfter. After an outage of Redis, all
 	// replicas send their next heartbeats within this time.
 	goneAfter = 10 * time.Second
@@ -39,9 +34,8 @@ const (
 // Replica describes one process.
 type Replica struct {
 	ID      string    `json:"-"`
-	Version string    `json:"version"` // "" = unknown; an old version of poold stores no description
+	Version string    `json:"version"` // "" = unknown
 	Started time.Time `json:"started"`
-	Written time.Time `json:"written"` // when the description was written
 }
 
 // Roster lists the live replicas. It is safe for concurrent use.
@@ -55,10 +49,8 @@ type Roster struct {
 	list []Replica // replaced as a whole
 
 	// Only Run uses these fields.
-	described time.Time // last successful write
-	read      time.Time // last read
-	known     map[string]Replica
-	seen      map[string]time.Time // when each replica was last alive
+	known map[string]Replica
+	seen  map[string]time.Time // when each replica was last alive
 }
 
 // New returns a Roster for a replica with this version and start time. The function `live` returns
@@ -86,25 +78,17 @@ func (r *Roster) Run(ctx context.Context) error {
 		r.check(ctx, time.Now())
 		select {
 		case <-ctx.Done():
-			_ = r.db.Slow.HDel(context.WithoutCancel(ctx), r.key(), r.self.ID).Err()
 			return nil
 		case <-ticker.C:
 		}
 	}
 }
 
-func (r *Roster) key() string { return r.db.Prefix + ":roster" }
-
-// check stores the description of this replica if this is due, and updates the list of live
-// replicas.
+// check updates the list of live replicas.
 func (r *Roster) check(ctx context.Context, at time.Time) {
-	if at.Sub(r.described) >= describeEvery && r.db.Up() && r.describe(ctx, at) == nil {
-		r.described = at
-	}
 	live := r.live()
-	unknown := slices.ContainsFunc(live, func(id string) bool { return r.known[id].Version == "" })
-	if unknown && at.Sub(r.read) >= readEvery {
-		r.readAll(ctx, at)
+	if r.db.Up() {
+		r.exchange(ctx, live)
 	}
 	var list []Replica
 	for _, id := range live {
@@ -126,33 +110,24 @@ func (r *Roster) check(ctx context.Context, at time.Time) {
 	}
 }
 
-// describe writes the description of this replica.
-func (r *Roster) describe(ctx context.Context, at time.Time) error {
-	r.self.Written = at.UTC().Truncate(time.Millisecond)
-	text, err := json.Marshal(r.self)
-	if err != nil {
-		return err
+// exchange writes the description of this replica, and reads those of the live replicas.
+func (r *Roster) exchange(ctx context.Context, live []string) {
+	text, _ := json.Marshal(r.self) // texts and times can always be encoded
+	key := func(id string) string { return r.db.Prefix + ":{roster}:" + id }
+	keys := []string{key(r.self.ID)}
+	for _, id := range live {
+		keys = append(keys, key(id))
 	}
 	pipe := r.db.Slow.Pipeline()
-	pipe.HSet(ctx, r.key(), r.self.ID, text)
-	pipe.PExpire(ctx, r.key(), keptFor)
-	_, err = pipe.Exec(ctx)
-	return err
-}
-
-// readAll reads the descriptions of all replicas and removes old ones.
-func (r *Roster) readAll(ctx context.Context, at time.Time) {
-	r.read = at
-	all, err := r.db.Slow.HGetAll(ctx, r.key()).Result()
-	if err != nil {
-		return
+	pipe.Set(ctx, keys[0], text, keptFor)
+	found := pipe.MGet(ctx, keys...)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return // the last known descriptions stay
 	}
-	for id, text := range all {
-		var found Replica
-		if json.Unmarshal([]byte(text), &found) != nil || at.Sub(found.Written) > keptFor {
-			_ = r.db.Slow.HDel(ctx, r.key(), id).Err()
-			continue
+	for i, id := range live {
+		var described Replica
+		if text, is := found.Val()[i+1].(string); is && json.Unmarshal([]byte(text), &described) == nil {
+			r.known[id] = described
 		}
-		r.known[id] = found
 	}
 }

@@ -412,7 +412,6 @@ func (d door) Report(context.Context, string, captcha.Type, bool) error { return
 func (d door) ReportWindow() time.Duration                              { return time.Minute }
 func (d door) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
 func (d door) ReadBalance(context.Context) error                        { return nil }
-func (d door) Probe(context.Context) error                              { return nil }
 func (d door) Balance() *float64                                        { return nil }
 func (d door) Advice(string) (does, remedy string)                      { return "", "" }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ const (
 	// maxBytes limits a file. A token has about 2 KiB.
 	maxBytes = 64 << 10
 
-	suffix, badSuffix = ".json", ".json.bad"
+	suffix, badSuffix = ".json", ".bad"
 )
 
 var (
@@ -83,9 +84,6 @@ func (s *Spool) Keep(l Letter) error {
 	if err == nil {
 		err = s.keep(nameOf(l.Order), data)
 	}
-	if errors.Is(err, fs.ErrNotExist) { // somebody removed the folder, or the unfinished file
-		err = s.keep(nameOf(l.Order), data)
-	}
 	if err != nil {
 		return fmt.Errorf("storing a dead letter: %w", err)
 	}
@@ -118,8 +116,8 @@ func (s *Spool) keep(name string, data []byte) error {
 	return syncFolder(s.dir)
 }
 
-// Each calls yield with each dead letter and the size of its file, oldest first, until it returns false; yield may
-// keep and remove letters. The joined error names each file that could not be read; a bad one is set aside, so that
+// Each calls yield with each dead letter and the size of its file, until it returns false; yield may keep and remove
+// letters. The joined error names each file that could not be read; a bad one is set aside, so that
 // only one call reports it.
 func (s *Spool) Each(yield func(l Letter, size int64) bool) error {
 	s.mu.Lock()
@@ -151,6 +149,7 @@ func (s *Spool) Show(at time.Time) ([]Summary, error) {
 		shown = append(shown, l.summary(size, at))
 		return true
 	})
+	slices.SortFunc(shown, func(a, b Summary) int { return a.Arrived.Compare(b.Arrived) })
 	return shown, err
 }
 
@@ -177,30 +176,24 @@ func nameOf(order string) string {
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// list counts the files and returns the names of the letters, oldest first.
+var ownFile = regexp.MustCompile(`^[0-9a-f]{64}\.json(\.bad)?$`)
+
+// list counts the files and returns the names of the letters.
 func (s *Spool) list() (names []string, err error) {
 	files, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // no folder: no letters
 		return nil, err
 	}
-	written, bad := map[string]time.Time{}, 0
+	bad := 0
 	for _, file := range files {
-		name := file.Name()
-		hash, _, _ := strings.Cut(name, ".")
-		if _, err := hex.DecodeString(hash); err != nil || len(hash) != 2*sha256.Size {
-			continue
-		}
-		switch name {
-		case hash + suffix:
-			names = append(names, name)
-			if info, err := file.Info(); err == nil {
-				written[name] = info.ModTime()
-			}
-		case hash + badSuffix:
+		switch name := file.Name(); {
+		case !ownFile.MatchString(name):
+		case strings.HasSuffix(name, badSuffix):
 			bad++
+		default:
+			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(x, y string) int { return cmp.Or(written[x].Compare(written[y]), cmp.Compare(x, y)) })
 	s.letters.Store(int64(len(names)))
 	s.bad.Store(int64(bad))
 	return names, nil
@@ -210,24 +203,19 @@ func (s *Spool) list() (names []string, err error) {
 func (s *Spool) read(name string) (l Letter, size int64, err error) {
 	info, err := os.Lstat(s.path(name))
 	var data []byte
+	bad := errors.New("not a regular file, or too large")
 	if err == nil && info.Mode().IsRegular() && info.Size() <= maxBytes {
 		data, err = os.ReadFile(s.path(name))
+		l, bad = decode(data, name)
 	}
-	var bad error
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		bad = errors.New("not readable")
 	case err != nil:
 		return l, 0, err
-	case !info.Mode().IsRegular():
-		bad = errors.New("not a regular file")
-	case info.Size() > maxBytes:
-		bad = errors.New("too large")
-	default:
-		l, bad = decode(data, name)
 	}
 	if bad != nil {
-		failed := os.Rename(s.path(name), strings.TrimSuffix(s.path(name), suffix)+badSuffix)
+		failed := os.Rename(s.path(name), s.path(name)+badSuffix)
 		_, unread := s.list()
 		err = errors.Join(fmt.Errorf("%s: %w: %w", name, ErrBad, bad), failed, unread)
 	}
@@ -256,11 +244,7 @@ func (s *Spool) makeFolder() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	if err := syncFolder(filepath.Dir(s.dir)); err != nil {
-		_ = os.Remove(s.dir) // the next call would not sync the name of a folder that exists
-		return err
-	}
-	return nil
+	return syncFolder(filepath.Dir(s.dir))
 }
 
 // syncFolder writes the names in a folder to disk.

@@ -39,8 +39,6 @@ const (
 	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce that of concurrent exchanges: while
 	// Redis executes one, another one is decoded.
 	surveyPart, surveysAtOnce = 25, 4
-	// manyTargets is the number above which nobody surveys the targets for a line that may have no reader.
-	manyTargets = 1000
 	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
@@ -64,7 +62,6 @@ type Pool interface {
 // Buyer reports on the providers; *purchase.Buyer implements it.
 type Buyer interface {
 	Providers(ctx context.Context) []purchase.Status
-	Stranded() []purchase.Stranded
 	DeadLetterCount() (letters, aside int)
 }
 
@@ -74,15 +71,13 @@ type Sources struct {
 		Current() *targets.Set
 		Status() targets.Status
 	}
-	Pool          Pool
-	Buyer         Buyer
-	Health        func() redisdb.Health
-	History       func() history.Health         // nil = no history is kept
-	Replicas      func() []replicas.Replica     // nil result = unknown
-	Outcomes      func() []choice.Row           // compares the providers
-	Changes       func() []choice.Change        // of the provider with the most orders
-	CallsPerToken func(provider string) float64 // calls of this replica; 0 before its first token
-	Log           *slog.Logger
+	Pool     Pool
+	Buyer    Buyer
+	Health   func() redisdb.Health
+	History  func() history.Health     // nil = no history is kept
+	Replicas func() []replicas.Replica // nil result = unknown
+	Outcomes func() []choice.Row       // compares the providers
+	Log      *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
 	Version   string    // of the daemon
@@ -179,18 +174,11 @@ func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purcha
 
 // Brief returns one line for `systemctl status`. It quotes nothing from the configuration file, because every local
 // user can read it.
-func (c *Collector) Brief(ctx context.Context) string {
-	count := len(c.File.Current().Targets)
-	line := "serving " + plural(count, "target")
-	switch health := c.Health(); {
-	case !health.Up:
-		line = "waiting for redis, which holds the tokens of " + plural(count, "target") + ": " + health.Reason
-	case count <= manyTargets:
-		ready := 0
-		for _, t := range c.Build(ctx).Targets {
-			ready += t.Fresh
-		}
-		line += ", " + plural(ready, "token") + " ready"
+func (c *Collector) Brief(context.Context) string {
+	count := plural(len(c.File.Current().Targets), "target")
+	line := "serving " + count
+	if health := c.Health(); !health.Up {
+		line = "waiting for redis, which holds the tokens of " + count + ": " + health.Reason
 	}
 	if !c.File.Status().OK {
 		line += "; the configuration file was refused, the last good one stays in use: see the log"
@@ -231,14 +219,13 @@ func (c *Collector) build(ctx context.Context) *Document {
 	letters, aside := c.Buyer.DeadLetterCount()
 	d := &Document{
 		Version: c.Version, AsOf: stamp(began), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
-		DeadLetters:     letters,
-		Config:          configOf(c.File.Status(), set),
-		Redis:           Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:          usage(c.sums.spent, set.Budget.PerDay),
-		Dedup:           dedupOf(c.sums.savings, sumsErr),
-		ProviderChanges: []ProviderChange{},
-		Targets:         make([]Target, len(stocks)),
-		set:             set, changes: changes, summed: sumsErr == nil,
+		DeadLetters: letters,
+		Config:      configOf(c.File.Status(), set),
+		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
+		Budget:      usage(c.sums.spent, set.Budget.PerDay),
+		Dedup:       dedupOf(c.sums.savings, sumsErr),
+		Targets:     make([]Target, len(stocks)),
+		set:         set, changes: changes, summed: sumsErr == nil,
 	}
 	if !d.Redis.OK && d.Redis.Reason == "" {
 		d.Redis.Reason = redisdb.Reason(err)
@@ -258,17 +245,12 @@ func (c *Collector) build(ctx context.Context) *Document {
 		d.History = &History{OK: h.Down == "", Reason: h.Down, Sent: h.Sent, Dropped: h.Dropped,
 			Waiting: c.sums.waiting, Unrecorded: c.sums.dropped, since: h.Since}
 	}
-	d.Providers = providersOf(providers, c.Outcomes(), set, c.CallsPerToken)
-	for _, change := range c.Changes() {
-		d.ProviderChanges = append(d.ProviderChanges, ProviderChange{
-			Type: string(change.Type), From: change.From, To: change.To, At: stamp(change.At), Reason: change.Reason,
-		})
-	}
+	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], why, err)
 	}
-	d.announce(providers, health, aside, c.Buyer.Stranded(), began)
+	d.announce(providers, health, aside, began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d
@@ -409,20 +391,15 @@ func solveOf(set *targets.Set, s *sums, err error) *Solve {
 
 // dedupOf converts and sums the savings. A non-nil err is the reason why they are not current.
 func dedupOf(days []pool.SavingsDay, err error) *Dedup {
-	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
-	for i, day := range days {
-		d.Days[i] = DedupDay{Date: day.Date, BySource: map[string]int64{}}
-		for _, source := range []pool.SavingsSource{
-			pool.SavedPool, pool.SavedSolve, pool.SavedWaiting, pool.SavedAfter, pool.SavedReplay, pool.SavedMissed, pool.SavedRefused,
-		} {
-			d.Days[i].BySource[string(source)] = day.BySource[source]
-			d.Days[i].Requests += day.BySource[source]
+	d, sum := Dedup{Days: append([]pool.SavingsDay{}, days...), Reason: notNow(err)}, map[pool.SavingsSource]int64{}
+	for _, day := range days {
+		for source, n := range day.BySource {
+			sum[source] += n
+			d.Requests += n
 		}
-		d.Requests += d.Days[i].Requests
-		d.Missed += day.BySource[pool.SavedMissed]
-		d.Refused += day.BySource[pool.SavedRefused]
-		d.Saved += day.BySource[pool.SavedWaiting] + day.BySource[pool.SavedAfter] + day.BySource[pool.SavedReplay]
 	}
+	d.Missed, d.Refused = sum[pool.SavedMissed], sum[pool.SavedRefused]
+	d.Saved = sum[pool.SavedWaiting] + sum[pool.SavedAfter] + sum[pool.SavedReplay]
 	if served := d.Served(); served > 0 {
 		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
 	}
@@ -449,13 +426,13 @@ func configOf(status targets.Status, set *targets.Set) Config {
 }
 
 // providersOf converts the states of the providers, with the rows that compare them.
-func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set, callsPerToken func(string) float64) []Provider {
+func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) []Provider {
 	list := make([]Provider, len(states))
 	for i, p := range states {
 		list[i] = Provider{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason, Remedy: p.State.Remedy,
 			Since: stamp(p.State.Since), RetryAt: stamp(p.State.Until), Balance: p.State.Balance,
-			InFlight: p.InFlight, Concurrency: p.Concurrency, CallsPerToken: math.Round(callsPerToken(p.Name)*10) / 10,
+			InFlight: p.InFlight, Concurrency: p.Concurrency,
 			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 			Types:     []ProviderType{},
 		}

@@ -1,13 +1,11 @@
 package status
 
 import (
-	"encoding/json"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/strictjson"
 	"poold/internal/targets"
@@ -36,15 +34,12 @@ type Document struct {
 	Replicas    []Replica  `json:"replicas"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
-	// ProviderChanges has the last change of the provider with the most orders, for each type with one.
-	ProviderChanges []ProviderChange `json:"provider_changes"`
-	Targets         []Target         `json:"targets"` // sorted by name
+	Targets     []Target   `json:"targets"`      // sorted by name
 
 	set     *targets.Set
 	changes uint64        // calls of Collector.Changed before it
 	until   time.Time     // when it is no longer fresh
 	encode  func() []byte // shared by all readers
-	general []string      // the notices that are not about targets
 	summed  bool          // the figures over all targets and guests are current
 }
 
@@ -103,9 +98,6 @@ type Provider struct {
 	Balance     *float64 `json:"balance"`   // null = never read
 	RetryAt     string   `json:"retry_at"`  // if down: time of the next call; RFC 3339, UTC; "" = unknown, or now
 	Callbacks   bool     `json:"callbacks"` // the provider has a callback_url in the configuration file
-	// CallsPerToken is the number of this replica's calls per token since the start of the replica, to
-	// one decimal place; 0 before the first token.
-	CallsPerToken float64 `json:"calls_per_token"`
 	// Types compares the provider with the others; empty with fewer than two providers.
 	Types []ProviderType `json:"types"`
 }
@@ -205,23 +197,16 @@ func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Dedup counts the requests to POST /solve over all replicas, and the requests that got the token
-// of another request.
+// Dedup counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
+// token of another request.
 type Dedup struct {
-	Requests int64      `json:"requests"`  // all requests in the field Days: with a token, missed and refused
-	Saved    int64      `json:"saved"`     // sum of shared_wait, shared_cache and replay
-	Missed   int64      `json:"missed"`    // no token came in time
-	Refused  int64      `json:"refused"`   // refused because no token could come
-	SavedPct float64    `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
-	Days     []DedupDay `json:"days"`      // UTC days, today first; never null; 7 days unless some days are unknown
-	Reason   string     `json:"reason"`    // why the figures are not current; "" = they are current
-}
-
-// DedupDay contains the counts of one UTC day.
-type DedupDay struct {
-	Date     string           `json:"date"` // 2006-01-02
-	Requests int64            `json:"requests"`
-	BySource map[string]int64 `json:"by_source"` // has all sources
+	Requests int64             `json:"requests"`  // all requests in the field Days: with a token, missed and refused
+	Saved    int64             `json:"saved"`     // sum of shared_wait, shared_cache and replay
+	Missed   int64             `json:"missed"`    // no token came in time
+	Refused  int64             `json:"refused"`   // refused because no token could come
+	SavedPct float64           `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
+	Days     []pool.SavingsDay `json:"days"`      // UTC days, today first; never null
+	Reason   string            `json:"reason"`    // why the figures are not current; "" = they are current
 }
 
 // Served returns the number of requests that got a token.
@@ -242,15 +227,15 @@ func (d *Document) toJSON() []byte { return append(strictjson.Encode(d), '\n') }
 // Target returns the target with this name. The second result is false if the document lacks the
 // target, for example because only a newer Set contains the target.
 func (d *Document) Target(name string) (*Target, bool) {
-	i, ok := slices.BinarySearchFunc(d.Targets, name, func(t Target, name string) int { return strings.Compare(t.Name, name) })
-	if !ok {
+	i := slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == name })
+	if i < 0 {
 		return nil, false
 	}
 	return &d.Targets[i], true
 }
 
 // Part returns the part of the document for a key that is limited to some targets: without what may name other targets
-// or counts the requests of other keys. The notices about shared reasons cover only the targets of this part.
+// or counts the requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Replicas = nil, nil, nil, nil
@@ -260,7 +245,6 @@ func (d *Document) Part(may func(target string) bool) *Document {
 			part.Targets = append(part.Targets, d.Targets[i])
 		}
 	}
-	part.Notices = append(append([]string{}, part.sharedReasons()...), d.general...)
 	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
 	part.encode = part.toJSON
 	return &part
@@ -352,40 +336,8 @@ type ProviderType struct {
 	LeadP90  float64  `json:"lead_p90_s"`
 }
 
-// ProviderChange says that another provider gets the most orders of a type.
-type ProviderChange struct {
-	Type   string `json:"type"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-	At     string `json:"at"`     // RFC 3339, UTC
-	Reason string `json:"reason"` // one sentence
-}
-
-// Money is an amount in the currency of the file's prices. A value below 0 stands for an unknown
-// amount, which is null in JSON.
-type Money float64
-
-// money converts billionths of the currency, in which the stock counts, to an amount with six decimal places.
-func money(n int64) Money { return Money(math.Round(float64(n)/1e3) / 1e6) }
-
-// MoneyUnknown is an unknown amount.
-const MoneyUnknown Money = -1
-
-// MarshalJSON implements json.Marshaler.
-func (m Money) MarshalJSON() ([]byte, error) {
-	if m < 0 {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(m))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (m *Money) UnmarshalJSON(text []byte) error {
-	if *m = MoneyUnknown; string(text) == "null" {
-		return nil
-	}
-	return json.Unmarshal(text, (*float64)(m))
-}
+// Money is an amount in the currency of the file's prices.
+type Money = history.Money
 
 // lacksPrice reports whether some provider of the file has no price for one of the types.
 func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
@@ -398,7 +350,7 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 // an order was solved or lost.
 func spent(c *pool.Counters, priced bool) Money {
 	if c.Spent == 0 && !priced && c.Solved+c.Lost > 0 {
-		return MoneyUnknown
+		return history.MoneyUnknown
 	}
-	return money(c.Spent)
+	return Money(c.Spent)
 }

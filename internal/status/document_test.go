@@ -84,7 +84,6 @@ func busySources() Sources {
 	buyer := &fixedBuyer{
 		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},
 		letters:   2, aside: 1,
-		stranded: []purchase.Stranded{{Provider: "former", Orders: 6, Until: day}},
 	}
 	s.Buyer = buyer
 	return s

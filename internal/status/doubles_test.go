@@ -92,11 +92,9 @@ func decided(s pool.Stock, noted refill.Status) pool.Stock {
 type fixedBuyer struct {
 	providers      []purchase.Status
 	letters, aside int
-	stranded       []purchase.Stranded
 }
 
 func (f *fixedBuyer) Providers(context.Context) []purchase.Status { return f.providers }
-func (f *fixedBuyer) Stranded() []purchase.Stranded               { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() (letters, aside int)       { return f.letters, f.aside }
 
 func newTarget(name string) targets.Target {
@@ -129,9 +127,9 @@ func sources(set *targets.Set) (Sources, *fixedPool) {
 	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set, ok: true}, Pool: stock, Buyer: buyer,
-		Outcomes: func() []choice.Row { return nil }, Changes: func() []choice.Change { return nil },
+		Outcomes: func() []choice.Row { return nil },
 		Replicas: func() []replicas.Replica { return nil },
-		Health:   func() redisdb.Health { return redisdb.Health{Up: true} }, CallsPerToken: func(string) float64 { return 4.26 },
-		Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
+		Health:   func() redisdb.Health { return redisdb.Health{Up: true} },
+		Log:      slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	}, stock
 }

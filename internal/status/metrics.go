@@ -66,12 +66,6 @@ func (d *Document) collect(ch chan<- prometheus.Metric) {
 		m.of("target", purchase.GuestTarget).info(s.Owner, "")
 		guests.stock(s.Fresh, s.InFlight, s.BoughtInFlight, 0, &s.counted)
 		guests.budget(&s.Budget)
-		all.show("solve_guests", "Identities of POST /solve without a target that are still known.", float64(s.Guests))
-	}
-	if days := d.Dedup.Days; len(days) > 0 {
-		for source, n := range days[0].BySource { // a gauge, because the store keeps a separate count for each day
-			all.show("solve_requests_today", "Requests to POST /solve since midnight UTC, by source of the token.", float64(n), "source", source)
-		}
 	}
 }
 
@@ -115,17 +109,11 @@ func (m metrics) rare(name, help string, n int64, labels ...string) {
 func (m metrics) provider(p *Provider) {
 	m.show("provider_up", "1 while a provider can be asked (ok or busy), 0 while it is down.",
 		truth(provider.StateKind(p.State).Usable()))
-	known := func(name, help string, value *float64, labels ...string) {
-		if value != nil {
-			m.show(name, help, *value, labels...)
-		}
+	if p.Balance != nil {
+		m.show("provider_balance", "Last known balance at a provider; absent if none is known.", *p.Balance)
 	}
-	known("provider_balance", "Last known balance at a provider; absent if none is known.", p.Balance)
 	for _, t := range p.Types {
-		known("provider_order_share", "Its share of the ended orders of a type; absent with one provider.", &t.Share, "type", t.Type)
-		known("provider_token_cost", "Expected cost per accepted token; absent without a price.", t.Cost, "type", t.Type)
-		known("provider_solved_ratio", "Estimated share of the orders that bring a token.", &t.Solved, "type", t.Type)
-		known("provider_accepted_ratio", "Estimated share of the tokens that sites accept; absent without reports.", t.Accepted, "type", t.Type)
+		m.show("provider_order_share", "Its share of the ended orders of a type; absent with one provider.", t.Share, "type", t.Type)
 	}
 }
 
@@ -157,7 +145,7 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	const reports = "Reports of callers on their tokens, by outcome: accepted, rejected."
 	m.rare("reports_total", reports, f.Accepted, "outcome", "accepted")
 	m.show("reports_total", reports, float64(f.Rejected), "outcome", "rejected")
-	m.show("spend_total", "Money spent, by the prices of the file.", float64(money(f.Spent)))
+	m.show("spend_total", "Money spent, by the prices of the file.", float64(f.Spent)/1e9)
 }
 
 func (m metrics) budget(b *Budget) {

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,24 +8,9 @@ import (
 	"poold/internal/targets"
 )
 
-func TestMoney(t *testing.T) {
-	for m, want := range map[Money]string{0: "0", 0.25: "0.25", MoneyUnknown: "null"} {
-		text, err := json.Marshal(m)
-		if err != nil || string(text) != want {
-			t.Errorf("%v is %s, %v", m, text, err)
-		}
-		var again Money
-		if err := json.Unmarshal(text, &again); err != nil || again != m || (again >= 0) != (want != "null") {
-			t.Errorf("%s is read as %v, %v", text, again, err)
-		}
-	}
+func TestSecondsHaveThreeDigits(t *testing.T) {
 	if got := seconds(4887*time.Millisecond + 499*time.Microsecond); got != 4.887 { // Duration.Seconds has more digits
 		t.Error(got)
-	}
-	for n, want := range map[int64]Money{0: 0, 499: 0, 500: 0.000001, 1_000_000_000: 1, 1_234_567_499: 1.234567, 123_456_789_000_000_500: 123456789.000001} {
-		if got := money(n); got != want {
-			t.Errorf("%d billionths: %v, want %v", n, got, want)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -84,25 +83,19 @@ func ProblemsFirst(list []Target) []Target {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b Target) int { return rank(a) - rank(b) })
 }
 
-// mostShared is the maximum number of notices about shared reasons.
-const mostShared = 5
-
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, aside int, stranded []purchase.Stranded, at time.Time) {
-	d.Alarms = []string{} // the JSON must not have null
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, aside int, at time.Time) {
+	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.Alarms = append(d.Alarms, banner(since, at, cause, consequence, action))
 	}
-	note := func(text string) { d.general = append(d.general, text) }
+	note := func(text string) { d.Notices = append(d.Notices, text) }
 	switch r := d.Redis; {
 	case health.Full:
 		alarm(health.Since, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")
 	case !r.OK:
 		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
 			"repair Redis, or correct redis in the configuration file")
-	case r.Reason != "":
-		alarm(health.Since, r.Reason, "the stock is in another part of Redis and can be used, but events and the comparison of providers may be missing",
-			"repair this part of Redis")
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -129,13 +122,9 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case d.set.Redis.Embedded():
 		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
-	d.general = append(d.general, health.Notices...)
+	d.Notices = append(d.Notices, health.Notices...)
 	if aside > 0 {
 		note(plural(aside, "dead letter") + " cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
-	}
-	for _, lost := range stranded {
-		note(plural(lost.Orders, "paid task") + " of provider " + lost.Provider + " cannot be collected, because no provider of the file has its account: they count as in flight until " +
-			shortTime(lost.Until, at) + "; list the account again with the same protocol, url and key")
 	}
 	if h := d.History; h != nil && !h.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
@@ -143,7 +132,6 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
 	}
-	d.Notices = append(append([]string{}, d.sharedReasons()...), d.general...)
 }
 
 // banner returns one line about a fault, with its beginning, cause, consequence and remedy. The zero time is an unknown
@@ -188,37 +176,4 @@ func outage(providers []purchase.Status) (reason string, until time.Time, is boo
 	}
 	first := providers[0]
 	return fmt.Sprintf("provider %s is %s: %s", first.Name, first.State.Kind, first.State.Reason), until, true
-}
-
-// sharedReasons returns one line about each reason that several targets in trouble have, so that the reader need not
-// compare their rows. The reason that most targets share comes first. An alarm already reports an outage of Redis.
-func (d *Document) sharedReasons() (lines []string) {
-	type shared struct{ state, reason string }
-	counts, remedies := map[shared]int{}, map[shared]string{
-		{refill.Budget, refill.OverallBudget}: "raise budget.per_day, or wait until it has room",
-		{refill.Budget, refill.OwnBudget}:     "raise their budgets, or wait until they have room",
-	}
-	for i := range d.Targets {
-		t := &d.Targets[i]
-		reason, remedy, _ := strings.Cut(t.Reason, "; ") // what comes after it may differ between targets
-		s := shared{t.State, strings.TrimPrefix(reason, refusedPrefix)}
-		switch {
-		case t.State != refill.Starved && t.State != refill.Budget && t.State != refill.Refused, reason == d.Redis.Reason:
-			continue
-		case t.State == refill.Refused:
-			remedies[s] = "compare their sitekeys and pages with the sites"
-		case t.State == refill.Starved:
-			remedies[s] = remedy
-		}
-		counts[s]++
-	}
-	maps.DeleteFunc(counts, func(_ shared, n int) bool { return n < 2 })
-	for _, s := range slices.SortedFunc(maps.Keys(counts), func(a, b shared) int {
-		return cmp.Or(counts[b]-counts[a], strings.Compare(a.state, b.state), strings.Compare(a.reason, b.reason))
-	}) {
-		state := map[string]string{refill.Starved: "are starved", refill.Budget: "buy nothing", refill.Refused: "are refused"}[s.state]
-		line := fmt.Sprintf("%d targets %s: %s; %s", counts[s], state, s.reason, remedies[s])
-		lines = append(lines, strings.TrimSuffix(line, "; "))
-	}
-	return lines[:min(mostShared, len(lines))]
 }

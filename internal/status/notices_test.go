@@ -1,17 +1,14 @@
 package status
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
-	"poold/internal/refill"
 	"poold/internal/targets"
 )
 
@@ -43,8 +40,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 			alarms: []string{"Since 2026-01-01 23:04 UTC redis is gone: "}},
 		"full": {redis: Redis{Reason: "redis is full"}, health: redisdb.Health{Full: true},
 			alarms: []string{"Redis is full: ready tokens are handed out, and nothing is bought; raise maxmemory"}},
-		"another part": {redis: Redis{OK: true, Reason: "a node is away"}, health: redisdb.Health{Since: day}, alarms: []string{"Since 03:04 UTC a node is away: the stock"}},
-		"settings":     {health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}, notices: []string{"maxmemory-policy"}},
+		"settings": {health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}, notices: []string{"maxmemory-policy"}},
 
 		"no provider": {providers: []purchase.Status{}, alarms: []string{"No provider is configured: nothing is bought; add a provider"}},
 		"all down": {providers: []purchase.Status{refuses, silent}, alarms: []string{
@@ -72,61 +68,11 @@ func TestAlarmsAndNotices(t *testing.T) {
 		if c.providers == nil {
 			c.providers = []purchase.Status{busy}
 		}
-		d.announce(c.providers, c.health, 0, nil, day)
+		d.announce(c.providers, c.health, 0, day)
 		for _, lines := range [][2][]string{{d.Alarms, c.alarms}, {d.Notices, c.notices}} {
 			if lines[0] == nil || !slices.EqualFunc(lines[0], lines[1], strings.HasPrefix) {
 				t.Errorf("%s: %q, want %q", name, lines[0], lines[1])
 			}
-		}
-	}
-}
-
-// A reason that several targets have appears in only one notice, even if the details of the reason
-// differ between the targets.
-func TestSharedReasons(t *testing.T) {
-	budget := func(which, room string) refill.Status {
-		return refill.Status{State: refill.Budget, Reason: which + "; there is room again at " + room}
-	}
-	for name, c := range map[string]struct {
-		refill []refill.Status // of the targets t00000, t00001, …
-		brake  pool.Brake      // of all targets
-		read   error           // of all targets
-		want   []string
-	}{
-		"threads": {refill: []refill.Status{
-			{State: refill.Starved, Reason: "20 of 20 threads of main in use; raise concurrency"}, {State: refill.OK},
-			{State: refill.Starved, Reason: "20 of 20 threads of main in use; raise concurrency"},
-		}, want: []string{"2 targets are starved: 20 of 20 threads of main in use; raise concurrency"}},
-		"one target": {refill: []refill.Status{{State: refill.Starved, Reason: "20 of 20 threads of main in use; raise concurrency"}, {State: refill.OK}}},
-		"overall budget": {refill: []refill.Status{budget(refill.OverallBudget, "10:00"), budget(refill.OverallBudget, "11:00")},
-			want: []string{"2 targets buy nothing: the overall budget is used up; raise budget.per_day, or wait until it has room"}},
-		"own budgets": {refill: []refill.Status{budget(refill.OwnBudget, "10:00"), budget(refill.OwnBudget, "11:00"), budget(refill.OverallBudget, "10:00")},
-			want: []string{"2 targets buy nothing: the budget of this target is used up; raise their budgets, or wait until they have room"}},
-		"refused": {refill: []refill.Status{{}, {}}, brake: pool.Brake{Kind: string(pool.Hopeless), Reason: "ERROR_GOOGLEKEY", Since: day, Next: day},
-			want: []string{"2 targets are refused: ERROR_GOOGLEKEY; compare their sitekeys and pages with the sites"}},
-		"failing": {refill: []refill.Status{{}, {}}, brake: pool.Brake{Kind: string(pool.Failed), Reason: "ERROR_CAPTCHA_UNSOLVABLE", Since: day, Next: day},
-			want: []string{"2 targets are starved: the last orders failed or were refused, one try each 0s (has the sitekey changed?); the last: ERROR_CAPTCHA_UNSOLVABLE"}},
-		"unread": {refill: []refill.Status{{State: refill.OK}, {State: refill.OK}, {State: refill.OK}}, read: redisdb.ErrDown}, // an alarm says it
-		"most first": {refill: []refill.Status{
-			{State: refill.Starved, Reason: "b"}, {State: refill.Starved, Reason: "b"}, {State: refill.Starved, Reason: "a"}, {State: refill.Starved, Reason: "a"}, {State: refill.Starved, Reason: "a"},
-		}, want: []string{"3 targets are starved: a", "2 targets are starved: b"}},
-	} {
-		set := setOf(len(c.refill))
-		s, stock := sources(set)
-		for i, now := range c.refill {
-			now.Want = 1
-			stock.stocks[set.Targets[i].ID] = decided(pool.Stock{Counts: pool.Counts{Brake: c.brake}}, now)
-		}
-		if c.read != nil {
-			stock.before = func(context.Context, string) error { return c.read }
-		}
-		d := NewCollector(s).Build(t.Context())
-		if !slices.Equal(d.Notices, append([]string{}, c.want...)) || d.Notices == nil {
-			t.Errorf("%s: %q, want %q", name, d.Notices, c.want)
-		}
-		// A key for one target does not see the number of the other targets.
-		if part := d.Part(func(target string) bool { return target == "t00000" }); len(part.Notices) > 0 {
-			t.Errorf("%s: a key for one target sees %q", name, part.Notices)
 		}
 	}
 }

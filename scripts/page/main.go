@@ -58,7 +58,7 @@ func run(ctx context.Context, folder, axe string) error {
 		return err
 	}
 	defer stop()
-	solver := simulated.Options{Flavour: simulated.TwoCaptcha, Median: 9 * time.Second, Min: 5 * time.Second, Max: 20 * time.Second, Sigma: 0.3, Threads: 60}
+	solver := simulated.Options{Median: 9 * time.Second, Min: 5 * time.Second, Max: 20 * time.Second, Sigma: 0.3, Threads: 60}
 	solving, unused := httptest.NewServer(simulated.New(solver)), httptest.NewServer(simulated.New(solver))
 	defer solving.Close()
 	defer unused.Close()

@@ -51,7 +51,7 @@ func (r Row) HandedOut() int64 { return r.Hits + r.Waited - r.Returned }
 
 // Cost returns the price of n tokens at the average so far; 0 = unknown.
 func (r Row) Cost(n int) float64 {
-	return float64(n) * float64(max(0, r.Spent)) / float64(max(1, r.Solved))
+	return float64(n) * float64(max(0, r.Spent)) / 1e9 / float64(max(1, r.Solved))
 }
 
 // Enough returns the seconds that the tokens last at the pace of the last hour.
@@ -66,7 +66,7 @@ type Sums struct {
 	Targets, Troubled           int
 	Fresh, Ordered, Want        int
 	Hits, Outcomes, FiveMinutes int64 // FiveMinutes counts requests
-	Spent                       float64
+	Spent                       status.Money
 }
 
 // Healthy returns the number of targets that nobody need look at.
@@ -89,7 +89,7 @@ func (v *View) Sums(rows []Row) Sums {
 		}
 		s.Fresh, s.Ordered, s.Want = s.Fresh+r.Fresh, s.Ordered+r.InFlight, s.Want+r.Want
 		s.Hits, s.Outcomes = s.Hits+r.Hour.Hits, s.Outcomes+r.Outcomes()
-		s.Spent += max(0, float64(r.Today(v.AsOf)))
+		s.Spent += max(0, r.Today(v.AsOf))
 		for _, minute := range r.Hour.Minutes {
 			if minute.At > since {
 				s.FiveMinutes += minute.Requests

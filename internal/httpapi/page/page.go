@@ -170,16 +170,21 @@ func (v *View) Paid() (sum float64) {
 
 // Money formats an amount in the currency of the file. An amount below a hundredth keeps two digits that are not 0.
 func (v *View) Money(amount any) string {
-	n := reflect.Indirect(reflect.ValueOf(amount))
-	switch {
-	case !n.IsValid() || n.Float() < 0:
-		return "unknown"
-	case n.Float() == 0:
-		return v.Currency.With("0")
-	case n.Float() < 0.01:
-		return v.Currency.With(strconv.FormatFloat(n.Float(), 'g', 2, 64))
+	n := -1.0
+	if billionths, is := amount.(status.Money); is {
+		n = float64(billionths) / 1e9
+	} else if value := reflect.Indirect(reflect.ValueOf(amount)); value.IsValid() {
+		n = value.Float()
 	}
-	whole, part, _ := strings.Cut(strconv.FormatFloat(n.Float(), 'f', 2, 64), ".")
+	switch {
+	case n < 0:
+		return "unknown"
+	case n == 0:
+		return v.Currency.With("0")
+	case n < 0.01:
+		return v.Currency.With(strconv.FormatFloat(n, 'g', 2, 64))
+	}
+	whole, part, _ := strings.Cut(strconv.FormatFloat(n, 'f', 2, 64), ".")
 	return v.Currency.With(count(whole) + "." + part)
 }
 

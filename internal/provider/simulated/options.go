@@ -2,16 +2,6 @@ package simulated
 
 import "time"
 
-// Flavour is the real service that a Service imitates.
-type Flavour string
-
-// The flavours. They differ in the code for "no free thread", in threadsinfo, in the JSON type of a
-// reCAPTCHA's task id, in the field for the user agent and in the solutions of a GeeTest.
-const (
-	CaptchaAI  Flavour = "captchaai" // the default
-	TwoCaptcha Flavour = "2captcha"
-)
-
 // The defaults of Options.
 const (
 	DefaultMedian = 18 * time.Second
@@ -28,8 +18,7 @@ const (
 // Options configures a Service. The zero value describes a service that accepts any key, has no limit
 // of threads, never fails, and solves a task in 6 to 120 s.
 type Options struct {
-	Flavour Flavour
-	Key     string // the valid key; "" = any non-empty key is valid
+	Key string // the valid key; "" = any non-empty key is valid
 
 	// The lead time has a lognormal distribution around Median, limited to the range from Min to Max.
 	// If all four fields are zero, the defaults apply. If any field is set, no default applies: a
@@ -50,9 +39,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Flavour == "" {
-		o.Flavour = CaptchaAI
-	}
 	if o.Median == 0 && o.Sigma == 0 && o.Min == 0 && o.Max == 0 {
 		o.Median, o.Sigma, o.Min, o.Max = DefaultMedian, DefaultSigma, DefaultMin, DefaultMax
 	}

@@ -52,15 +52,20 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sent := wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
 	}
-	incomplete := ""
-	if err != nil {
-		incomplete = wire.CodeBadParams
+	read, at := wire.ReadTasks, time.Now()
+	if legacy {
+		read = wire.ReadLegacy
 	}
+	c := read(sent)
+	if err != nil {
+		c.Bad = wire.CodeBadParams
+	}
+	t, code := s.execute(c, legacy, at)
 	var reply wire.Reply
 	if legacy {
-		reply = s.legacyCall(wire.ReadLegacy(sent), incomplete, time.Now())
+		reply = s.legacyReply(c, t, code, at)
 	} else {
-		reply = wire.JSON(s.tasksCall(wire.ReadTasks(sent), incomplete, time.Now()))
+		reply = wire.JSON(s.tasksReply(c, t, code))
 	}
 	w.Header().Set("Content-Type", reply.Type)
 	_, _ = w.Write(reply.Body)

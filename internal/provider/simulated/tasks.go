@@ -37,9 +37,6 @@ func (s *Service) sell(identity captcha.Identity, legacy bool, bad string, at ti
 		s.tasks = s.tasks[1:]
 	}
 	if s.opts.Threads > 0 && s.workingLocked(at) >= s.opts.Threads {
-		if s.opts.Flavour == CaptchaAI {
-			return Task{}, wire.CodeZeroBalance // captchaai uses this code if no thread is free
-		}
 		return Task{}, wire.CodeNoSlot
 	}
 	s.last++
@@ -74,11 +71,15 @@ func (s *Service) findLocked(number int64, at time.Time) *Task {
 }
 
 // poll counts a poll and returns the task, or the error code of a task without a token.
-func (s *Service) poll(number int64, at time.Time) (_ Task, code string) {
+func (s *Service) poll(id string, at time.Time) (_ Task, code string) {
+	n, ok := wire.TaskNumber(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.findLocked(number, at)
-	if t == nil {
+	t := s.findLocked(n, at)
+	switch {
+	case !ok:
+		return Task{}, wire.CodeIDFormat
+	case t == nil:
 		return Task{}, wire.CodeUnknownTask
 	}
 	t.Polls++

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 
 	"poold/internal/captcha"
 )
@@ -23,7 +22,8 @@ func (s *Service) Token(t Task) string {
 		// This text depends only on the picture.
 		return fmt.Sprintf("%s.%s.0.%s.zwei wörter", tokenMark, t.Identity.Type, t.ID.Hash())
 	case captcha.GeeTest, captcha.GeeTestV4:
-		return t.valuesText(s.opts)
+		text, _ := json.Marshal(t.namedValues()) // marshalling a map of strings cannot fail
+		return string(text)
 	}
 	return t.markedText()
 }
@@ -39,11 +39,11 @@ func (t *Task) markedText() string {
 }
 
 // namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the
-// values is the marked text. In 2captcha's legacy protocol, the names for version 3 have the prefix
+// values is the marked text. In the legacy protocol, the names for version 3 have the prefix
 // "geetest_".
-func (t *Task) namedValues(opts *Options) map[string]string {
+func (t *Task) namedValues() map[string]string {
 	prefix := ""
-	if t.legacy && opts.Flavour == TwoCaptcha {
+	if t.legacy {
 		prefix = "geetest_"
 	}
 	switch t.Identity.Type {
@@ -59,21 +59,6 @@ func (t *Task) namedValues(opts *Options) map[string]string {
 		}
 	}
 	return nil
-}
-
-// valuesText returns the named values as one text. In captchaai's legacy protocol this is a list of
-// name:value pairs; in all other cases it is a JSON object.
-func (t *Task) valuesText(opts *Options) string {
-	values := t.namedValues(opts)
-	if !t.legacy || opts.Flavour == TwoCaptcha {
-		text, _ := json.Marshal(values) // marshalling a map of strings cannot fail
-		return string(text)
-	}
-	list := make([]string, 0, len(values))
-	for _, name := range captcha.Of(t.Identity.Type).Values {
-		list = append(list, name+":"+values[name])
-	}
-	return strings.Join(list, ",")
 }
 
 // Each purpose has its own stream of random numbers.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/provider/simulated"
 	"poold/internal/provider/wire"
 )
 
@@ -95,27 +94,20 @@ func TestLegacyResultActions(t *testing.T) {
 	}
 	want(t, "no limit of threads", get(t, New(Options{}), "/res.php?key=k&action=threadsinfo"),
 		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
-	want(t, "2captcha has no threadsinfo",
-		get(t, New(Options{Flavour: TwoCaptcha, Threads: 3}), "/res.php?key=k&action=threadsinfo"), wire.CodeBadParams)
 }
 
-// The flavours differ in the JSON type of a reCAPTCHA's task id and in the field name of the user
-// agent.
-func TestLegacyFlavours(t *testing.T) {
-	for flavour, field := range map[simulated.Flavour]string{CaptchaAI: "user_agent", TwoCaptcha: "useragent"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.Flavour, o.UserAgent = flavour, "Browser/1" }))
-			_, numeric := decode(t, get(t, s, recaptchaQuery("json", "1")))["request"].(float64)
-			want(t, "reCAPTCHA's id is a number", numeric, flavour == CaptchaAI)
-			v := decode(t, get(t, s, recaptchaQuery("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
-			want(t, "Turnstile's id", v["request"], any(s.Sold()[1].Task))
-			time.Sleep(constantOptions.Median)
-			for i, agent := range []string{"Browser/1", "Asked/2"} {
-				v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+s.Sold()[i].Task))
-				want(t, field, v[field], any(agent))
-			}
-		})
-	}
+func TestUserAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(optionsWith(func(o *Options) { o.UserAgent = "Browser/1" }))
+		_ = get(t, s, recaptchaQuery("json", "1"))
+		v := decode(t, get(t, s, recaptchaQuery("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
+		want(t, "Turnstile's id", v["request"], any(s.Sold()[1].Task))
+		time.Sleep(constantOptions.Median)
+		for i, agent := range []string{"Browser/1", "Asked/2"} {
+			v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+s.Sold()[i].Task))
+			want(t, "user agent", v["useragent"], any(agent))
+		}
+	})
 }
 
 func TestOtherPathsAndMethods(t *testing.T) {
@@ -221,29 +213,21 @@ func TestTasksReports(t *testing.T) {
 	}
 }
 
-// The values of a GeeTest have the form that the service and the protocol use.
+// The values of a GeeTest have the form that the protocol uses.
 func TestGeeTestValues(t *testing.T) {
 	quick := Options{Sigma: 0.1, UserAgent: "U"}
-	for flavour, row := range map[simulated.Flavour]struct{ plain, json string }{
-		CaptchaAI:  {"OK|challenge:ck7,validate:SIMULATED.geetest.", `{"status":1,"request":"challenge:ck7,validate:SIMULATED.`},
-		TwoCaptcha: {`OK|{"geetest_challenge":"ck7",`, `{"status":1,"request":{"geetest_challenge":"ck7",`},
-	} {
-		quick.Flavour = flavour
-		s := New(quick)
-		id := buy(t, s, "method", "geetest", "challenge", "c", "gt", testHex)
-		plain := poll(t, s, id)
-		if !strings.HasPrefix(plain, row.plain) || plain != "OK|"+s.Sold()[0].Token {
-			t.Errorf("%s: %s", flavour, plain)
-		}
-		answered := get(t, s, "/res.php?key=k&action=get&json=1&id="+id)
-		if !strings.HasPrefix(answered, row.json) {
-			t.Errorf("%s: %s", flavour, answered)
-		}
-		if owner, ok := IdentityOf(answered); !ok || owner != s.Sold()[0].ID.Hash() {
-			t.Errorf("%s is of %s, %v", answered, owner, ok)
-		}
-	}
 	s := New(quick)
+	id := buy(t, s, "method", "geetest", "challenge", "c", "gt", testHex)
+	if plain := poll(t, s, id); !strings.HasPrefix(plain, `OK|{"geetest_challenge":"ck7",`) || plain != "OK|"+s.Sold()[0].Token {
+		t.Error(plain)
+	}
+	answered := get(t, s, "/res.php?key=k&action=get&json=1&id="+id)
+	if !strings.HasPrefix(answered, `{"status":1,"request":{"geetest_challenge":"ck7",`) {
+		t.Error(answered)
+	}
+	if owner, ok := IdentityOf(answered); !ok || owner != s.Sold()[0].ID.Hash() {
+		t.Errorf("%s is of %s, %v", answered, owner, ok)
+	}
 	for fields, names := range map[string][]string{
 		`"type":"GeeTestTaskProxyless","gt":"` + testHex + `","challenge":"c"`: captcha.Of(captcha.GeeTest).Values,
 		`"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`:     captcha.Of(captcha.GeeTestV4).Values,

@@ -28,16 +28,19 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// The flavours of package simulated.
+// Flavour is the service whose legacy callbacks a Service sends: a GET, or a form.
+type Flavour string
+
+// The flavours. The default is CaptchaAI.
 const (
-	CaptchaAI  = simulated.CaptchaAI
-	TwoCaptcha = simulated.TwoCaptcha
+	CaptchaAI  Flavour = "captchaai"
+	TwoCaptcha Flavour = "2captcha"
 )
 
 // Options has the fields of simulated.Options and those of the additions. Its JSON form configures
 // a Service in another process, without Fault.When.
 type Options struct {
-	Flavour          simulated.Flavour
+	Flavour          Flavour
 	Key              string
 	Median, Min, Max time.Duration
 	Sigma            float64
@@ -71,7 +74,7 @@ func New(o Options) *Service {
 	o.Seed = cmp.Or(o.Seed, rand.Uint64())
 	s := &Service{opts: o, calls: map[Action]int{}, pinged: map[int64]int{}}
 	s.core = simulated.New(simulated.Options{
-		Flavour: o.Flavour, Key: o.Key, Median: o.Median, Min: o.Min, Max: o.Max, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
+		Key: o.Key, Median: o.Median, Min: o.Min, Max: o.Max, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
 		FailShare: o.FailShare, Seed: o.Seed, UserAgent: o.UserAgent, Keep: 10_000 * time.Hour,
 	})
 	s.ending, s.end = context.WithCancel(context.Background())
@@ -178,7 +181,7 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 	case wire.IsTasksPath(r.URL.Path) && r.Method == http.MethodPost:
 		c := wire.ReadTasks(sent)
 		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.TasksError(code, code)) }
-		q.Action, q.Task, order, q.pingback.form = c.Action, c.ID, c.Order, "json"
+		q.Action, q.Task, order, q.pingback.form = c.Action, c.IDs[0], c.Order, "json"
 	}
 	if q.Action == Submit {
 		q.Identity, q.pingback.url = order.Identity, order.Pingback

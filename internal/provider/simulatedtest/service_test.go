@@ -21,30 +21,27 @@ import (
 )
 
 func TestThreadCap(t *testing.T) {
-	for flavour, code := range map[simulated.Flavour]string{
-		CaptchaAI: "ERROR_ZERO_BALANCE", TwoCaptcha: "ERROR_NO_SLOT_AVAILABLE",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.Flavour, o.Threads = flavour, 2 }))
-			buy(t, s)
-			time.Sleep(time.Second)
-			buy(t, s)
-			want(t, "legacy", get(t, s, recaptchaQuery()), code)
-			v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
-			want(t, "tasks", v["errorCode"], any(code))
+	const code = "ERROR_NO_SLOT_AVAILABLE"
+	synctest.Test(t, func(t *testing.T) {
+		s := New(optionsWith(func(o *Options) { o.Threads = 2 }))
+		buy(t, s)
+		time.Sleep(time.Second)
+		buy(t, s)
+		want(t, "legacy", get(t, s, recaptchaQuery()), code)
+		v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
+		want(t, "tasks", v["errorCode"], any(code))
 
-			// A thread becomes free at the due time of its task, even if the task is not polled.
-			time.Sleep(constantOptions.Median - time.Second)
-			buy(t, s)
-			want(t, "one more", get(t, s, recaptchaQuery()), code)
-			totals := s.Totals()
-			want(t, "peak", totals.PeakInFlight, 2)
-			want(t, "in flight", totals.InFlight, 2)
-			want(t, "submitted", totals.Submitted, 3)
-			want(t, "solved", totals.Solved, 1)
-			want(t, "refused", totals.Refused, 3)
-		})
-	}
+		// A thread becomes free at the due time of its task, even if the task is not polled.
+		time.Sleep(constantOptions.Median - time.Second)
+		buy(t, s)
+		want(t, "one more", get(t, s, recaptchaQuery()), code)
+		totals := s.Totals()
+		want(t, "peak", totals.PeakInFlight, 2)
+		want(t, "in flight", totals.InFlight, 2)
+		want(t, "submitted", totals.Submitted, 3)
+		want(t, "solved", totals.Solved, 1)
+		want(t, "refused", totals.Refused, 3)
+	})
 }
 
 // The same seed and the same sequence of orders give the same tasks, whatever the other options

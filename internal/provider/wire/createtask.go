@@ -14,17 +14,6 @@ import (
 	"poold/internal/strictjson"
 )
 
-// TasksCall is a parsed call of the tasks protocol.
-type TasksCall struct {
-	Key     string
-	Action  Action
-	ID      string // for a Poll or Report: the id of the task, unchanged
-	Verdict Verdict
-	Order   Order // for a Submit: the order
-	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
-	Bad string
-}
-
 // tasksRequest is the body of every call. If a field has the wrong JSON type, the call is
 // malformed.
 type tasksRequest struct {
@@ -36,9 +25,9 @@ type tasksRequest struct {
 }
 
 // tasksPaths maps the paths of the tasks protocol to calls without content.
-var tasksPaths = func() map[string]TasksCall {
+var tasksPaths = func() map[string]Call {
 	notImage := func(t captcha.Type) bool { return t != captcha.Image }
-	paths := map[string]TasksCall{
+	paths := map[string]Call{
 		"/createTask": {Action: Submit}, "/getTaskResult": {Action: Poll}, "/getBalance": {Action: Balance},
 		"/reportCorrect": {Action: Report, Verdict: Verdict{Good: true}}, "/reportIncorrect": {Action: Report},
 		"/reportIncorrectTokenCaptcha": {Action: Report, Verdict: Verdict{Fits: notImage}},
@@ -47,7 +36,7 @@ var tasksPaths = func() map[string]TasksCall {
 		fits := func(t captcha.Type) bool { return captcha.Of(t).Report == kind.Report }
 		for _, good := range []bool{false, true} {
 			if path, offered := ReportPath(kind.Type, good); offered {
-				paths[path] = TasksCall{Action: Report, Verdict: Verdict{good, fits}}
+				paths[path] = Call{Action: Report, Verdict: Verdict{good, fits}}
 			}
 		}
 	}
@@ -73,7 +62,7 @@ func IsTasksPath(path string) bool {
 // ReadTasks parses a call of the tasks protocol. The body of the call is a JSON object. ReadTasks
 // ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
 // parse.
-func ReadTasks(r Request) TasksCall {
+func ReadTasks(r Request) Call {
 	c := tasksPaths[r.Path]
 	var body tasksRequest
 	var members map[string]json.RawMessage
@@ -84,10 +73,10 @@ func ReadTasks(r Request) TasksCall {
 	if _, mixed := members["key"]; mixed || err != nil {
 		c.Bad = CodeBadParams
 	}
-	c.Key, c.ID = body.ClientKey, body.TaskID.String()
+	c.Key, c.IDs = body.ClientKey, []string{body.TaskID.String()}
 	if c.Action == Submit {
 		c.Order = body.order()
-		c.Order.sortMembers(members, strings.Fields("clientkey callbackurl languagepool taskid task"))
+		c.Order.addUnknown(members, strings.Fields("clientkey callbackurl languagepool taskid task"))
 		if c.Bad != "" {
 			c.Order.Bad, c.Order.BadField = c.Bad, ""
 		}
@@ -146,10 +135,7 @@ func (b *tasksRequest) order() Order {
 	if b.LanguagePool != "" && inner != "" && b.LanguagePool != inner {
 		o.refuse(CodeBadParams, "")
 	}
-	switch {
-	case onPage && b.LanguagePool != "":
-		o.Ignored = append(o.Ignored, "languagePool")
-	case !onPage:
+	if !onPage {
 		o.readPicture(base64.StdEncoding.DecodeString(get("body")))
 		pool, spoken := cmp.Or(b.LanguagePool, inner), false
 		for language, itsPool := range languagePools {
@@ -161,7 +147,7 @@ func (b *tasksRequest) order() Order {
 			o.refuse(CodeBadParams, "languagePool")
 		}
 	}
-	o.sortMembers(members, known)
+	o.addUnknown(members, known)
 	o.check("callbackUrl")
 	o.Bad = TasksCode(o.Bad)
 	return o
@@ -260,20 +246,15 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 // author of the client program or concern the service's own statistics and caches.
 var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}
 
-// sortMembers adds the names of the members that have a value but no effect to o.Ignored, and the
-// names of unknown members with a value to o.Undone.
-func (o *Order) sortMembers(members map[string]json.RawMessage, knownNames []string) {
+// addUnknown adds the names of unknown members with a value to o.Undone.
+func (o *Order) addUnknown(members map[string]json.RawMessage, knownNames []string) {
 	for name, value := range members {
-		switch lower := strings.ToLower(name); {
-		case isNoRequest(name, value):
-		case slices.Contains(harmless, lower):
-			o.Ignored = append(o.Ignored, name)
-		case !slices.Contains(knownNames, lower):
+		lower := strings.ToLower(name)
+		if !isNoRequest(name, value) && !slices.Contains(harmless, lower) && !slices.Contains(knownNames, lower) {
 			o.Undone = append(o.Undone, name)
 		}
 	}
 	slices.Sort(o.Undone)
-	slices.Sort(o.Ignored)
 }
 
 // isNoRequest reports whether the value of an unknown field requests nothing, so that a service can

@@ -24,10 +24,7 @@ func (o *Order) read(names func(captcha.Field) string, get func(name string) str
 		for _, name := range captcha.Read(names(field)) {
 			known = append(known, name)
 			switch text := get(name); {
-			case text == "", text == value:
-			case field.Key == "" && text != "0":
-				o.Ignored = append(o.Ignored, name)
-			case field.Key == "":
+			case text == "", text == value, field.Key == "":
 			case value != "":
 				o.refuse(CodeBadParams, "")
 			default:

@@ -77,8 +77,8 @@ func FuzzTasks(f *testing.F) {
 		if c.Action == Submit {
 			checkOrder(t, c.Order)
 		}
-		if n, ok := TaskNumber(c.ID); ok && (n <= 0 || strings.Trim(c.ID, "0123456789") != "") {
-			t.Errorf("%q is %d", c.ID, n)
+		if n, ok := TaskNumber(c.IDs[0]); ok && (n <= 0 || strings.Trim(c.IDs[0], "0123456789") != "") {
+			t.Errorf("%q is %d", c.IDs[0], n)
 		}
 		if utf8.Valid(body) && c.Bad == "" && !json.Valid(body) {
 			t.Errorf("%q was read", body)

@@ -12,27 +12,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"poold/internal/captcha"
 	"poold/internal/strictjson"
 )
-
-// LegacyCall is a parsed call of in.php or res.php.
-type LegacyCall struct {
-	Form    Form
-	Key     string
-	Action  Action
-	Word    string // for res.php: the value of the parameter `action`
-	IDs     []string
-	Many    bool // for a Poll: the parameter "ids" lists several tasks
-	Priced  bool // for a Poll: the action is get2, whose response includes the price
-	Verdict Verdict
-	Order   Order // for a Submit: the order
-	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
-	Bad string
-}
 
 // Form says which form of response a caller of in.php or res.php requests.
 type Form struct{ JSON, CORS bool }
@@ -46,10 +30,10 @@ type fields struct {
 // ReadLegacy parses a call of in.php or res.php. The parameters may be in the query, a form, a
 // multipart form or a JSON object. For a malformed call, ReadLegacy sets Bad and returns the parts
 // that it could parse.
-func ReadLegacy(r Request) LegacyCall {
+func ReadLegacy(r Request) Call {
 	f, err := sentFields(r)
 	v := f.values
-	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
+	c := Call{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
 	if err != nil || v.Has("clientKey") { // clientKey belongs to the tasks protocol
 		c.Bad = CodeBadParams
 	}
@@ -179,21 +163,16 @@ func (f fields) order() Order {
 		return o
 	}
 	known := append(o.read(func(f captcha.Field) string { return f.InPHP }, v.Get),
-		"key", "method", "json", "header_acao", "pingback", "version")
+		"key", "method", "json", "header_acao", "pingback", "version", "soft_id", "softId", "debug_dump")
 	if id.Type == captcha.Image {
 		known = append(known, "body")
 	}
 	for name := range v {
-		switch text := v.Get(name); {
-		case text == "", text == "0", slices.Contains(known, name):
-		case name == "soft_id", name == "softId", name == "debug_dump":
-			o.Ignored = append(o.Ignored, name)
-		default:
+		if text := v.Get(name); text != "" && text != "0" && !slices.Contains(known, name) {
 			o.Undone = append(o.Undone, name)
 		}
 	}
 	slices.Sort(o.Undone)
-	slices.Sort(o.Ignored)
 	if IsRecaptcha(id.Type) && !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
 		o.refuse(CodeBadParams, "version")
 	}
@@ -286,16 +265,8 @@ func (f Form) Fail(code, why string) Reply {
 // Bare returns a successful response. If it is plain text, it lacks the usual prefix "OK|".
 func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
 
-// Accept returns the response to an accepted submission, with the id of the task. In JSON the id is
-// a number if numeric is true, and a string if it is false.
-func (f Form) Accept(n int64, numeric bool) Reply {
-	id := strconv.FormatInt(n, 10)
-	v := LegacyAnswer{Status: 1, Request: id}
-	if numeric {
-		v.Request = n
-	}
-	return f.Say("OK|"+id, v)
-}
+// Accept returns the response to an accepted submission, with the id of the task.
+func (f Form) Accept(id string) Reply { return f.Say("OK|"+id, LegacyAnswer{Status: 1, Request: id}) }
 
 // JSON returns the response with v as JSON. encoding/json must be able to marshal v.
 func JSON(v any) Reply { return Reply{JSONText, strictjson.Encode(v)} }

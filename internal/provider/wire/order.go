@@ -26,6 +26,20 @@ type Request struct {
 	Body                                []byte
 }
 
+// Call is a parsed call of either protocol.
+type Call struct {
+	Key     string
+	Action  Action
+	Word    string   // for res.php: the value of the parameter `action`
+	IDs     []string // for a Poll, a Report or another action: the ids of the tasks, unchanged; one unless Many is set
+	Many    bool     // for a Poll: the parameter "ids" lists several tasks
+	Priced  bool     // for a Poll: the action is get2, whose response includes the price
+	Verdict Verdict
+	Order   Order  // for a Submit: the order
+	Form    Form   // of the response, for in.php and res.php
+	Bad     string // the error code for a malformed call of any action; "" = the call is well-formed
+}
+
 // Order is the content of a submission.
 type Order struct {
 	Identity captcha.Identity // incomplete if Bad is set
@@ -34,7 +48,6 @@ type Order struct {
 	Bad      string           // the error code for an invalid order; "" = valid
 	BadField string           // the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
 	Undone   []string         // sorted names of the unknown fields that have a value
-	Ignored  []string         // sorted names of the fields that have a value but no effect
 }
 
 // Verdict is what a Report says about a token.

@@ -146,7 +146,7 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		got  Reply
 		want string
 	}{
-		{plain.Accept(12, false), "OK|12"}, {object.Accept(12, false), `{"status":1,"request":"12"}`}, {object.Accept(12, true), `{"status":1,"request":12}`},
+		{plain.Accept("12"), "OK|12"}, {object.Accept("12"), `{"status":1,"request":"12"}`},
 		{plain.Fail(CodeNotReady, ""), CodeNotReady}, {object.Fail(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
 		{plain.Bare("7"), "7"}, {object.Bare("7"), `{"status":1,"request":"7"}`},
 		{JSON(TasksError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},

@@ -5,16 +5,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"poold/internal/captcha"
 )
-
-// MaxFormer is the maximum number of former secrets per provider.
-const MaxFormer = 32
 
 // Derive returns the secret that signs callbacks if the file configures no secret.
 func Derive(key captcha.Secret) captcha.Secret {
@@ -36,40 +32,29 @@ func MAC(secret captcha.Secret, texts ...string) []byte {
 // Secrets stores the secrets that sign callback addresses, including those of removed providers. It is
 // safe for concurrent use. The zero value contains no secret.
 type Secrets struct {
-	mu         sync.Mutex
-	byProvider map[string][]captcha.Secret // by provider; the current secrets come last
+	mu  sync.Mutex
+	all []captcha.Secret
 }
 
-// Remember sets the secrets of a provider. It keeps the former secrets, because callbacks of orders
-// that were placed before a reload are signed with them.
-func (s *Secrets) Remember(provider string, current []captcha.Secret) {
+// Remember adds the secrets of a provider. It keeps the former ones, because callbacks of orders that were
+// placed before a reload are signed with them.
+func (s *Secrets) Remember(current []captcha.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byProvider == nil {
-		s.byProvider = map[string][]captcha.Secret{}
+	for _, secret := range current {
+		if !slices.Contains(s.all, secret) {
+			s.all = append(s.all, secret)
+		}
 	}
-	former := slices.DeleteFunc(slices.Clone(s.byProvider[provider]), func(known captcha.Secret) bool {
-		return slices.Contains(current, known)
-	})
-	former = former[max(0, len(former)-MaxFormer):]
-	s.byProvider[provider] = append(former, current...)
 }
 
-// IsGenuine reports whether this daemon issued a callback address. The check of each secret takes
-// constant time. If the provider's name is unknown, IsGenuine tries the secrets of all providers,
-// because the provider may have been renamed before this process started.
-func (s *Secrets) IsGenuine(provider, order, signature string) bool {
+// IsGenuine reports whether this daemon issued a callback address. It tries the secrets of all providers,
+// because a provider may have been renamed. The check of each secret takes constant time.
+func (s *Secrets) IsGenuine(provider, order, signature string) (found bool) {
 	s.mu.Lock()
-	candidates, known := s.byProvider[provider]
-	if !known {
-		candidates = slices.Concat(slices.Collect(maps.Values(s.byProvider))...)
-	}
-	s.mu.Unlock()
-	found := false
-	for _, secret := range candidates {
-		if hmac.Equal([]byte(Of(secret, provider, order)), []byte(signature)) {
-			found = true
-		}
+	defer s.mu.Unlock()
+	for _, secret := range s.all {
+		found = hmac.Equal([]byte(Of(secret, provider, order)), []byte(signature)) || found
 	}
 	return found
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -56,16 +55,12 @@ type Chooser struct {
 
 	mu        sync.Mutex
 	providers []Provider
-	types     map[captcha.Type]*market
+	sums      map[captcha.Type]map[string]pool.Sums // by provider
 }
 
 // New returns a Chooser without providers.
 func New(p *pool.Pool, log *slog.Logger) *Chooser {
-	c := &Chooser{pool: p, log: log, types: map[captcha.Type]*market{}}
-	for _, t := range captcha.SolvableTypes() {
-		c.types[t] = &market{latest: map[string]float64{}}
-	}
-	return c
+	return &Chooser{pool: p, log: log}
 }
 
 // SetProviders replaces the providers.
@@ -93,9 +88,7 @@ func (c *Chooser) Read(ctx context.Context) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for t, of := range sums {
-		c.followLocked(t, of, time.Now())
-	}
+	c.sums = sums
 }
 
 // Choose returns the index of an offer, and how it was chosen. There is at least one offer. With the policy Best an
@@ -110,10 +103,8 @@ func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []
 	}
 	sums := make([]pool.Sums, len(offers))
 	c.mu.Lock()
-	if m := c.types[t]; m != nil {
-		for i := range offers {
-			sums[i] = m.sums[offers[i].Provider]
-		}
+	for i := range offers {
+		sums[i] = c.sums[t][offers[i].Provider]
 	}
 	c.mu.Unlock()
 	dice := 1.0

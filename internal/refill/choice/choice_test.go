@@ -111,8 +111,7 @@ func TestReports(t *testing.T) {
 // replica is a Chooser at a Redis in a bubble, with the providers a (1 per 1000) and b (1.2 per 1000).
 type replica struct {
 	*Chooser
-	pool   *pool.Pool
-	logged strings.Builder
+	pool *pool.Pool
 }
 
 func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica {
@@ -120,7 +119,7 @@ func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica
 	db, _ := server.Client(redis.Options{})
 	t.Cleanup(func() { _ = db.Close() })
 	r := new(replica)
-	log := slog.New(slog.NewTextHandler(&r.logged, nil))
+	log := slog.New(slog.DiscardHandler)
 	r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Replica: "r", Log: log})
 	r.Chooser = New(r.pool, log)
 	var list []Provider
@@ -161,8 +160,7 @@ func (r *replica) end(t *testing.T, provider string, how pool.How) (order string
 	return o.Name
 }
 
-// All replicas choose by the same sums, also one that starts later. They say when and why another provider gets
-// the most orders.
+// All replicas choose by the same sums, also one that starts later.
 func TestReplicasShareTheSums(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
@@ -203,17 +201,6 @@ func TestReplicasShareTheSums(t *testing.T) {
 		late.Read(t.Context())
 		if chooses(r) != "1best" || chooses(late) != "1best" {
 			t.Errorf("chooses %s, and a replica that starts later %s", chooses(r), chooses(late))
-		}
-		changes := r.Changes()
-		if len(changes) != 1 || changes[0].From != "a" || changes[0].To != "b" {
-			t.Fatalf("%+v", changes)
-		}
-		why := changes[0].Reason
-		if !strings.HasPrefix(why, "a: ") || !strings.Contains(why, "% of hcaptcha unsolved in the last") {
-			t.Error(why)
-		}
-		if !strings.Contains(r.logged.String(), "another provider gets the most orders") || late.logged.Len() > 0 {
-			t.Errorf("logged %q and, by a replica that started later, %q", r.logged.String(), late.logged.String())
 		}
 		// The sums fade: a is unknown, and cheaper.
 		time.Sleep(5 * time.Hour)

@@ -97,6 +97,14 @@ func program() cli.Program {
 	}
 }
 
+// The key goes to no other address.
+func TestTheKeyFollowsNoRedirect(t *testing.T) {
+	d := &daemon{status: http.StatusTemporaryRedirect, header: http.Header{"Location": {"/elsewhere"}}}
+	if code, _, stderr := d.run(t, "reload"); code != 1 || len(d.asked) != 1 || !strings.Contains(stderr, "307") {
+		t.Errorf("exit %d, asked %q: %s", code, d.asked, stderr)
+	}
+}
+
 const (
 	orders = `{"records":[{"id":"O1","target":"login","owner":"qa","code":"","price":0.00299},
  {"id":"O2","target":"/solve","owner":"","code":"ERROR_\u001b[2J","price":null}],"next":"CUR"}`
@@ -170,6 +178,7 @@ func TestCommands(t *testing.T) {
 		{split("history usage --by key --per day"), only(usage), 0, "GET /history/usage?by=key&per=day", 0,
 			"DATE        KEY  HANDED OUT  SPENT\n2026-01-02  -    5           1.2346\n"},
 		{split("history key a/b"), only(`{"code":"no_audit"}`), 404, "GET /history/key/a%2Fb", 1, "poold history key: no_audit; try again in 7\uFFFD s\n"},
+		{split("resume login --json"), shown, 0, "POST /pool/login/resume", 0, "{}\n"},
 		{split("version"), nil, 0, "", 0, "poold 1.2.3\n"},
 		{split("--version"), nil, 0, "", 0, "poold 1.2.3\n"},
 		// Mistakes on the command line.

@@ -91,7 +91,7 @@ func (r request) command(c *Console) *cobra.Command {
 		text := strings.TrimSpace(string(got.body))
 		switch {
 		case *asJSON:
-			return c.Print(string(got.body))
+			return c.Print(cmp.Or(string(got.body), "{}")) // a change has no body
 		case *asCSV:
 			return printCSV(c, got)
 		case r.isText && text == "": // a script must not continue without a token

@@ -33,7 +33,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	support := start(lasting, failed, d.supportParts()...)
 	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
 	d.noteReplica(events.ReplicaStarted, d.redis.Replica, "started", "started with version "+version)
-	noting := start(lasting, failed, d.solver.KeepCounts, d.events.Run)
+	noting := start(lasting, failed, d.events.Run)
 	// Reloads change the targets that buying works on.
 	buying := start(lasting, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
 		return d.reloadOnHangup(ctx, hangups)
@@ -77,7 +77,7 @@ func (d *daemon) supportParts() []part {
 	parts := []part{
 		d.redis.Run, d.ids.Keep, d.buyer.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run,
 		func(ctx context.Context) error { return d.stores.claims.Listen(ctx, d.solver.Wake) },
-		d.systemd.KeepStatus(d.status.Brief), d.systemd.KeepAlive(d.manager.LastTurn),
+		d.systemd.KeepAlive(d.manager.LastTurn),
 	}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)

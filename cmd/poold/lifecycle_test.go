@@ -82,7 +82,6 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		{"reads the claims of other replicas", "claims.(*postgresStore).Listen("},
 		{"deletes old records", "pgstore.(*Store).Run("},
 		{"sends the history", "history.(*Sender).Run("},
-		{"counts the requests of /solve", "solve.(*Service).KeepCounts("},
 		{"decides about targets", "refill.(*Manager).Run("},
 		{"buys pictures and shared solves", "solve.(*Service).Run("},
 		{"reloads a saved file", "reload.(*File).Run("},

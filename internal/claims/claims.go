@@ -17,7 +17,6 @@ import (
 // The time limits of a claim.
 const (
 	Lease     = 5 * time.Second   // life of a lease that is not renewed
-	Wanted    = 3 * time.Second   // how long a replica counts as waiting; it may be a quarter less
 	Longest   = 180 * time.Second // longest time of a solve
 	SharedFor = 60 * time.Second  // longest time for which a token is shared
 	FailedFor = 30 * time.Second  // how long waiting replicas can read a failure
@@ -42,8 +41,6 @@ type Entry struct {
 	Key captcha.ID
 	// Solve names the solve that the callers wait for; "" = these are new callers, which join any solve.
 	Solve string
-	// Identity names the stock that a new solve takes from.
-	Identity captcha.ID
 	// Sitekey and Pageurl are for operators who read the table in PostgreSQL.
 	Sitekey, Pageurl string
 }
@@ -53,8 +50,6 @@ type Claim struct {
 	State State
 	Solve string // name of the solve, which stays the same when another replica becomes the holder
 	Fence int64  // set in the state Held: only the holder with the latest fence can end the solve
-	// Identity names the stock from which the solve takes its token, as noted by the last holder.
-	Identity captcha.ID
 	// Left is the remaining time of the solve or, in the state Shared, of sharing the token.
 	Left time.Duration
 	// Value is End.Value in the states Shared and Failed; nil = the end is unknown.
@@ -100,20 +95,18 @@ func (c *Claims) Enter(ctx context.Context, e Entry) (claim Claim, err error) {
 	return claim, err
 }
 
-// Hold renews the lease, and notes the identity whose stock the solve uses. The result mine is false if another replica
-// holds the claim, or if the solve has ended or taken too long. The result wanted tells whether a replica waits.
-func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
+// Hold renews the lease. It returns false if another replica holds the claim, or if the solve has ended or taken too long.
+func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64) (mine bool, err error) {
 	err = c.step(ctx, key, false, func(v *value) bool {
-		mine = v.hold(fence, id, Lease)
-		wanted = mine && v.left(v.Wanted, Wanted) > 0
+		mine = v.hold(fence, Lease)
 		return mine
 	})
-	return mine && err == nil, wanted && err == nil, err
+	return mine && err == nil, err
 }
 
 // Release ends the lease: the next replica that enters continues the solve. It is a no-op for a lost claim.
-func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
-	return c.step(ctx, key, true, func(v *value) bool { return v.hold(fence, identity, 0) })
+func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64) error {
+	return c.step(ctx, key, true, func(v *value) bool { return v.hold(fence, 0) })
 }
 
 // End ends the solve and wakes the replicas that wait. It returns false if this replica has lost the claim, and true
@@ -165,19 +158,17 @@ func (c *Claims) step(ctx context.Context, key captcha.ID, wake bool, change fun
 
 // value is the stored claim. Times are Unix ms on the store's clock.
 type value struct {
-	Solve    string     `json:"solve"`
-	Identity captcha.ID `json:"identity"`
-	Sitekey  string     `json:"sitekey,omitempty"`
-	Pageurl  string     `json:"pageurl,omitempty"`
-	Call     string     `json:"call"` // names the call of Enter that made the last holder
-	Fence    int64      `json:"fence"`
-	Began    int64      `json:"began"`
-	Stops    int64      `json:"stops"`  // when the solve is over in any case
-	Lease    int64      `json:"lease"`  // when another replica may take over
-	Wanted   int64      `json:"wanted"` // until then a replica waits
-	Ended    bool       `json:"ended"`
-	Token    outcome    `json:"token,omitzero"`
-	Failure  outcome    `json:"failure,omitzero"` // stays beside the next solve, for callers of the failed one
+	Solve   string  `json:"solve"`
+	Sitekey string  `json:"sitekey,omitempty"`
+	Pageurl string  `json:"pageurl,omitempty"`
+	Call    string  `json:"call"` // names the call of Enter that made the last holder
+	Fence   int64   `json:"fence"`
+	Began   int64   `json:"began"`
+	Stops   int64   `json:"stops"` // when the solve is over in any case
+	Lease   int64   `json:"lease"` // when another replica may take over
+	Ended   bool    `json:"ended"`
+	Token   outcome `json:"token,omitzero"`
+	Failure outcome `json:"failure,omitzero"` // stays beside the next solve, for callers of the failed one
 
 	now, next int64 // the time, and the version of the value if it changes
 }
@@ -215,17 +206,14 @@ func (v *value) enter(e Entry, call string) (c Claim, changed bool) {
 	case shared > 0 && (isNew || e.Solve == v.Token.Solve):
 		return Claim{State: Shared, Solve: v.Token.Solve, Left: shared, Value: v.Token.Value}, false
 	case rest > 0 && v.Call == call: // the reply to the swap was lost
-		return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Identity: v.Identity, Left: rest}, false
+		return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Left: rest}, false
 	case rest > 0 && (isNew || e.Solve == v.Solve):
 		if v.left(v.Lease, Lease) > 0 {
-			if changed = v.left(v.Wanted, Wanted) <= Wanted*3/4; changed { // not each of many calls needs a swap
-				v.Wanted = v.after(Wanted)
-			}
-			return Claim{State: Solving, Solve: v.Solve, Identity: v.Identity, Left: rest}, changed
+			return Claim{State: Solving, Solve: v.Solve, Left: rest}, false
 		}
 	case isNew:
 		*v = value{
-			Solve: call, Identity: e.Identity, Sitekey: e.Sitekey, Pageurl: e.Pageurl, Began: v.now, Stops: v.after(Longest),
+			Solve: call, Sitekey: e.Sitekey, Pageurl: e.Pageurl, Began: v.now, Stops: v.after(Longest),
 			Failure: v.Failure, now: v.now, next: v.next,
 		}
 	default:
@@ -236,14 +224,14 @@ func (v *value) enter(e Entry, call string) (c Claim, changed bool) {
 		return c, false
 	}
 	v.Call, v.Fence, v.Lease = call, v.next, v.after(Lease)
-	return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Identity: v.Identity, Left: v.rest()}, true
+	return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Left: v.rest()}, true
 }
 
-func (v *value) hold(fence int64, identity captcha.ID, lease time.Duration) (mine bool) {
+func (v *value) hold(fence int64, lease time.Duration) (mine bool) {
 	if v.Fence != fence || v.rest() == 0 {
 		return false
 	}
-	v.Identity, v.Lease = identity, v.after(lease)
+	v.Lease = v.after(lease)
 	return true
 }
 

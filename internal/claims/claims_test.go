@@ -84,16 +84,13 @@ func (s *clocked) Swap(ctx context.Context, key captcha.ID, version int64, to cl
 var stories = map[string]string{
 	"another replica takes over after the lease": `a enters: held 1; 4s; a holds: mine; b enters: solving 1;
 		4.999s; b waits: solving 1; 1ms; b waits: held 1; a holds: lost; a ends token 1m: false; a releases:;
-		c enters: solving 1; b holds: mine wanted; b ends token 1m: true`,
+		c enters: solving 1; b holds: mine; b ends token 1m: true`,
 	"a new caller takes over, too": `a enters: held 1; 5s; b enters: held 1; a waits: solving 1`,
 	"a released claim is free at once": `a enters: held 1; b enters: solving 1; a releases:; b waits: held 1;
 		a waits: solving 1`,
 	"a solve has a limit": `a enters: held 1; b enters: solving 1; 2m59.999s; a holds: mine; 1ms;
 		a holds: lost; a ends token 1m: false; b waits: error 1; b enters: held 2; a holds: lost;
 		b holds: mine`,
-	"a claim is wanted while replicas call": `a enters: held 1; a holds: mine; b enters: solving 1; 1s;
-		b waits: solving 1; 1s; c enters: solving 1; a holds: mine wanted; 2.999s; a holds: mine wanted; 1ms;
-		a holds: mine`,
 	"a token is shared for its time": `a enters: held 1; b enters: solving 1; a ends token 20s: true; 19.999s;
 		b waits: solved 1 token; c enters: solved 1 token; 1ms; b waits: error 1; c enters: held 2`,
 	"a token is shared for a minute at most": `a enters: held 1; a ends token 1h: true; 59.999s;
@@ -146,11 +143,11 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 				fences[i] = max(fences[i], claim.Fence)
 				got = strings.TrimSpace(fmt.Sprintf("%s %d %s", claim.State, 1+slices.Index(names, claim.Solve), claim.Value))
 			case "holds":
-				var mine, wanted bool
-				mine, wanted, err = c.Hold(t.Context(), key, fences[i], "x")
-				got = map[[2]bool]string{{false, false}: "lost", {true, false}: "mine", {true, true}: "mine wanted"}[[2]bool{mine, wanted}]
+				var mine bool
+				mine, err = c.Hold(t.Context(), key, fences[i])
+				got = map[bool]string{false: "lost", true: "mine"}[mine]
 			case "releases":
-				err = c.Release(t.Context(), key, fences[i], "x")
+				err = c.Release(t.Context(), key, fences[i])
 			case "ends":
 				lasts, _ := time.ParseDuration(words[3])
 				var ok bool
@@ -167,7 +164,7 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 func newKey() captcha.ID { return captcha.Identity{Type: captcha.Turnstile, Sitekey: rand.Text()}.ID() }
 
 func entry(key captcha.ID, solve string) claims.Entry {
-	return claims.Entry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login"}
+	return claims.Entry{Key: key, Solve: solve, Sitekey: "sitekey", Pageurl: "https://example.com/login"}
 }
 
 // forgetful is a store that loses the reply to the next swap.
@@ -249,7 +246,7 @@ func testAllAreWoken(t *testing.T, w *world) {
 			key := captcha.ID(step) + newKey()
 			claim, err := c.Enter(t.Context(), entry(key, ""))
 			if step == 'r' {
-				err = errors.Join(err, c.Release(t.Context(), key, claim.Fence, "x"))
+				err = errors.Join(err, c.Release(t.Context(), key, claim.Fence))
 			} else {
 				_, ended := c.End(t.Context(), key, claim.Fence, claims.End{})
 				err = errors.Join(err, ended)

@@ -16,15 +16,14 @@ import (
 type model struct {
 	*world
 
-	t                    *testing.T
-	key                  captcha.ID
-	names                []string // of all solves
-	fences               []int64  // of all holders
-	solve                string   // under way; "" = none
-	identity             captcha.ID
-	lease, stops, wanted int64
-	token, failure       ending
-	last                 *claims.End // how the last holder ended its solve
+	t              *testing.T
+	key            captcha.ID
+	names          []string // of all solves
+	fences         []int64  // of all holders
+	solve          string   // under way; "" = none
+	lease, stops   int64
+	token, failure ending
+	last           *claims.End // how the last holder ended its solve
 }
 
 // ending is an end that callers can read.
@@ -54,20 +53,20 @@ func (m *model) holder(fence int64) bool {
 	return fence == slices.Max(m.fences) && m.solve != "" && m.left(m.stops) > 0
 }
 
-func (m *model) draw(rt *rapid.T) (c *claims.Claims, fence int64, identity captcha.ID) {
+func (m *model) draw(rt *rapid.T) (c *claims.Claims, fence int64) {
 	late := max(0, len(m.fences)-1-rapid.IntRange(0, len(m.fences)-1).Draw(rt, "fence"))
-	return m.replica(rapid.IntRange(0, 2).Draw(rt, "replica")), m.fences[late], captcha.ID(rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "identity"))
+	return m.replica(rapid.IntRange(0, 2).Draw(rt, "replica")), m.fences[late]
 }
 
 func (m *model) sleep(rt *rapid.T) {
 	m.pass(rapid.SampledFrom([]time.Duration{
-		time.Millisecond, time.Second, claims.Wanted, claims.Lease, claims.FailedFor, claims.SharedFor, claims.Longest,
+		time.Millisecond, time.Second, claims.Lease, claims.FailedFor, claims.SharedFor, claims.Longest,
 	}).Draw(rt, "time"))
 }
 
 func (m *model) enter(rt *rapid.T) {
-	c, _, identity := m.draw(rt)
-	e := claims.Entry{Key: m.key, Identity: identity}
+	c, _ := m.draw(rt)
+	e := claims.Entry{Key: m.key}
 	if rapid.Bool().Draw(rt, "waits") {
 		e.Solve = rapid.SampledFrom(m.names[max(0, len(m.names)-3):]).Draw(rt, "solve")
 	}
@@ -83,21 +82,18 @@ func (m *model) enter(rt *rapid.T) {
 		want.State = claims.Held
 		if m.left(m.lease) > 0 {
 			want.State = claims.Solving
-			if m.left(m.wanted) <= claims.Wanted*3/4 {
-				m.wanted = m.after(claims.Wanted)
-			}
 		}
 	case isNew:
 		if want.State = claims.Held; slices.Contains(m.names, got.Solve) {
 			rt.Fatalf("a new solve: %+v", got)
 		}
-		m.solve, m.identity, m.stops, m.wanted = got.Solve, identity, m.after(claims.Longest), 0
+		m.solve, m.stops = got.Solve, m.after(claims.Longest)
 		m.names = append(m.names, got.Solve)
 	case e.Solve == m.failure.solve && m.left(m.failure.until) > 0:
 		want.Value = m.failure.value
 	}
 	if want.State == claims.Held || want.State == claims.Solving {
-		want.Solve, want.Identity, want.Left = m.solve, m.identity, m.left(m.stops)
+		want.Solve, want.Left = m.solve, m.left(m.stops)
 	}
 	if want.State == claims.Held {
 		if want.Fence = got.Fence; got.Fence <= slices.Max(m.fences) || m.keep.Load() != int64(want.Left+claims.SharedFor) {
@@ -112,23 +108,23 @@ func (m *model) enter(rt *rapid.T) {
 
 // hold renews or releases the lease.
 func (m *model) hold(rt *rapid.T) {
-	c, fence, identity := m.draw(rt)
+	c, fence := m.draw(rt)
 	want, lease := m.holder(fence), claims.Lease
 	if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
 		lease = 0
-		if err := c.Release(m.t.Context(), m.key, fence, identity); err != nil {
+		if err := c.Release(m.t.Context(), m.key, fence); err != nil {
 			rt.Fatalf("releasing by %d: %v", fence, err)
 		}
-	} else if mine, wanted, err := c.Hold(m.t.Context(), m.key, fence, identity); err != nil || mine != want || wanted != (want && m.left(m.wanted) > 0) {
-		rt.Fatalf("holding by %d = %v, %v, %v; want %v until %d", fence, mine, wanted, err, want, m.wanted)
+	} else if mine, err := c.Hold(m.t.Context(), m.key, fence); err != nil || mine != want {
+		rt.Fatalf("holding by %d = %v, %v; want %v", fence, mine, err, want)
 	}
 	if want {
-		m.identity, m.lease = identity, m.after(lease)
+		m.lease = m.after(lease)
 	}
 }
 
 func (m *model) end(rt *rapid.T) {
-	c, fence, _ := m.draw(rt)
+	c, fence := m.draw(rt)
 	e := claims.End{
 		Value: []byte(rapid.SampledFrom([]string{"", "a"}).Draw(rt, "value")), Failed: rapid.Bool().Draw(rt, "failed"),
 		Lasts: rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(rt, "lasts"),

@@ -62,9 +62,9 @@ func stepsFail(t *testing.T, s claims.Store) []error {
 	t.Helper()
 	c, key := claims.Claims{Store: s}, captcha.ID("k")
 	_, entered := c.Enter(t.Context(), entry(key, ""))
-	mine, _, held := c.Hold(t.Context(), key, 1, "x")
+	mine, held := c.Hold(t.Context(), key, 1)
 	ok, ended := c.End(t.Context(), key, 1, claims.End{})
-	errs := []error{entered, held, ended, c.Release(t.Context(), key, 1, "x")}
+	errs := []error{entered, held, ended, c.Release(t.Context(), key, 1)}
 	for i, err := range errs {
 		if !errors.Is(err, redisdb.ErrDown) || mine || ok {
 			t.Fatalf("step %d: %v", i, err)

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,11 +122,10 @@ func historyCommands() []request {
 		},
 		{
 			use: "usage --by owner|target|key", short: "show the spend by owner, target or key",
-			example: "history usage --by owner --since 7d --csv", path: "/usage", shown: listed("", []string{"lines"}, sumColumns...),
+			example: "history usage --by owner --csv", path: "/usage", shown: listed("", []string{"lines"}, sumColumns...),
 			flags: []field{
 				{name: "by", help: "`what` each line sums up: owner, target or key", required: true},
 				paged[0], paged[1],
-				{name: "since", key: "from", help: "instead of --from: the last `days` including today, such as 7d", is: firstDay},
 				{name: "per", help: "day: print one line for each day"},
 			},
 		},
@@ -176,14 +172,4 @@ func prepareReport(c *call) error {
 func prepareDay(c *call) error {
 	c.path = "/history/day/" + url.PathEscape(append(c.words, time.Now().UTC().Format(time.DateOnly))[0])
 	return nil
-}
-
-// firstDay returns the first of the last days, such as 7d, including today.
-func firstDay(value string) (string, error) {
-	text, whole := strings.CutSuffix(value, "d")
-	days, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || !whole || days == 0 {
-		return "", errors.New("must be days, such as 7d")
-	}
-	return time.Now().UTC().AddDate(0, 0, 1-int(days)).Format(time.DateOnly), nil
 }

@@ -35,13 +35,10 @@ type request struct {
 // if the daemon sent none.
 type format func(subject string, of map[string]any) string
 
-// field is a flag whose value becomes a part of the request.
+// field is a flag whose value becomes a part of the request, under the same name with underscores.
 type field struct {
-	name, help string
-	key        string                             // name in the request; "" = that of the flag, with underscores
-	is         func(value string) (string, error) // converts the value; "" = not sent
-	required   bool
-	isBool     bool
+	name, help       string
+	required, isBool bool
 }
 
 // call is one use of a command.
@@ -94,7 +91,7 @@ func (r request) command(c *Console) *cobra.Command {
 		text := strings.TrimSpace(string(got.body))
 		switch {
 		case *asJSON:
-			return c.Print(string(got.body))
+			return c.Print(cmp.Or(string(got.body), "{}")) // a change has no body
 		case *asCSV:
 			return printCSV(c, got)
 		case r.isText && text == "": // a script must not continue without a token
@@ -158,23 +155,16 @@ func printCSV(c *Console, got answer) error {
 // addFields adds flags to a command. When the command line is parsed, their values are stored in given.
 func addFields(command *cobra.Command, fields []field, given url.Values) {
 	for _, f := range fields {
-		key := cmp.Or(f.key, strings.ReplaceAll(f.name, "-", "_"))
-		set := func(value string) (err error) {
-			if f.is != nil {
-				value, err = f.is(value)
-			}
+		set := func(value string) error {
 			if value != "" {
-				given.Set(key, value)
+				given.Set(strings.ReplaceAll(f.name, "-", "_"), value)
 			}
-			return err
+			return nil
 		}
 		if f.isBool {
 			command.Flags().BoolFunc(f.name, f.help, set)
 		} else {
 			command.Flags().Func(f.name, f.help, set)
-		}
-		if command.Flags().Lookup(f.key) != nil {
-			command.MarkFlagsMutuallyExclusive(f.name, f.key) // they set the same parameter
 		}
 		if f.required {
 			_ = command.MarkFlagRequired(f.name) // the flag exists

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -70,3 +72,18 @@ func TestPicturesAreLimited(t *testing.T) {
 	}
 	solve(3001).check(t, "after they ended", 200)
 }
+
+// A picture may arrive more slowly than other bodies.
+func TestPicturesMayArriveSlowly(t *testing.T) {
+	set := solvingSet(t, allKeys()...)
+	d := start(t, set, nil, func(s *http.Server) { s.ReadTimeout = 250 * time.Millisecond })
+	d.solver.token.Value = "some letters"
+	body, half := fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(picture(1, 60<<10))), 1000
+	pause := readerFunc(func([]byte) (int, error) { time.Sleep(500 * time.Millisecond); return 0, io.EOF })
+	slow := io.MultiReader(strings.NewReader(body[:half]), pause, strings.NewReader(body[half:]))
+	d.send(t, "POST", "/solve", slow, bearer(keyAll), isJSON).check(t, "a slow picture", 200)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

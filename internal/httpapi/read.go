@@ -13,12 +13,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"poold/internal/targets"
 )
 
 // MaxBody is the maximum size of a body, except on routes that accept pictures (see Pictures.Read).
 const MaxBody = 64 << 10
+
+// pictureLimit limits the time in which a larger body arrives.
+const pictureLimit = 30 * time.Second
 
 // Param is a parameter of a query.
 type Param struct {
@@ -132,7 +136,9 @@ func (p Pictures) Read(c *Context, most int64, decode func(body []byte)) (releas
 	release = func() {}
 	r := c.Request()
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
-	if large {
+	if large { // it takes longer than other bodies; before a right key, package listener allows 10 s
+		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(pictureLimit))
+		c.AnswerWithin(pictureLimit + WriteLimit)
 		select {
 		case p <- struct{}{}:
 			release = sync.OnceFunc(func() { <-p })

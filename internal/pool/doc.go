@@ -45,7 +45,6 @@
 //	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the order that brought the text with this hash
 //	task:ACCOUNT:TASK    string  the order of a task
-//	first:NAME           string  who asked first; see First
 //	outbox:ends, outbox:handouts  streams  rows for the sink
 //	outbox:dropped       hash    rows that found no room, by stream
 //	sender               string  the replica that is sending rows; 20 s

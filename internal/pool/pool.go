@@ -154,21 +154,6 @@ func (p *Pool) Leave(ctx context.Context) error {
 	})
 }
 
-// First reports whether who was the first to ask for the name. It stays true when who asks again. The name is
-// remembered for the given life.
-func (p *Pool) First(ctx context.Context, name, who string, life time.Duration) (is bool, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		key := p.key("first", name)
-		if is, err = p.db.SetNX(ctx, key, who, life).Result(); err != nil || is {
-			return err
-		}
-		other, err := p.db.Get(ctx, key).Result()
-		is = other == who
-		return err
-	})
-	return is, err
-}
-
 // waiters are the calls of this replica that wait, by name. Requests with one Idempotency-Key share a name.
 type waiters struct {
 	mu sync.Mutex

@@ -31,8 +31,8 @@ type SavingsDay struct {
 // savingsDays is the number of UTC days whose savings are kept, with today.
 const savingsDays = 7
 
-// Save adds requests to the savings of the UTC day. If the answer is lost they may be counted twice.
-func (p *Pool) Save(ctx context.Context, requests map[SavingsSource]int) error {
+// Save adds a request to the savings of the UTC day. If the answer is lost it may be counted twice.
+func (p *Pool) Save(ctx context.Context, source SavingsSource) error {
 	return p.plainly(ctx, func(ctx context.Context) error {
 		now, err := p.db.Time(ctx).Result()
 		if err != nil {
@@ -40,9 +40,7 @@ func (p *Pool) Save(ctx context.Context, requests map[SavingsSource]int) error {
 		}
 		key := p.key("savings", now.UTC().Format(time.DateOnly))
 		_, err = p.db.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			for source, n := range requests {
-				pipe.HIncrBy(ctx, key, string(source), int64(n))
-			}
+			pipe.HIncrBy(ctx, key, string(source), 1)
 			return pipe.PExpire(ctx, key, savingsDays*24*time.Hour).Err()
 		})
 		return err

@@ -35,9 +35,11 @@ func TestSavings(t *testing.T) {
 		} {
 			at = at.Add(c.pass)
 			server.SetTime(at)
-			if c.save > 0 {
-				if err := p.Save(t.Context(), map[SavingsSource]int{SavedSolve: c.save, SavedMissed: 2 * c.save}); err != nil {
-					t.Fatal(err)
+			for range c.save {
+				for _, source := range []SavingsSource{SavedSolve, SavedMissed, SavedMissed} {
+					if err := p.Save(t.Context(), source); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			days, err := p.Savings(t.Context())

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -93,9 +94,7 @@ type query struct {
 
 	action   string
 	identity captcha.Identity // for submits and polls: the identity of the task
-	secrets  []captcha.Secret // secrets that no answer may contain: the key and the secrets of a pingback
-	hide     []captcha.Secret // secrets that no text may contain: those in the field secrets, and the proxy's
-	image    []byte           // bytes of the picture; no text may contain any part of them
+	hide     []captcha.Secret // secrets that no text of an error may contain: the key, the pingback's and the proxy's
 }
 
 // answer is the parsed content of a reply, for both protocols.
@@ -160,7 +159,9 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 	if err != nil {
 		return "", &Error{Class: Parameters, Code: NotAsked, Err: err}
 	}
-	q.secrets, q.image = pingbackSecrets(r.Pingback), r.Image
+	if r.Pingback != "" { // a service may quote it, or only the secret at its end
+		q.hide = []captcha.Secret{captcha.Secret(r.Pingback), captcha.Secret(path.Base(r.Pingback))}
+	}
 	a, err := c.call(ctx, submit, q, r.Identity)
 	return a.text, err
 }
@@ -225,8 +226,7 @@ const (
 // call makes one call to the service.
 func (c *Client) call(ctx context.Context, action string, q query, id captcha.Identity) (answer, error) {
 	q.action, q.identity = action, id
-	q.secrets = append(q.secrets, c.cfg.Key)
-	q.hide = append(slices.Clone(q.secrets), id.Proxy)
+	q.hide = append(q.hide, c.cfg.Key, id.Proxy)
 	if p, ok := wire.SplitProxy(id.Proxy.Reveal()); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
 	}
@@ -275,8 +275,5 @@ func (c *Client) refusal(a answer, q query) error {
 		e.Class = Capacity // HTTP 429 overrides the class of the code
 	}
 	e.Delay = max(e.Delay, a.retryAfter)
-	if _, known := c.profile.faults[e.Code]; !known && containsImage(e.Code, q.image) {
-		e.Code = string(echoReply)
-	}
 	return e
 }

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"encoding/base64"
 	"math"
 	"net/url"
 	"strconv"
@@ -25,21 +24,6 @@ func clean(text string, maxLength int, secrets ...captcha.Secret) string {
 		}
 	}
 	return text[:min(len(text), maxLength)]
-}
-
-// containsImage reports whether a text contains a piece of an image, as raw bytes or in base64.
-func containsImage(text string, image []byte) bool {
-	if len(image) == 0 {
-		return false
-	}
-	for _, form := range []string{string(image), base64.StdEncoding.EncodeToString(image)} {
-		for i := range len(text) - minSecretPiece + 1 {
-			if strings.Contains(form, text[i:i+minSecretPiece]) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // isGraphic reports whether a text consists of 1 to maxLength visible ASCII characters. Task ids

@@ -5,18 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 const (
@@ -59,7 +54,6 @@ const (
 	htmlReply       malformedReply = "html"
 	cutReply        malformedReply = "cut"
 	unexpectedReply malformedReply = "odd"
-	echoReply       malformedReply = "holds_a_secret"
 )
 
 // broken returns the error for a call that may have reached the service and got no proper answer. A proper answer is
@@ -108,11 +102,6 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 		return answer{}, q.broken(code, nil, delay)
 	}
 	a, err := c.protocol.read(q, reply)
-	if err == nil && q.leaksSecret(a.text) {
-		// A token must not contain the key or the secret of a pingback. The same is true for a task
-		// id, because it is logged.
-		err = echoReply
-	}
 	// Some services refuse calls with a 4xx status and an error code of the protocol. Without a code the reason is
 	// unknown, and the content is not trusted.
 	unexplained := err != nil || a.code == ""
@@ -126,47 +115,10 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 		_ = errors.As(err, &g)
 		return answer{}, q.broken(string(g), g, hiccup)
 	}
-	if q.leaksSecret(a.userAgent) {
-		a.userAgent = ""
-	}
 	if status == http.StatusTooManyRequests {
 		a.retryAfter = delay
 	}
 	return a, nil
-}
-
-// leaksSecret reports whether a text of an answer, or one of its named values, contains one of the
-// secrets.
-func (q query) leaksSecret(text string) bool {
-	texts := slices.AppendSeq([]string{text}, maps.Values(captcha.Named(q.identity.Type, text)))
-	return slices.ContainsFunc(q.secrets, func(s captcha.Secret) bool {
-		return s != "" && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, s.Reveal()) })
-	})
-}
-
-// minSecretPiece is the minimum length, in bytes, of the pieces of secrets that the client looks
-// for in replies. Shorter pieces could occur in harmless texts.
-const minSecretPiece = 16
-
-// pingbackSecrets returns a pingback's URL, and those pieces of its path and query that may be
-// secrets. A service may quote only a part of the URL.
-func pingbackSecrets(text string) []captcha.Secret {
-	if text == "" {
-		return nil
-	}
-	all := []captcha.Secret{captcha.Secret(text)}
-	u, err := url.Parse(text)
-	if err != nil {
-		return all
-	}
-	for _, form := range []string{u.Path, u.RequestURI()} {
-		for piece := range strings.FieldsFuncSeq(form, func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
-			if len(piece) >= minSecretPiece {
-				all = append(all, captcha.Secret(piece))
-			}
-		}
-	}
-	return all
 }
 
 // networkError converts a network error to an *Error, or to the error of ctx if nothing was bought. It keeps the text

@@ -206,41 +206,6 @@ func TestSolutionsOfEachType(t *testing.T) {
 	}
 }
 
-// A service may quote all or part of a refused picture. An answer may contain the key with JSON
-// escapes. The client passes on neither of them.
-func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
-	encoded := base64.StdEncoding.EncodeToString(thePicture())
-	for name, code := range map[string]string{
-		"in base64":   "ERROR_X bad image " + encoded[10:60],
-		"glued":       "ERROR_X:" + encoded[11:61],
-		"as it is":    "ERROR_X " + pictureCanary + pictureCanary,
-		"after a cut": strings.Repeat("E", 60) + encoded,
-	} {
-		for _, form := range []struct{ api, reply string }{
-			{ProtocolInPHP, code}, {ProtocolCreateTask, `{"errorId":1,"errorCode":"` + code + `"}`},
-		} {
-			if form.api == ProtocolInPHP && !strings.HasPrefix(code, "ERROR_") {
-				form.reply = `{"status":0,"request":"` + code + `"}`
-			}
-			c, _ := newServedClient(t, Config{Protocol: form.api}, answering(200, form.reply))
-			_, err := c.Submit(t.Context(), Request{Identity: captcha.Identity{Type: captcha.Image}, Image: thePicture()})
-			e := faultOf(t, err)
-			if e.Class != Task || e.Code != "holds_a_secret" || showsPicture(err.Error()) {
-				t.Errorf("%s, %s: %v", form.api, name, err)
-			}
-		}
-	}
-	for _, reply := range []string{
-		`{"status":1,"request":{"challenge":"c","validate":"` + jsonKey + `","seccode":"s"}}`,
-		`{"status":1,"challenge":"c","validate":"v","seccode":"` + jsonKey + `"}`,
-	} {
-		c, _ := newServedClient(t, Config{}, answering(200, reply))
-		if s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.GeeTest}); resultWord(s.Token, err) != capacity {
-			t.Errorf("%s: %q, %v", reply, s.Token, err)
-		}
-	}
-}
-
 // After a submit, neither the client nor its open connection refers to the picture in any form.
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20

@@ -50,21 +50,19 @@ type Config struct {
 type Service struct {
 	Config
 
-	counter  *counter
 	shares   *shares
 	pictures chan picture
 	slots    chan struct{} // one element for each picture
 	stopped  chan struct{} // closed when Run accepts no more pictures
 }
 
-// New returns a Service. It starts no goroutine; Run buys pictures, and KeepCounts writes the counts.
+// New returns a Service. It starts no goroutine; Run buys pictures.
 func New(c Config) *Service {
 	s := &Service{
-		Config: c, counter: &counter{pool: c.Pool, log: c.Log, requests: map[pool.SavingsSource]int{}},
-		pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
+		Config: c, pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
 	}
 	s.shares = &shares{
-		claims: c.Claims, pool: c.Pool, take: s.Take, log: c.Log,
+		claims: c.Claims, take: s.Take, log: c.Log,
 		stopped: make(chan struct{}), begun: make(chan *share), of: map[captcha.ID]*share{},
 	}
 	return s
@@ -161,7 +159,7 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	} else {
 		got.token, got.err = s.Take(ctx, r)
 	}
-	s.counter.count(got)
+	s.count(ctx, got)
 	return got.token, got.err
 }
 
@@ -312,11 +310,4 @@ func (s *Service) buy(ctx context.Context, p picture) {
 			}
 		}
 	}
-}
-
-// KeepCounts writes the counts of requests until ctx ends, and a last time after that. Its ctx should end after
-// the last request. It must be called once.
-func (s *Service) KeepCounts(ctx context.Context) error {
-	s.counter.run(ctx)
-	return nil
 }

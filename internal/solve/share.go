@@ -31,8 +31,6 @@ const (
 	holdEvery = claims.Lease * 3 / 10
 	// endMargin is how long before the end of its claim a solve fails, so that the store still records it.
 	endMargin = time.Second
-	// formerWait limits each wait for an order that a previous holder placed.
-	formerWait = 10 * time.Second
 )
 
 // FromShared is the source of a token that another request got, too.
@@ -73,7 +71,6 @@ type outcome struct {
 // token. The others wait for the end of the claim.
 type shares struct {
 	claims  *claims.Claims
-	pool    *pool.Pool
 	take    func(ctx context.Context, r Request) (pool.Token, error)
 	log     *slog.Logger
 	stopped chan struct{} // closed when run starts no more
@@ -207,7 +204,7 @@ func (ss *shares) carry(ctx context.Context, sh *share) {
 		}
 		r := waiters[0].r
 		claim, err := ss.claims.Enter(ctx, claims.Entry{
-			Key: sh.key, Solve: solve, Identity: r.Call.ID, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
+			Key: sh.key, Solve: solve, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
 		})
 		if err != nil {
 			if time.Since(answered) < claimsAway {
@@ -258,11 +255,11 @@ func (ss *shares) pause(ctx context.Context, sh *share) {
 
 var (
 	errLost     = errors.New("solve: another replica holds the claim")
-	errUnwanted = errors.New("solve: no caller waits for the solve any more")
+	errUnwanted = errors.New("solve: no caller of this replica waits for the solve any more")
 )
 
 // hold takes a token for a claim and ends the claim. It returns early if another replica takes the claim over, or
-// if no caller waits any more.
+// if no caller of this replica waits any more: then another one may hold the claim.
 func (ss *shares) hold(ctx context.Context, sh *share, claim claims.Claim) {
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
@@ -272,7 +269,7 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim claims.Claim) {
 	solving, cancel := context.WithCancelCause(ctx)
 	var leases sync.WaitGroup
 	leases.Go(func() { ss.keepHolding(solving, sh, claim, cancel) })
-	token, err := ss.takeFor(solving, sh, &claim, waiters[0].r)
+	token, err := ss.take(solving, callFor(claim, waiters[0].r))
 	cause := context.Cause(solving)
 	cancel(nil)
 	leases.Wait()
@@ -284,7 +281,7 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim claims.Claim) {
 	case errors.Is(err, redisdb.ErrDown):
 		ss.release(ctx, sh, claim)
 		ss.deliver(sh, ss.waitersOf(sh), outcome{err: err})
-	case errors.Is(cause, errLost), errors.Is(err, errLost):
+	case errors.Is(cause, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
 			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", claims.Longest)}
@@ -292,14 +289,14 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim claims.Claim) {
 		waiters := ss.waitersOf(sh)
 		end := claims.End{Value: encodeError(err), Failed: true}
 		if _, lost := ss.claims.End(context.WithoutCancel(ctx), sh.key, claim.Fence, end); lost != nil {
-			ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", claim.Identity, "err", lost)
+			ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", sh.key, "err", lost)
 		}
 		ss.deliver(sh, waiters, outcome{err: err})
 	}
 }
 
 // keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim, or if no
-// caller waits at any replica.
+// caller of this replica waits.
 func (ss *shares) keepHolding(ctx context.Context, sh *share, claim claims.Claim, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -310,61 +307,35 @@ func (ss *shares) keepHolding(ctx context.Context, sh *share, claim claims.Claim
 			return
 		case <-ticker.C:
 		}
+		if len(ss.waitersOf(sh)) == 0 {
+			cancel(errUnwanted)
+			return
+		}
 		asked := time.Now()
-		mine, wanted, err := ss.claims.Hold(ctx, sh.key, claim.Fence, claim.Identity)
+		mine, err := ss.claims.Hold(ctx, sh.key, claim.Fence)
 		switch {
 		case err != nil && time.Since(held) < claims.Lease:
 			continue
 		case err != nil, !mine:
 			cancel(errLost)
 			return
-		case !wanted && len(ss.waitersOf(sh)) == 0:
-			cancel(errUnwanted)
-			return
 		}
 		held = asked
 	}
 }
 
-// takeFor takes a token for the claim, with a call that all its holders share.
-func (ss *shares) takeFor(ctx context.Context, sh *share, claim *claims.Claim, r Request) (pool.Token, error) {
+// callFor returns the request with the call that all holders of a claim share.
+func callFor(claim claims.Claim, r Request) Request {
 	call := *r.Call
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)
 	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets a row of its own with its answer
 	r.Call, r.Share, r.Out = &call, nil, nil               // Out ends the wait of one caller; the solve goes on for the others
-	if claim.Identity != call.ID {
-		// The previous holder used another proxy, so it ordered for another identity.
-		if token, err := ss.takeFormer(ctx, claim.Identity, call); err == nil || ctx.Err() != nil {
-			return token, err
-		}
-		// The identity is noted before the purchase, because this replica may die before it renews its lease.
-		if mine, _, err := ss.claims.Hold(ctx, sh.key, claim.Fence, call.ID); err == nil && !mine {
-			return pool.Token{}, errLost
-		}
-		claim.Identity = call.ID
-	}
-	return ss.take(ctx, r)
-}
-
-// takeFormer takes the token that an earlier holder ordered for an identity for which this one cannot buy.
-func (ss *shares) takeFormer(ctx context.Context, id captcha.ID, call pool.Call) (pool.Token, error) {
-	call.ID, call.Wait = id, time.Millisecond
-	for {
-		token, err := ss.pool.Take(ctx, &call)
-		if err == nil || ctx.Err() != nil {
-			return token, err
-		}
-		c, err := ss.pool.Look(ctx, pool.Query{ID: id, Margin: call.Margin})
-		if err != nil || c.Fresh+c.Orders == 0 {
-			return pool.Token{}, errors.Join(err, errLost)
-		}
-		call.Wait = formerWait
-	}
+	return r
 }
 
 // settle ends a claim with a token. The caller that waits longest gets it as bought, the others as shared. If the
-// claim store does not answer, only the callers of this replica get it. Without a caller here, the first caller
-// of the next holder gets it as bought.
+// claim store does not answer, only the callers of this replica get it. Without a caller here, the callers of the next
+// holder get it as shared.
 func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, token pool.Token, r Request) {
 	if len(ss.waitersOf(sh)) == 0 {
 		ss.release(ctx, sh, claim)
@@ -373,7 +344,7 @@ func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, tok
 	ctx = context.WithoutCancel(ctx)
 	lasts := min(token.TTL-r.Call.Margin, claims.SharedFor)
 	shared := claims.Claim{State: claims.Shared, Value: encodeToken(token, lasts), Left: lasts}
-	ended, err := ss.claims.End(ctx, sh.key, claim.Fence, claims.End{Value: shared.Value, Lasts: lasts})
+	_, err := ss.claims.End(ctx, sh.key, claim.Fence, claims.End{Value: shared.Value, Lasts: lasts})
 	if err != nil {
 		ss.log.Warn("shared solve stays at this replica: its end is not in the claim store", "order", token.Order, "err", err)
 	}
@@ -382,9 +353,10 @@ func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, tok
 		return
 	}
 	first := outcome{token: token}
-	if ss.isShared(ctx, claim, token, ended && err == nil) {
+	switch token.Source {
+	case pool.FromReplay: // an earlier holder took it
 		first = readEnd(shared, waiters[0].r.Call.Margin)
-	} else if token.Source == pool.FromWait || token.Source == pool.FromReplay {
+	case pool.FromWait:
 		first.token.Source = pool.FromSolve
 	}
 	ss.deliver(sh, waiters[:1], first)
@@ -396,23 +368,9 @@ func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, tok
 	}
 }
 
-// isShared reports whether another holder of the same solve hands the token out as bought. It need not ask if this
-// holder took the token itself and ended the claim.
-func (ss *shares) isShared(ctx context.Context, claim claims.Claim, token pool.Token, ended bool) bool {
-	if ended && token.Source != pool.FromReplay {
-		return false
-	}
-	name, fence := "claim:"+hash("claim", claim.Solve), strconv.FormatInt(claim.Fence, 10)
-	mine, err := ss.pool.First(ctx, name, fence, claims.Longest+claims.SharedFor)
-	if err != nil {
-		ss.log.Warn("shared token counts as shared: its first hand-out is not recorded", "order", token.Order, "err", err)
-	}
-	return err != nil || !mine
-}
-
 // release ends this replica's lease: the next replica that enters becomes the holder.
 func (ss *shares) release(ctx context.Context, sh *share, claim claims.Claim) {
-	if err := ss.claims.Release(context.WithoutCancel(ctx), sh.key, claim.Fence, claim.Identity); err != nil {
-		ss.log.Debug("claim not released; its lease expires by itself", "identity", claim.Identity, "err", err)
+	if err := ss.claims.Release(context.WithoutCancel(ctx), sh.key, claim.Fence); err != nil {
+		ss.log.Debug("claim not released; its lease expires by itself", "identity", sh.key, "err", err)
 	}
 }

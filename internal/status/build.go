@@ -172,20 +172,6 @@ func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purcha
 	}).list
 }
 
-// Brief returns one line for `systemctl status`. It quotes nothing from the configuration file, because every local
-// user can read it.
-func (c *Collector) Brief(context.Context) string {
-	count := plural(len(c.File.Current().Targets), "target")
-	line := "serving " + count
-	if health := c.Health(); !health.Up {
-		line = "waiting for redis, which holds the tokens of " + count + ": " + health.Reason
-	}
-	if !c.File.Status().OK {
-		line += "; the configuration file was refused, the last good one stays in use: see the log"
-	}
-	return line
-}
-
 // Detail returns the status of a target with its counts by minute and by hour; nil = the document lacks the target.
 func (c *Collector) Detail(ctx context.Context, name string) *TargetDetail {
 	d := c.Build(ctx)

@@ -194,26 +194,3 @@ func TestDetail(t *testing.T) {
 		t.Errorf("%+v without redis", d)
 	}
 }
-
-func TestBrief(t *testing.T) {
-	const refused = "; the configuration file was refused, the last good one stays in use: see the log"
-	for want, c := range map[string]struct {
-		targets     int
-		down, valid bool
-	}{
-		"serving 2 targets":          {targets: 2, valid: true},
-		"serving 1 target" + refused: {targets: 1},
-		"waiting for redis, which holds the tokens of 1 target: redis is gone": {targets: 1, down: true, valid: true},
-	} {
-		set := setOf(c.targets)
-		s, stock := sources(set)
-		for _, target := range set.Targets {
-			stock.stocks[target.ID] = pool.Stock{Counts: pool.Counts{Fresh: 40}}
-		}
-		s.File = &fixedFile{set: set, ok: c.valid, problems: []targets.Problem{{Text: "a problem that quotes the file"}}}
-		s.Health = func() redisdb.Health { return redisdb.Health{Up: !c.down, Reason: "redis is gone"} }
-		if got := NewCollector(s).Brief(t.Context()); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -1,5 +1,5 @@
 // Package systemd reports the state of the daemon to systemd, with the notify protocol of a unit with
-// Type=notify: ready, reloading, stopping, a status line, and the keep-alive of WatchdogSec. Without the
+// Type=notify: ready, reloading, stopping, and the keep-alive of WatchdogSec. Without the
 // variable NOTIFY_SOCKET the package does nothing. If systemd cannot be reached, the daemon logs one
 // line and continues.
 //
@@ -10,16 +10,12 @@ package systemd
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 )
-
-// statusEvery is the interval at which the status line is renewed.
-const statusEvery = 10 * time.Second
 
 // Notifier sends the state of the daemon to systemd. A Notifier is safe for concurrent use.
 type Notifier struct {
@@ -45,17 +41,7 @@ func (n *Notifier) Reload(reload func()) {
 // Stopping says that the daemon stops. Later calls of Ready and Reload send nothing.
 func (n *Notifier) Stopping() {
 	n.stopping.Store(true)
-	n.post(daemon.SdNotifyStopping + "\nSTATUS=stopping: requests in flight finish")
-}
-
-// KeepStatus returns a function that sends the status line every statusEvery until its context ends. The
-// argument status returns one line about the daemon.
-func (n *Notifier) KeepStatus(status func(context.Context) string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return every(ctx, statusEvery, func() {
-			n.send("STATUS=" + strings.Join(strings.Fields(status(ctx)), " ")) // a line break would begin another assignment
-		})
-	}
+	n.post(daemon.SdNotifyStopping)
 }
 
 // KeepAlive returns a function that sends the keep-alive of the watchdog until its context ends: at
@@ -71,25 +57,18 @@ func (n *Notifier) KeepAlive(lastTurn func() time.Time) func(context.Context) er
 		if interval <= 0 {
 			return nil
 		}
+		ticker := time.NewTicker(interval / 2)
+		defer ticker.Stop()
 		begun := time.Now() // before its first turn, the loop has one interval
-		return every(ctx, interval/2, func() {
+		for {
 			if n.stopping.Load() || min(time.Since(lastTurn()), time.Since(begun)) < interval {
 				n.post(daemon.SdNotifyWatchdog)
 			}
-		})
-	}
-}
-
-// every calls do at once and after each interval, until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		do()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
 		}
 	}
 }

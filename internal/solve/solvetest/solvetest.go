@@ -126,7 +126,6 @@ func (w *World) Start() *Replica {
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
 	r.running.Go(func() { _ = r.Service.Run(ctx) })
 	r.running.Go(func() { _ = r.Store.Listen(ctx, r.Service.Wake) })
-	r.running.Go(func() { _ = r.Service.KeepCounts(ctx) })
 	r.running.Go(func() { r.refill(ctx, buyer) })
 	time.Sleep(100 * time.Millisecond) // its first beat
 	return r

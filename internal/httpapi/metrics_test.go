@@ -69,7 +69,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(a.body, -1) {
 		names = append(names, line[1])
 	}
-	for _, line := range regexp.MustCompile("(?m)^\\| `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "operating.md"), -1) {
+	for _, line := range regexp.MustCompile("(?m)^- `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "operating.md"), -1) {
 		documented = append(documented, line[1])
 	}
 	// The sample set has no history, so /metrics lacks these documented names.

@@ -45,7 +45,7 @@ func (s *postgresStore) Load(ctx context.Context, key captcha.ID) (v []byte, ver
 // Swap may insert a row that was swept since Load: what its value said is long past.
 func (s *postgresStore) Swap(ctx context.Context, key captcha.ID, version int64, to Change) (ok bool, err error) {
 	row := s.prefix + string(key)
-	err = s.db.Alone(ctx, row, func(ctx context.Context, tx postgres.Tx) error {
+	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		rows, err := tx.Exec(ctx, `insert into captcha_cache as c (key, version, value, kept_until)
 				values ($1, $2, $3::text::jsonb, clock_timestamp() + $4::bigint * interval '1 millisecond')
 			on conflict (key) do update set version = excluded.version, value = excluded.value, kept_until = excluded.kept_until

@@ -71,9 +71,7 @@ func testStolenCommits(t *testing.T, server *postgrestest.Server) {
 // named. Then all heals.
 func testOutages(t *testing.T, server *postgrestest.Server) {
 	var log testkit.Log
-	outages := server.Outages(t)
-	outages["dropped"] = postgrestest.Outage{}
-	for name, outage := range outages {
+	for name, outage := range map[string]postgrestest.Outage{"silent": server.Outages(t)["silent"], "dropped": {}} { // package postgres knows more
 		address := server.Database(t)
 		c := claims.Claims{Store: openPostgres(t, address, "captcha", 0, &log)}
 		listen := func() {

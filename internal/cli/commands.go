@@ -81,7 +81,7 @@ func deadLetterCommands() []request {
 	return []request{
 		{
 			use: "list", short: "list these callbacks, without tokens", example: "dead-letters list", method: http.MethodGet, path: "/dead-letters",
-			shown: listed("", []string{"letters"}, "order", "provider", "task", "kind", "code", "arrived", "age_s", "until", "bytes", "reason"),
+			shown: listed("", []string{"letters"}, "order", "provider", "task", "kind", "code", "arrived", "age_s", "until", "reason"),
 		},
 		{
 			use: "replay", short: "store these callbacks in Redis now", example: "dead-letters replay",

@@ -212,7 +212,7 @@ func (s *Server) replay(c *Context) error {
 		Replayed: outcomes[purchase.DeadLetterReplayed], Dropped: outcomes[purchase.DeadLetterDropped],
 		Expired: outcomes[purchase.DeadLetterExpired],
 	}
-	done.Left, _ = s.Buyer.DeadLetterCount()
+	done.Left = s.Buyer.DeadLetterCount()
 	switch {
 	case err != nil && done.Replayed+done.Dropped == 0:
 		return err

@@ -19,7 +19,6 @@ type fakeBuyer struct {
 	callback  func() error
 	letters   []spool.Summary
 	unread    error // error of DeadLetters; nil = all letters can be read
-	aside     int
 	underWay  []purchase.OrderInFlight
 	unlisted  error // error of OrdersInFlight; nil = the orders are known
 	replay    func(ctx context.Context) (map[string]int, error)
@@ -66,7 +65,7 @@ func (f *fakeBuyer) Report(provider, task string, t captcha.Type, age time.Durat
 
 func (f *fakeBuyer) DeadLetters() ([]spool.Summary, error) { return f.letters, f.unread }
 
-func (f *fakeBuyer) DeadLetterCount() (letters, aside int) { return len(f.letters), f.aside }
+func (f *fakeBuyer) DeadLetterCount() int { return len(f.letters) }
 
 func (f *fakeBuyer) Replay(ctx context.Context) (map[string]int, error) { return f.replay(ctx) }
 

@@ -65,7 +65,7 @@ type Buyer interface {
 	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
 	// letters cannot be read.
 	DeadLetters() ([]spool.Summary, error)
-	DeadLetterCount() (letters, aside int)
+	DeadLetterCount() int
 	// Replay retries all dead letters, and counts their outcomes. An error means that Redis does not take them.
 	Replay(ctx context.Context) (outcomes map[string]int, err error)
 }

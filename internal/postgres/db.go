@@ -95,23 +95,6 @@ func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) erro
 	}
 }
 
-// Alone runs a transaction as Do does. Over all replicas, at most one transaction of Alone with the
-// same key runs at a time. Alone waits for the key's lock until the limit has passed, and uses no
-// connection while it waits.
-func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
-	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
-		var mine bool
-		err := tx.First(ctx, []any{&mine}, "select pg_try_advisory_xact_lock(hashtextextended($1, 0))", key)
-		switch {
-		case err != nil:
-			return err
-		case !mine:
-			return &fault{reason: "another transaction holds the lock of this key", down: true, again: true}
-		}
-		return work(ctx, tx)
-	})
-}
-
 // transact runs the function work in a transaction in which each statement sees all earlier commits. It returns errors
 // of work unchanged.
 func (db *DB) transact(ctx context.Context, work func(context.Context, Tx) error) (err error) {

@@ -9,9 +9,8 @@
 //
 // # Faults
 //
-// Each call ends within Options.Limit. Within this limit the DB retries the call in two cases: the
-// connection broke, or another transaction holds the lock of the key. If the server cannot be used, the error is an
-// ErrDown. While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
+// Each call ends within Options.Limit. Within this limit the DB retries the call if the connection broke or
+// transactions conflict. If the server cannot be used, the error is an ErrDown. While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
 // is available again. If the network swallows a request, the driver gives up its connection only after 15 s.
 //
 // If an error shows that the server is not the primary or is stopping (SQLSTATE 25006, 57P01 to 57P03),

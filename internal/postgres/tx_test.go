@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,51 +79,6 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 			if err != nil && errors.Is(err, ErrDown) != (code != "23505") {
 				t.Errorf("%s: %v", code, err)
 			}
-		}
-	})
-
-	t.Run("transactions of one key exclude each other, until the limit", func(t *testing.T) {
-		db, address := scratch(t, server)
-		other, _ := openMigrated(t, address, postgrestest.Patience)
-		hasty, _ := open(t, address, 100*time.Millisecond)
-		var inside, entered int
-		var mu sync.Mutex
-		var group sync.WaitGroup
-		for i := range 20 {
-			db := []*DB{db, other}[i%2]
-			group.Go(func() {
-				if err := db.Alone(t.Context(), "key", func(ctx context.Context, tx Tx) error {
-					mu.Lock()
-					inside++
-					entered++
-					if inside > 1 {
-						t.Error("two at once")
-					}
-					mu.Unlock()
-					_, err := tx.Exec(ctx, "select pg_sleep(0.005)")
-					mu.Lock()
-					inside--
-					mu.Unlock()
-					return err
-				}); err != nil {
-					t.Errorf("alone: %v", err)
-				}
-			})
-		}
-		group.Wait()
-		if entered != 20 {
-			t.Errorf("%d entered", entered)
-		}
-		if err := db.Alone(t.Context(), "key", func(ctx context.Context, _ Tx) error {
-			if err := hasty.Alone(ctx, "key", func(context.Context, Tx) error { return nil }); !errors.Is(err, ErrDown) {
-				t.Errorf("the same key: %v", err)
-			}
-			testkit.Within(t, postgrestest.Patience, "another key", func() bool {
-				return hasty.Alone(ctx, "another", func(context.Context, Tx) error { return nil }) == nil
-			})
-			return nil
-		}); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -204,7 +204,7 @@ func (b *Buyer) OpenDeadLetters() error {
 	if err := b.kept.Open(); err != nil {
 		return err
 	}
-	b.logDisk(b.kept.Each(func(l spool.Letter, _ int64) bool {
+	b.logDisk(b.kept.Each(func(l spool.Letter) bool {
 		b.firstArrival(l.Order, time.Time{})
 		return true
 	}))
@@ -215,15 +215,15 @@ func (b *Buyer) OpenDeadLetters() error {
 // read.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time.Now()) }
 
-// DeadLetterCount returns the numbers of dead letters, and of files set aside because they were not readable.
-func (b *Buyer) DeadLetterCount() (letters, aside int) { return b.kept.Count(), b.kept.SetAside() }
+// DeadLetterCount returns the number of dead letters, with those that are not readable.
+func (b *Buyer) DeadLetterCount() int { return b.kept.Count() }
 
 // Replay delivers the dead letters and counts their outcomes. An error means that Redis does
 // not take them, or that ctx ended.
 func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
 	outcomes = map[string]int{}
 	var disk error
-	unread := b.kept.Each(func(l spool.Letter, _ int64) bool {
+	unread := b.kept.Each(func(l spool.Letter) bool {
 		outcome := DeadLetterExpired
 		if time.Now().Before(l.Until) {
 			var done string

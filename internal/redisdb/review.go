@@ -3,7 +3,6 @@ package redisdb
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,13 +27,12 @@ func (db *DB) review(ctx context.Context, first bool) {
 	db.notices.Store(&found)
 }
 
-// inspect reads the INFO of each master and returns sentences about dangerous settings, and the versions. In a cluster
-// each sentence contains the addresses of its masters. Without the right to call INFO, nothing is known.
+// inspect reads the INFO of each master and returns sentences about dangerous settings, and the versions, both sorted.
+// Without the right to call INFO, nothing is known.
 func (db *DB) inspect(ctx context.Context) (found, versions []string) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	var mu sync.Mutex
-	where := map[string][]string{}
 	read := func(ctx context.Context, node *redis.Client) error {
 		settings := settingsOf(node.Info(ctx).Val())
 		mu.Lock()
@@ -42,9 +40,7 @@ func (db *DB) inspect(ctx context.Context) (found, versions []string) {
 		if version := settings["redis_version"]; version != "" {
 			versions = append(versions, version)
 		}
-		for _, fault := range faultsOf(settings) {
-			where[fault] = append(where[fault], node.Options().Addr)
-		}
+		found = append(found, faultsOf(settings)...)
 		return nil
 	}
 	switch client := db.Slow.(type) {
@@ -53,15 +49,9 @@ func (db *DB) inspect(ctx context.Context) (found, versions []string) {
 	case *redis.Client:
 		_ = read(ctx, client)
 	}
-	found = slices.Sorted(maps.Keys(where))
-	if db.Mode == modeCluster {
-		for i, fault := range found {
-			slices.Sort(where[fault])
-			found[i] = fault + " (" + strings.Join(where[fault], ", ") + ")"
-		}
-	}
+	slices.Sort(found)
 	slices.Sort(versions)
-	return found, slices.Compact(versions)
+	return slices.Compact(found), slices.Compact(versions)
 }
 
 // faultsOf returns sentences about dangerous settings. Missing settings are ignored.

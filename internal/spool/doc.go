@@ -4,13 +4,11 @@
 // A folder (mode 0700), which each replica has for itself, has one JSON file (mode 0600) for each letter:
 //
 //	SHA-256 of the order's id in hex, .json    a letter
-//	the same and .bad                          a file that is no letter, set aside
 //	letter-RANDOM.tmp                          an unfinished letter; Open removes it
 //
 // Other files are never touched. A letter is a secret: no file name and no error has a part of it.
 //
 // A letter for which Keep returned nil survives a crash and a power cut: its file is written under the name of an
-// unfinished letter, synced and renamed, and then the folder is synced. The first letter of an order stays. A file is
-// set aside if it is not regular, not readable, too large, or if its letter does not match its name; a disk error does
-// not make a file bad.
+// unfinished letter, synced and renamed, and then the folder is synced. The first letter of an order stays. A file that
+// is no letter is named in an error, and stays until its order has a letter or an operator removes it.
 package spool

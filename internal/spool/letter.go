@@ -36,7 +36,6 @@ type Summary struct {
 	Arrived  time.Time `json:"arrived"`          // UTC
 	Age      int64     `json:"age_s"`            // seconds since Arrived
 	Until    time.Time `json:"until"`            // expiry of the token, in UTC
-	Size     int64     `json:"bytes"`            // size of the file
 }
 
 // fault returns why l is not a dead letter, or nil. JSON would change text that is not UTF-8, and a changed token or
@@ -82,7 +81,7 @@ func decode(data []byte, name string) (l Letter, err error) {
 	return l, nil
 }
 
-func (l *Letter) summary(size int64, at time.Time) Summary {
+func (l *Letter) summary(at time.Time) Summary {
 	shown := func(text string, most int) string {
 		text = captcha.Printable(text)
 		return text[:min(len(text), most)]
@@ -90,7 +89,7 @@ func (l *Letter) summary(size int64, at time.Time) Summary {
 	s := Summary{
 		Order: shown(l.Order, 100), Provider: shown(l.Provider, 100), Task: shown(l.Task, 100), Kind: "token",
 		Code: shown(l.Code, 100), Reason: shown(l.Reason, 300),
-		Arrived: l.Arrived.UTC(), Age: max(0, int64(at.Sub(l.Arrived).Seconds())), Until: l.Until.UTC(), Size: size,
+		Arrived: l.Arrived.UTC(), Age: max(0, int64(at.Sub(l.Arrived).Seconds())), Until: l.Until.UTC(),
 	}
 	if l.Token == "" {
 		s.Kind = "error"

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +21,7 @@ const (
 	// maxBytes limits a file. A token has about 2 KiB.
 	maxBytes = 64 << 10
 
-	suffix, badSuffix = ".json", ".bad"
+	suffix = ".json"
 )
 
 var (
@@ -40,18 +38,15 @@ type Spool struct {
 	dir  string
 	most int
 
-	mu           sync.Mutex // held while files change
-	letters, bad atomic.Int64
+	mu      sync.Mutex // held while files change
+	letters atomic.Int64
 }
 
 // New returns a spool for a folder, which it does not access yet.
 func New(folder string) *Spool { return &Spool{dir: folder, most: MostLetters} }
 
-// Count returns the number of letters, without I/O.
+// Count returns the number of letters, with files that cannot be read as letters, without I/O.
 func (s *Spool) Count() int { return int(s.letters.Load()) }
-
-// SetAside returns the number of files that were set aside, without I/O.
-func (s *Spool) SetAside() int { return int(s.bad.Load()) }
 
 // Open makes the folder, removes unfinished files, counts the letters, and checks that one could be written now.
 func (s *Spool) Open() error {
@@ -96,11 +91,9 @@ func (s *Spool) keep(name string, data []byte) error {
 	if err := s.makeFolder(); err != nil { // somebody may have removed it
 		return err
 	}
-	if _, _, err := s.read(name); err != nil { // a repeated callback needs no room
+	if _, err := s.read(name); err != nil { // a repeated callback needs no room
 		if s.Count() >= s.most {
-			if names, err := s.list(); err != nil || len(names) >= s.most { // perhaps an operator has deleted some
-				return cmp.Or(err, ErrFull)
-			}
+			return ErrFull
 		}
 		written, err := s.write(data)
 		if err != nil {
@@ -110,16 +103,17 @@ func (s *Spool) keep(name string, data []byte) error {
 			_ = os.Remove(written)
 			return err
 		}
-		s.letters.Add(1)
+		if _, err := s.list(); err != nil {
+			return err
+		}
 	}
 	// Also for a letter that is there: the call that wrote it may have failed to sync.
 	return syncFolder(s.dir)
 }
 
-// Each calls yield with each dead letter and the size of its file, until it returns false; yield may keep and remove
-// letters. The joined error names each file that could not be read; a bad one is set aside, so that
-// only one call reports it.
-func (s *Spool) Each(yield func(l Letter, size int64) bool) error {
+// Each calls yield with each dead letter until it returns false; yield may keep and remove letters. The joined error
+// names each file that is no letter or could not be read.
+func (s *Spool) Each(yield func(l Letter) bool) error {
 	s.mu.Lock()
 	names, err := s.list()
 	s.mu.Unlock()
@@ -129,13 +123,13 @@ func (s *Spool) Each(yield func(l Letter, size int64) bool) error {
 	var problems []error
 	for _, name := range names { // one at a time: all letters together may be large
 		s.mu.Lock()
-		l, size, err := s.read(name)
+		l, err := s.read(name)
 		s.mu.Unlock()
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 		case err != nil:
 			problems = append(problems, err)
-		case !yield(l, size):
+		case !yield(l):
 			return errors.Join(problems...)
 		}
 	}
@@ -145,8 +139,8 @@ func (s *Spool) Each(yield func(l Letter, size int64) bool) error {
 // Show returns the dead letters without their secrets, oldest first, never nil. The error is that of Each.
 func (s *Spool) Show(at time.Time) ([]Summary, error) {
 	shown := []Summary{}
-	err := s.Each(func(l Letter, size int64) bool {
-		shown = append(shown, l.summary(size, at))
+	err := s.Each(func(l Letter) bool {
+		shown = append(shown, l.summary(at))
 		return true
 	})
 	slices.SortFunc(shown, func(a, b Summary) int { return a.Arrived.Compare(b.Arrived) })
@@ -176,7 +170,7 @@ func nameOf(order string) string {
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-var ownFile = regexp.MustCompile(`^[0-9a-f]{64}\.json(\.bad)?$`)
+var ownFile = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)
 
 // list counts the files and returns the names of the letters.
 func (s *Spool) list() (names []string, err error) {
@@ -184,42 +178,33 @@ func (s *Spool) list() (names []string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // no folder: no letters
 		return nil, err
 	}
-	bad := 0
 	for _, file := range files {
-		switch name := file.Name(); {
-		case !ownFile.MatchString(name):
-		case strings.HasSuffix(name, badSuffix):
-			bad++
-		default:
+		if name := file.Name(); ownFile.MatchString(name) {
 			names = append(names, name)
 		}
 	}
 	s.letters.Store(int64(len(names)))
-	s.bad.Store(int64(bad))
 	return names, nil
 }
 
-// read reads a letter and the size of its file. It sets a bad file aside.
-func (s *Spool) read(name string) (l Letter, size int64, err error) {
+// read reads a letter. The error of a file that is none is an ErrBad.
+func (s *Spool) read(name string) (l Letter, err error) {
 	info, err := os.Lstat(s.path(name))
-	var data []byte
+	if err != nil {
+		return l, err
+	}
 	bad := errors.New("not a regular file, or too large")
-	if err == nil && info.Mode().IsRegular() && info.Size() <= maxBytes {
-		data, err = os.ReadFile(s.path(name))
+	if info.Mode().IsRegular() && info.Size() <= maxBytes {
+		data, err := os.ReadFile(s.path(name))
+		if err != nil {
+			return l, err
+		}
 		l, bad = decode(data, name)
 	}
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		bad = errors.New("not readable")
-	case err != nil:
-		return l, 0, err
-	}
 	if bad != nil {
-		failed := os.Rename(s.path(name), s.path(name)+badSuffix)
-		_, unread := s.list()
-		err = errors.Join(fmt.Errorf("%s: %w: %w", name, ErrBad, bad), failed, unread)
+		return l, fmt.Errorf("%s: %w: %w", name, ErrBad, bad)
 	}
-	return l, int64(len(data)), err
+	return l, nil
 }
 
 // write writes and syncs an unfinished file.

@@ -62,7 +62,7 @@ type Pool interface {
 // Buyer reports on the providers; *purchase.Buyer implements it.
 type Buyer interface {
 	Providers(ctx context.Context) []purchase.Status
-	DeadLetterCount() (letters, aside int)
+	DeadLetterCount() int
 }
 
 // Sources are what a Collector reads. No function blocks.
@@ -202,10 +202,9 @@ func (c *Collector) build(ctx context.Context) *Document {
 		sumsErr = c.readSums(ctx)
 	}
 	providers, health := c.providersNow(ctx, set), c.Health()
-	letters, aside := c.Buyer.DeadLetterCount()
 	d := &Document{
 		Version: c.Version, AsOf: stamp(began), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
-		DeadLetters: letters,
+		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
 		Budget:      usage(c.sums.spent, set.Budget.PerDay),
@@ -236,7 +235,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], why, err)
 	}
-	d.announce(providers, health, aside, began)
+	d.announce(providers, health, began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d

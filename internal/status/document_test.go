@@ -83,7 +83,7 @@ func busySources() Sources {
 	balance := 12.5
 	buyer := &fixedBuyer{
 		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},
-		letters:   2, aside: 1,
+		letters:   2,
 	}
 	s.Buyer = buyer
 	return s

@@ -90,12 +90,12 @@ func decided(s pool.Stock, noted refill.Status) pool.Stock {
 
 // fixedBuyer is a buyer whose results are its fields.
 type fixedBuyer struct {
-	providers      []purchase.Status
-	letters, aside int
+	providers []purchase.Status
+	letters   int
 }
 
 func (f *fixedBuyer) Providers(context.Context) []purchase.Status { return f.providers }
-func (f *fixedBuyer) DeadLetterCount() (letters, aside int)       { return f.letters, f.aside }
+func (f *fixedBuyer) DeadLetterCount() int                        { return f.letters }
 
 func newTarget(name string) targets.Target {
 	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}

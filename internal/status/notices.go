@@ -84,7 +84,7 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, aside int, at time.Time) {
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, at time.Time) {
 	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.Alarms = append(d.Alarms, banner(since, at, cause, consequence, action))
@@ -123,9 +123,6 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
 	d.Notices = append(d.Notices, health.Notices...)
-	if aside > 0 {
-		note(plural(aside, "dead letter") + " cannot be read, renamed to *.bad: paid tokens may be lost; keep the files, and look up their tasks at the service")
-	}
 	if h := d.History; h != nil && !h.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
 	}
@@ -151,13 +148,6 @@ func shortTime(t, at time.Time) string {
 		layout = "2006-01-02 " + layout
 	}
 	return t.Format(layout)
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // outage reports whether all providers are down. It returns the reason, and when the first of them can be used again;

@@ -68,7 +68,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		if c.providers == nil {
 			c.providers = []purchase.Status{busy}
 		}
-		d.announce(c.providers, c.health, 0, day)
+		d.announce(c.providers, c.health, day)
 		for _, lines := range [][2][]string{{d.Alarms, c.alarms}, {d.Notices, c.notices}} {
 			if lines[0] == nil || !slices.EqualFunc(lines[0], lines[1], strings.HasPrefix) {
 				t.Errorf("%s: %q, want %q", name, lines[0], lines[1])

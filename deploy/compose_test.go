@@ -121,7 +121,7 @@ func prepareProject(t *testing.T) (folder string) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(folder, "compose.yaml"), read(t, "compose.yaml"))
-	creation := exec.Command("/bin/sh", "-euc", blocks(t, "operating.md", "## Compose")[0])
+	creation := exec.Command("/bin/sh", "-euc", blocks(t, "deploying.md", "## Compose")[0])
 	creation.Dir, creation.Env = top, append(os.Environ(), "CAPTCHAAI_API_KEY=first-key")
 	if output, err := creation.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -199,10 +199,10 @@ func (p *project) checkImage(t *testing.T, i image, running *process) {
 // setPassword adds or removes a password of Redis by the command of the docs.
 func setPassword(t *testing.T, redis *process, rule string) {
 	t.Helper()
-	text := strings.Join(strings.Fields(sectionOf(t, "operating.md", "## Compose")), " ")
+	text := strings.Join(strings.Fields(sectionOf(t, "deploying.md", "## Compose")), " ")
 	change := found(`docker compose exec redis sh -c '([^']+)'`, text)
 	if len(change) != 1 || !strings.Contains(change[0], `">NEW"`) {
-		t.Fatalf("docs/operating.md does not say how to change the password: %q", change)
+		t.Fatalf("docs/deploying.md does not say how to change the password: %q", change)
 	}
 	if output, err := redis.container.run("sh", "-c", strings.Replace(change[0], ">NEW", rule, 1)); err != nil || output != "OK\n" {
 		t.Errorf("%s with %s: %v: %s", change[0], rule, err, output)

@@ -42,7 +42,7 @@ func install(t *testing.T, most int) *machine {
 		mounts: append(programs(), mount{source: daemontest.Binary(t), target: "/archive/poold"},
 			mount{source: ".", target: "/archive/deploy"}, mount{source: "../pools.yaml", target: "/archive/pools.yaml"}),
 	}
-	for _, block := range blocks(t, "operating.md", "## systemd")[:most] {
+	for _, block := range blocks(t, "deploying.md", "## systemd")[:most] {
 		if output, err := c.run("/bin/sh", "-euc", block); err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,31 +16,55 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// readDocs returns README and all pages of docs except the decisions. The decisions are omitted
-// because they also name features that no longer exist.
-func readDocs(t *testing.T) (text string) {
+// readDocs returns the pages of the root folder and of docs, by path, and all texts as one.
+func readDocs(t *testing.T) (pages map[string]string, text string) {
 	t.Helper()
-	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil || len(pages) < 10 {
-		t.Fatal(pages, err)
-	}
-	for _, page := range append(pages, filepath.Join("..", "..", "README.md")) {
-		if filepath.Base(page) == "decisions.md" {
-			continue
+	pages = map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		for _, file := range files {
+			data, failed := os.ReadFile(file)
+			err = errors.Join(err, failed)
+			pages[filepath.ToSlash(strings.TrimPrefix(file, root+string(filepath.Separator)))] = string(data)
+			text += string(data)
 		}
-		data, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(files) < 4 || len(files) > 14 {
+			t.Fatalf("%d pages %s: %v", len(files), pattern, err)
 		}
-		text += string(data)
 	}
-	return text
+	return pages, text
+}
+
+// Each link leads to a file and to one of its headings.
+func TestDocsLinksLead(t *testing.T) {
+	pages, _ := readDocs(t)
+	for page, text := range pages {
+		for _, link := range regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(text, -1) {
+			file, anchor, _ := strings.Cut(link[1], "#")
+			to := page
+			if file != "" {
+				to = path.Join(path.Dir(page), file)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil || anchor != "" && !slices.Contains(anchors(pages[to]), anchor) {
+				t.Errorf("%s links to %s: %v", page, link[1], err)
+			}
+		}
+	}
+}
+
+// anchors returns the names by which a page's headings are linked.
+func anchors(text string) (names []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		words := regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		names = append(names, strings.ReplaceAll(words, " ", "-"))
+	}
+	return names
 }
 
 // README and docs name every command, and name no command or flag that does not exist. `poold help`
 // explains the flags.
 func TestDocsNameFlagsAndCommands(t *testing.T) {
-	docs := readDocs(t)
+	_, docs := readDocs(t)
 	flags, names := map[string]bool{"--build-arg": true, "--help": true}, map[string]bool{"man": true, "help": true, "completion": true}
 	for _, command := range allCommands() {
 		path := command.CommandPath()
@@ -63,14 +90,7 @@ func TestDocsNameFlagsAndCommands(t *testing.T) {
 func TestDocsAreWrapped(t *testing.T) {
 	const most = 120
 	inside := false
-	text := readDocs(t)
-	for _, other := range []string{"CHANGELOG.md", "docs/decisions.md"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", other))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += string(data)
-	}
+	_, text := readDocs(t)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
@@ -86,16 +106,13 @@ func TestDocsAreWrapped(t *testing.T) {
 
 // The table of docs/refill.md has a row for each built-in demand. scripts/refill-table makes it.
 func TestRefillPageHasEachDemand(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "refill.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages, _ := readDocs(t)
 	models := regexp.MustCompile(`([a-z]+):[A-Z]`).FindAllStringSubmatch(policy.DemandHelp, -1)
 	if len(models) < 8 {
 		t.Fatalf("models: %v", models)
 	}
 	for _, m := range models {
-		if m[1] != "steady" && !strings.Contains(string(text), "\n| `"+m[1]+":") { // steady is another word for poisson
+		if m[1] != "steady" && !strings.Contains(pages["docs/refill.md"], "\n| `"+m[1]+":") { // steady is another word for poisson
 			t.Errorf("there is no row of %s", m[1])
 		}
 	}

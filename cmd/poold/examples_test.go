@@ -60,30 +60,27 @@ func TestExamples(t *testing.T) {
 // start of each command.
 var notRun = map[string]map[string][]string{
 	"README.md": {
-		"the test builds poold itself and starts a daemon for each page":  {"go run ./cmd/poold", "go build -ldflags"},
-		"this test is a part of it":                                       {"scripts/test"},
-		"needs Docker":                                                    {"docker build"},
-		"needs an account at a service":                                   {"CAPTCHAAI_API_KEY="},
+		"the test builds poold itself and starts a daemon for each page": {"go run ./cmd/poold"},
+		"this test is a part of it":                                      {"scripts/test"},
+		"needs an account at a service":                                  {"CAPTCHAAI_API_KEY="},
+	},
+	"docs/api.md": {
 		"scripts/test installs it, in the version that scripts/docs pins": {"npm install"},
 		"downloads a browser; scripts/test installs that of Debian":       {"npx playwright install"},
-	},
-	"docs/cli.md": {
-		"the test starts a daemon for each page": {"poold serve"},
-		"runs until it is interrupted":           {"poold status --watch"},
-		"writes to the folders of the shells":    {"poold completion"},
-		"needs an id of the daemon's":            {"poold history order ", "poold report"},
+		"the test starts a daemon for each page":                          {"poold serve"},
+		"runs until it is interrupted":                                    {"poold status --watch"},
+		"writes to the folders of the shells":                             {"poold completion"},
+		"needs an id of the daemon's":                                     {"poold history order ", "poold report"},
 	},
 	"docs/clients.md": {
 		"changes the names and the trust of the machine":    {"echo \"192.0.2.10", "cat /etc/ssl", "export "},
 		"needs a poold with a certificate; scripts/clients": {"curl --cacert"},
 	},
-	"docs/operating.md": {
-		"needs Docker": {"docker build", "docker run"},
-	},
-	"docs/redis.md": {"measures for minutes": {"go test ./deploy -run - -bench"}},
+	"docs/deploying.md": {"needs Docker": {"docker build", "docker run"}},
+	"docs/redis.md":     {"measures for minutes": {"go test ./deploy -run - -bench"}},
 	"docs/developing.md": {
 		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint"},
-		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "bench/", "scripts/mutate", "scripts/mutate-go", "scripts/refill-table", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page"},
+		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate", "scripts/mutate-go", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page"},
 		"needs npm's registry; docs/clients.md":   {"scripts/clients/try"},
 	},
 }

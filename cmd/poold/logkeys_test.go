@@ -122,10 +122,8 @@ func documentedKeys(t *testing.T) (keys []string) {
 	}
 	_, section, _ := strings.Cut(string(page), "\n## The log\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*) \\|.*\\|$").FindAllStringSubmatch(section, -1) {
-		for _, key := range strings.Split(row[1], ", ") {
-			keys = append(keys, strings.Trim(key, "`"))
-		}
+	for _, item := range regexp.MustCompile("(?m)^- (`[^:]*`): ").FindAllStringSubmatch(section, -1) {
+		keys = append(keys, regexp.MustCompile(`\w+`).FindAllString(item[1], -1)...)
 	}
 	return keys
 }

@@ -15,7 +15,7 @@ import (
 	"poold/internal/targets"
 )
 
-// The exit codes of poold, which docs/cli.md describes.
+// The exit codes of poold, which docs/api.md describes.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1

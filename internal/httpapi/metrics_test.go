@@ -64,12 +64,12 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		}
 	}
 
-	// docs/metrics.md lists the name of each metric, and Prometheus' linter finds no fault.
+	// docs/operating.md lists the name of each metric, and Prometheus' linter finds no fault.
 	var names, documented []string
 	for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(a.body, -1) {
 		names = append(names, line[1])
 	}
-	for _, line := range regexp.MustCompile("(?m)^\\| `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "metrics.md"), -1) {
+	for _, line := range regexp.MustCompile("(?m)^- `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "operating.md"), -1) {
 		documented = append(documented, line[1])
 	}
 	// The sample set has no history, so /metrics lacks these documented names.

@@ -31,7 +31,7 @@ func parseAddresses(addresses string) (first *redis.Options, hosts []string, err
 	return first, hosts, nil
 }
 
-// client makes one client. docs/decisions.md has the reasons of the options.
+// client makes one client. docs/developing.md has the reasons of the options.
 func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs: hosts, DB: first.DB, PoolSize: first.PoolSize,

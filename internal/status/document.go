@@ -174,7 +174,7 @@ type Budget struct {
 
 // Solve contains the sums over all guests and all replicas. Guests are the identities without a
 // target for which POST /solve buys tokens. The counters have the same meaning as those of a
-// target. They never decrease, and they satisfy the equation in docs/metrics.md.
+// target. They never decrease, and they satisfy the equation in docs/operating.md.
 type Solve struct {
 	Owner          string `json:"owner"`  // "" = the configuration file has no section `solve`
 	Reason         string `json:"reason"` // why the figures are not current; "" = they are current

@@ -63,7 +63,7 @@ func repeat(n int, lead time.Duration) (leads []time.Duration) {
 	return leads
 }
 
-// The rule of docs/configuration.md: an order is placed while (fresh tokens that outlive the lead time) + (orders) -
+// The rule of docs/refill.md: an order is placed while (fresh tokens that outlive the lead time) + (orders) -
 // (pending callers) < depth.
 func TestFixed(t *testing.T) {
 	for name, x := range map[string]struct {

@@ -28,7 +28,7 @@ func TestSimulationWaits(t *testing.T) {
 }
 
 // A simulation of a fixed depth uses the same State as the daemon, and follows the rule of
-// docs/configuration.md.
+// docs/refill.md.
 func TestSimulationOfFixed(t *testing.T) {
 	k := usual()
 	k.Adaptive, k.Depth = false, 15

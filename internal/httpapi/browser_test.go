@@ -30,7 +30,7 @@ type visitor struct {
 // violation of the page's policy fail the test.
 func TestBrowser(t *testing.T) {
 	browser, stop, err := browsertest.Start(t.Context())
-	noError(t, err)
+	testkit.NoError(t, err)
 	t.Cleanup(stop)
 	for name, test := range map[string]func(*testing.T, visitFunc){
 		"renewal": browserRenewal, "search": browserSearch, "operator": browserOperator, "hostile": browserHostile, "scriptless": browserScriptless, "cheap": browserCheap,
@@ -38,7 +38,7 @@ func TestBrowser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(d *daemon, key string) *visitor {
 				page, closing, err := browser.Open()
-				noError(t, err)
+				testkit.NoError(t, err)
 				t.Cleanup(func() {
 					for _, trouble := range page.Troubles() {
 						t.Error(trouble)
@@ -47,13 +47,13 @@ func TestBrowser(t *testing.T) {
 				})
 				v := &visitor{Page: page, t: t, d: d}
 				if name == "scriptless" {
-					noError(t, page.DisableScripts())
+					testkit.NoError(t, page.DisableScripts())
 				}
 				address := d.addr
 				if key != "" { // the browser then sends it by itself
 					address = "anyone:" + key + "@" + d.addr
 				}
-				noError(t, page.Visit("http://"+address+"/status", ""))
+				testkit.NoError(t, page.Visit("http://"+address+"/status", ""))
 				v.waitFor("the targets", `document.querySelectorAll('.target').length > 0`)
 				return v
 			})
@@ -76,7 +76,7 @@ func (v *visitor) waitFor(what, expression string) {
 func (v *visitor) run(statement string) {
 	v.t.Helper()
 	_, err := browsertest.Eval[bool](v.Page, "("+statement+", true)")
-	noError(v.t, err)
+	testkit.NoError(v.t, err)
 }
 
 // follow clicks a link or a button of the page.
@@ -162,9 +162,9 @@ func browserHostile(t *testing.T, visit visitFunc) {
 	} {
 		v.waitFor(what, fmt.Sprintf(`[...document.querySelectorAll('%s')].some((n) => n.textContent.includes('<script>alert(1)</script>') && n.textContent.length > 9000)`, where))
 	}
-	noError(t, v.Look(375, 812, 1, "dark"))
+	testkit.NoError(t, v.Look(375, 812, 1, "dark"))
 	wide, err := browsertest.Eval[string](v.Page, `[...document.querySelectorAll('body *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')).map((n) => n.tagName + '.' + n.className).join(' ')`)
-	noError(t, err)
+	testkit.NoError(t, err)
 	equal(t, "wider than the window of a phone", wide, "")
 }
 
@@ -192,14 +192,14 @@ func browserCheap(t *testing.T, visit visitFunc) {
 	d := startCrowd(t, 300, 60)
 	v := visit(d, "")
 	v.run(`window.renewals = 0, document.body.addEventListener('htmx:afterSettle', (e) => e.target.id === 'top' && renewals++)`)
-	noError(t, v.Watch())
-	noError(t, v.WaitUntil(browserPatience, `renewals > 1`))
+	testkit.NoError(t, v.Watch())
+	testkit.NoError(t, v.WaitUntil(browserPatience, `renewals > 1`))
 	began, err := v.ProcessorTime()
-	noError(t, err)
+	testkit.NoError(t, err)
 	v.run(`window.renewals = 0`)
-	noError(t, v.WaitUntil(browserPatience, `renewals >= 5`))
+	testkit.NoError(t, v.WaitUntil(browserPatience, `renewals >= 5`))
 	ended, err := v.ProcessorTime()
-	noError(t, err)
+	testkit.NoError(t, err)
 	if each := (ended - began) / 5; each > cheapRenewal {
 		t.Errorf("a renewal costs %v", each)
 	}

@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"poold/internal/httpapi/openapi/openapitest"
+	"poold/internal/testkit"
 )
 
 // TestDocsNameEveryCode: programs rely on the codes. docs/api.md therefore lists exactly these
 // codes, each beside its status.
 func TestDocsNameEveryCode(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "api.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	_, list, _ := strings.Cut(string(page), "\n## Errors\n")
 	list, _, _ = strings.Cut(list, "\n## ")
 	var named []Code
@@ -42,9 +41,7 @@ func TestDocsNameEveryCode(t *testing.T) {
 // TestDescriptionHasEveryCode: openapi.yaml has exactly these codes, each with its status.
 func TestDescriptionHasEveryCode(t *testing.T) {
 	described, err := openapitest.Poold().Codes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defined := map[int][]string{}
 	for code, m := range meanings {
 		defined[m.status] = append(defined[m.status], string(code))

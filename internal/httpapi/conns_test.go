@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/listener"
+	"poold/internal/testkit"
 )
 
 // TestSentBytesAreCountedBelowTLS: handlers see the byte count of the socket, with and without
@@ -35,8 +36,8 @@ func TestSentBytesAreCountedBelowTLS(t *testing.T) {
 			}
 		}))
 		port, err := listener.Listen(t.Context(), "127.0.0.1:0", 9, slog.New(slog.DiscardHandler))
-		noError(t, err)
-		noError(t, server.Listener.Close())
+		testkit.NoError(t, err)
+		testkit.NoError(t, server.Listener.Close())
 		server.Listener, server.Config.ConnContext = port, connContext
 		if encrypted {
 			server.StartTLS()
@@ -44,9 +45,7 @@ func TestSentBytesAreCountedBelowTLS(t *testing.T) {
 			server.Start()
 		}
 		response, err := server.Client().Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		_ = response.Body.Close()
 		server.Client().CloseIdleConnections()
 		server.Close()

@@ -16,12 +16,13 @@ import (
 	"poold/internal/httpapi/openapi"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/status"
+	"poold/internal/testkit"
 )
 
 func docsPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-	noError(t, err)
+	testkit.NoError(t, err)
 	return string(text)
 }
 
@@ -81,10 +82,10 @@ func TestDocsHelpInEveryState(t *testing.T) {
 			}
 		}
 	}
-	noError(t, yaml.Unmarshal(openapi.Document(), &described))
+	testkit.NoError(t, yaml.Unmarshal(openapi.Document(), &described))
 	schemas := described.Components.Schemas
 	byStatus, err := openapitest.Poold().Codes()
-	noError(t, err)
+	testkit.NoError(t, err)
 	var codes []string
 	for status, list := range byStatus {
 		for _, code := range list {

@@ -210,7 +210,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	db, err := redisdb.Open(o)
-	noError(t, err)
+	testkit.NoError(t, err)
 	p := pool.New(pool.Config{
 		DB: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
 		Away: db.Away,
@@ -232,7 +232,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		noError(t, db.Close())
+		testkit.NoError(t, db.Close())
 	})
 }
 
@@ -255,9 +255,9 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) *pool.Order {
 		Concurrency: 1 << 20, Depth: 1 << 20, Price: -1,
 	}
 	_, err := repeated(func() (time.Time, error) { at, _, err := w.Place(t.Context(), o); return at, err })
-	noError(t, err)
+	testkit.NoError(t, err)
 	_, err = repeated(func() (bool, error) { return w.Begin(t.Context(), o.Name, "n") })
-	noError(t, err)
+	testkit.NoError(t, err)
 	return o
 }
 
@@ -266,7 +266,7 @@ func (w *watchedStock) bought(t testing.TB, target *targets.Target) *pool.Order 
 	t.Helper()
 	o := w.order(t, target)
 	_, err := repeated(func() (string, error) { return w.Bought(t.Context(), o, "t-"+o.Name, "") })
-	noError(t, err)
+	testkit.NoError(t, err)
 	return o
 }
 
@@ -298,7 +298,7 @@ func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Coun
 	counts, err := repeated(func() (pool.Counts, error) {
 		return w.Pool.Look(t.Context(), pool.Query{ID: target.ID, Margin: target.Margin})
 	})
-	noError(t, err)
+	testkit.NoError(t, err)
 	return counts
 }
 
@@ -317,7 +317,7 @@ func (d *daemon) say(t testing.TB, name string, note refill.Status) {
 	t.Helper()
 	target := d.target(name)
 	text, err := json.Marshal(note)
-	noError(t, err)
+	testkit.NoError(t, err)
 	d.stock.redis.HSet(key("stats", target), "status", string(text))
 	d.stock.redis.Del(key("brake", target))
 	now := time.Now().UnixMilli()

@@ -18,14 +18,14 @@ import (
 func dial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	noError(t, err)
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn.(*net.TCPConn)
 }
 
 func reset(t *testing.T, conn *net.TCPConn) {
 	t.Helper()
-	noError(t, errors.Join(conn.SetLinger(0), conn.Close()))
+	testkit.NoError(t, errors.Join(conn.SetLinger(0), conn.Close()))
 }
 
 // requestLine is the beginning of a request for a token, up to the header Host.
@@ -102,7 +102,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
 	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 1 })
-	noError(t, conn.CloseWrite())
+	testkit.NoError(t, conn.CloseWrite())
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
 	}

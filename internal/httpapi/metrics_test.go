@@ -50,7 +50,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	want, err := os.ReadFile("testdata/metrics.txt")
-	noError(t, err)
+	testkit.NoError(t, err)
 	for line := range strings.Lines(string(want)) {
 		a.check(t, "a line", 200, line)
 	}
@@ -79,7 +79,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		t.Errorf("/metrics has %q\nthe page %q", names, documented)
 	}
 	state := prometheus.NewPedanticRegistry()
-	noError(t, state.Register(d.Status))
+	testkit.NoError(t, state.Register(d.Status))
 	for _, registry := range []prometheus.Gatherer{d.Metrics.registry, state} {
 		problems, err := testutil.GatherAndLint(registry)
 		if err != nil || len(problems) > 0 {

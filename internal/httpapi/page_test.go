@@ -174,7 +174,7 @@ func TestPageIsCheapForTheDaemon(t *testing.T) {
 	d := startCrowd(t, 300, 60)
 	used := func() time.Duration {
 		var u syscall.Rusage
-		noError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		testkit.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	costs := []time.Duration{}

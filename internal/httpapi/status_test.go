@@ -49,13 +49,13 @@ func busyDay(t *testing.T, d *daemon) {
 	}
 	d.buyer.letters = make([]spool.Summary, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
-	noError(t, d.stock.Pool.Pause(t.Context(), checkout.ID, "paused by ops", 0))
+	testkit.NoError(t, d.stock.Pool.Pause(t.Context(), checkout.ID, "paused by ops", 0))
 	for _, left := range []time.Duration{71500 * time.Millisecond, 90 * time.Second, 100 * time.Second} {
 		d.stock.landToken(t, d.stock.order(t, login), 120*time.Second-left)
 	}
 	for _, task := range []string{"t", ""} {
 		_, err := d.stock.Bought(t.Context(), d.stock.order(t, login), task, "")
-		noError(t, err)
+		testkit.NoError(t, err)
 	}
 	d.stock.order(t, login)
 	d.stock.order(t, login)
@@ -139,7 +139,7 @@ func TestStatusDocumentIsGolden(t *testing.T) {
 		still = strings.ReplaceAll(still, day.UTC().Format(time.DateOnly), "2026-01-02")
 	}
 	pretty, err := json.MarshalIndent(json.RawMessage(still), "", "  ")
-	noError(t, err)
+	testkit.NoError(t, err)
 	golden(t, "status.json", append(pretty, '\n'))
 
 	one := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
@@ -162,7 +162,7 @@ func TestStatusDocumentIsGolden(t *testing.T) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return string(b)
 }
 
@@ -171,10 +171,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		noError(t, os.WriteFile(file, got, 0o600))
+		testkit.NoError(t, os.WriteFile(file, got, 0o600))
 	}
 	want, err := os.ReadFile(file)
-	noError(t, err)
+	testkit.NoError(t, err)
 	equal(t, name+" (-update writes it anew)", string(got), string(want))
 }
 

@@ -17,6 +17,7 @@ import (
 	"poold/internal/refill/policy"
 	"poold/internal/strictjson"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -100,18 +101,14 @@ func TestDocument(t *testing.T) {
 	got := bytes.TrimSuffix(document.JSON(), []byte("\n"))
 	file := filepath.Join("testdata", "document.json")
 	if *update {
-		if err := os.WriteFile(file, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, got, 0o600))
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the document is not as it was (-update writes it anew): %v\n%s", err, got)
 	}
 	var read Document
-	if err := json.Unmarshal(got, &read); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(got, &read))
 	if again := strictjson.Encode(read); !bytes.Equal(again, got) {
 		t.Errorf("read and encoded again:\n%s", again)
 	}
@@ -122,9 +119,7 @@ func TestPartHidesOtherTargets(t *testing.T) {
 	whole := NewCollector(busySources()).Build(t.Context())
 	part := whole.Part(func(name string) bool { return name == "checkout" })
 	var read Document
-	if err := json.Unmarshal(part.JSON(), &read); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(part.JSON(), &read))
 	if len(read.Targets) != 1 || read.Targets[0].Name != "checkout" || len(read.Providers) != 1 ||
 		read.Config.Problems == nil || len(read.Config.Problems)+len(read.Config.Warnings) > 0 {
 		t.Errorf("%+v", read)

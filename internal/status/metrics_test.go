@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/refill"
+	"poold/internal/testkit"
 )
 
 // metricsOf returns the metrics of the current document. The keys are the names and the values of the labels, by the names of the
@@ -19,9 +20,7 @@ func metricsOf(t *testing.T, c *Collector) map[string]float64 {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	found := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {

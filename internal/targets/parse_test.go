@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // lookupOf returns references to fixed variables.
@@ -65,9 +66,7 @@ func TestParseResolvesEveryKey(t *testing.T) {
 	var text strings.Builder
 	for _, name := range []string{"testdata/good-full.yaml", "testdata/good-minimal.yaml"} {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		set := mustParse(t, string(data), environment(data))
 		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\ncurrency %q, dead letters in %s\n",
 			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Currency, set.DeadLetters)

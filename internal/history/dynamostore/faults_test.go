@@ -19,6 +19,7 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
+	"poold/internal/testkit"
 )
 
 // The store repeats throttled calls and transactions that meet others, and so counts each row once.
@@ -166,9 +167,7 @@ func TestErrorsOfOutages(t *testing.T) {
 	}
 	answer := func(code string) string { return through(dynamotest.Fate{Answer: code}) }
 	silence, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = silence.Close() })
 	var group sync.WaitGroup
 	for endpoint, reason := range map[string]string{

@@ -26,9 +26,7 @@ func openStore(t testing.TB, address string, limit time.Duration, o Options) (*S
 	t.Helper()
 	l := &testkit.Log{}
 	db, err := postgres.Open(address, postgres.Options{Log: l.Logger(), Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
 	return New(db, o), l
@@ -67,13 +65,9 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	}
 	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, Options{})
 	at := time.Now()
-	if err := s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}))
 	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	rows, err := history.Decode[history.Order](page)
 	ids := ""
 	for _, o := range rows {
@@ -96,9 +90,7 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 		at := limit.Add(time.Hour - time.Duration(n)*day)
 		rows = append(rows, historytest.Order(fmt.Sprint(n), at), historytest.Handout(fmt.Sprint(n), at))
 	}
-	if err := old.Append(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, old.Append(t.Context(), rows))
 	server.SQL(t, address, `insert into captcha_history select kind, id || '-' || n, at - interval '1 hour', target, owner, sitekey, task, status, key,
 			content from captcha_history, generate_series(1, 2500) n where id = '11';
 		create table deletions (n bigint);

@@ -13,6 +13,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // BenchmarkAppend reports the cost of a row in batches of 100, and its size in Redis while the lists are not full.
@@ -45,16 +46,12 @@ func BenchmarkAppend(b *testing.B) {
 					batch[i] = row(written, time.Now().UTC().Truncate(time.Millisecond))
 					written++
 				}
-				if err := store.Append(b.Context(), batch); err != nil {
-					b.Fatal(err)
-				}
+				testkit.NoError(b, store.Append(b.Context(), batch))
 			}
 			used := func() float64 {
 				_, rest, _ := strings.Cut(redistest.Do(b, address, "INFO", "memory"), "used_memory:")
 				n, err := strconv.ParseFloat(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 64)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testkit.NoError(b, err)
 				return n
 			}
 			write(0)

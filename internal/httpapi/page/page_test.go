@@ -12,15 +12,14 @@ import (
 	"poold/internal/refill/policy"
 	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // part renders a part of the page as text.
 func part(t *testing.T, name string, of any) string {
 	t.Helper()
 	var text strings.Builder
-	if err := templates.ExecuteTemplate(&text, name, of); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, templates.ExecuteTemplate(&text, name, of))
 	return strings.TrimSpace(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text.String(), "")))
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // A subscriber that reads nothing for a while blocks no publisher. In a bubble, the subscriber may
@@ -17,9 +19,7 @@ func TestAListenerThatDoesNotRead(t *testing.T) {
 		const subscribe, publish = "*2\r\n$9\r\nSUBSCRIBE\r\n$4\r\nnews\r\n", "*3\r\n$7\r\nPUBLISH\r\n$4\r\nnews\r\n$5\r\nhello\r\n"
 		call := func(text string) *bufio.Reader {
 			conn, err := redis.Dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			t.Cleanup(func() { _ = conn.Close() })
 			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)
@@ -28,9 +28,7 @@ func TestAListenerThatDoesNotRead(t *testing.T) {
 		}
 		line := func(of *bufio.Reader) string {
 			text, err := of.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return strings.TrimSpace(text)
 		}
 		listener := call(subscribe)

@@ -62,16 +62,12 @@ func (b *testFile) write(text string) {
 
 func (b *testFile) put(path, text string) {
 	b.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.NoError(b.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (b *testFile) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.NoError(b.t, err)
 }
 
 func (b *testFile) load() *targets.Set {

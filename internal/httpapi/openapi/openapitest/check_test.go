@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 const small = `
@@ -56,9 +58,7 @@ components:
 // mistake of every other response.
 func TestEachKindOfMistakeIsReported(t *testing.T) {
 	d, err := Load([]byte(small))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	const thing, problem = "application/json; charset=utf-8", "application/problem+json"
 	for _, c := range []struct {
 		name, method, path string
@@ -98,9 +98,7 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 		{name: "a longer path", path: "/things/one/two", status: 204, wrong: "a path that is not declared"},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), c.method, "http://poold.example.com"+c.path, strings.NewReader(c.sent))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		request.Header.Set("Content-Type", "application/json")
 		response := &http.Response{StatusCode: c.status, Header: http.Header{"X-Request-Id": {"some-id"}}, ContentLength: int64(len(c.body)), Request: request}
 		if c.kind != "" {
@@ -156,13 +154,9 @@ func TestWatchFailsTheTestOfTheServer(t *testing.T) {
 	ask := func(path string, read bool) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if read {
 			_, _ = io.Copy(io.Discard, response.Body)
 		}
@@ -198,16 +192,12 @@ func TestWatchFailsTheTestOfTheServer(t *testing.T) {
 // BenchmarkCheck measures a check of a status document with three targets.
 func BenchmarkCheck(b *testing.B) {
 	body, err := os.ReadFile("../../testdata/status.json")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	response := &http.Response{
 		StatusCode: http.StatusOK, Request: httptest.NewRequest(http.MethodGet, "/status.json", nil),
 		Header: http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"some-id"}},
 	}
 	for b.Loop() {
-		if err := Check(response, body); err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, Check(response, body))
 	}
 }

@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"crypto/tls"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -49,17 +47,5 @@ func TestSentBytesAreCountedBelowTLS(t *testing.T) {
 		_ = response.Body.Close()
 		server.Client().CloseIdleConnections()
 		server.Close()
-	}
-}
-
-// TestForeignConnectionsAreNotCounted: connections of other listeners pass through connContext
-// without a count.
-func TestForeignConnectionsAreNotCounted(t *testing.T) {
-	a, b := net.Pipe()
-	defer func() { _, _ = a.Close(), b.Close() }()
-	for _, conn := range []net.Conn{a, tls.Server(a, &tls.Config{MinVersion: tls.VersionTLS12})} {
-		if n := sentBytes(connContext(t.Context(), conn)); n >= 0 {
-			t.Errorf("%T: an uncounted connection reports a count: %d", conn, n)
-		}
 	}
 }

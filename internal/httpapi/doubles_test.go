@@ -67,7 +67,6 @@ type watchedStock struct {
 	taken  func(ctx context.Context)
 	looked *pool.Counts                   // the result of Look; nil = the real one
 	ill    atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
-	crowd  *crowd                         // the result of surveys; nil = the real one
 
 	mu       sync.Mutex
 	calls    []string // names of the calls
@@ -122,9 +121,6 @@ func (w *watchedStock) Look(ctx context.Context, q pool.Query) (pool.Counts, err
 func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	if err := w.called(ctx, "survey"); err != nil {
 		return nil, err
-	}
-	if w.crowd != nil {
-		return w.crowd.survey(queries), nil
 	}
 	return w.Pool.LookAll(ctx, queries)
 }
@@ -257,15 +253,6 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) *pool.Order {
 	_, err := repeated(func() (time.Time, error) { at, _, err := w.Place(t.Context(), o); return at, err })
 	testkit.NoError(t, err)
 	_, err = repeated(func() (bool, error) { return w.Begin(t.Context(), o.Name, "n") })
-	testkit.NoError(t, err)
-	return o
-}
-
-// bought is order with a task.
-func (w *watchedStock) bought(t testing.TB, target *targets.Target) *pool.Order {
-	t.Helper()
-	o := w.order(t, target)
-	_, err := repeated(func() (string, error) { return w.Bought(t.Context(), o, "t-"+o.Name, "") })
 	testkit.NoError(t, err)
 	return o
 }

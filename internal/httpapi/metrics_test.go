@@ -30,7 +30,11 @@ func fillMetrics(t *testing.T, d *daemon) {
 		d.Metrics.Ended(e)
 		d.ask(t, "GET", "/pool/"+target+"/token").check(t, "the answer", 200)
 	}
-	busyDay(t, d)
+	balance, set := 12.5, *d.config.Current()
+	d.provider.State.Balance = &balance
+	set.Budget.PerDay, set.Solve = 20000, &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
+	d.config.set.Store(&set)
+	d.stock.redis.HSet(key("stats", d.target("checkout")), "returned", "3", "discarded", "6")
 	for range 3 {
 		d.Metrics.Provider("solver")("submit", "ok")
 	}

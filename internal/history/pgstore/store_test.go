@@ -148,32 +148,17 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// During an outage each call fails soon with a history.ErrDown that gives the reason, without a part of the address.
-// Afterwards all calls succeed.
-func testOutages(t *testing.T, server *postgrestest.Server) {
-	s, logs := openStore(t, server.Database(t), 0, Options{})
-	postgrestest.Run(t, s.Run)
-	calls := func() []error {
-		_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
-		_, days := s.Days(t.Context(), time.Now())
-		return []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days}
+// While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.
+func testAway(t *testing.T, server *postgrestest.Server) {
+	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), 0, Options{})
+	_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
+	_, days := s.Days(t.Context(), time.Now())
+	for i, err := range []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days} {
+		if !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), ": postgres does not serve: ") {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		postgrestest.Hidden(t, "the error", err.Error())
 	}
-	for name, outage := range server.Outages(t) {
-		t.Run(name, func(t *testing.T) {
-			testkit.Within(t, postgrestest.Patience, "served", func() bool { return errors.Join(calls()...) == nil })
-			outage.Begin()
-			for i, err := range calls() {
-				if !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), ": postgres does not serve: ") {
-					t.Errorf("call %d: %v", i, err)
-					continue
-				}
-				postgrestest.Hidden(t, "the error", err.Error())
-			}
-			outage.End()
-			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(calls()...) == nil })
-		})
-	}
-	postgrestest.Hidden(t, "the log", logs.String())
 }
 
 // A full or read-only server is an outage. A content that it refuses is not: the Sender drops such a row.
@@ -193,6 +178,6 @@ func testRefusals(t *testing.T, server *postgrestest.Server) {
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
 		"Suite": testSuite, "Indexes": testIndexes, "AnotherLanguage": testAnotherLanguage, "ExpiredRows": testExpiredRows,
-		"BrokenConnections": testBrokenConnections, "Outages": testOutages, "Refusals": testRefusals,
+		"BrokenConnections": testBrokenConnections, "Away": testAway, "Refusals": testRefusals,
 	})
 }

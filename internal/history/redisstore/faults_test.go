@@ -131,33 +131,6 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	}
 }
 
-// While Redis is full or read-only, an Append fails with history.ErrDown and changes nothing. A later one counts
-// its rows once.
-func TestOutages(t *testing.T) {
-	address := redistest.Server(t)
-	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + address}, "p"), redisstore.Options{})
-	for name, c := range map[string]struct{ begin, end []any }{
-		"full":      {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
-		"read-only": {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Do(t, address, "FLUSHALL")
-			redistest.Do(t, address, c.begin...)
-			err := calls["Append"](t.Context(), s)
-			redistest.Do(t, address, c.end...)
-			if !errors.Is(err, history.ErrDown) || strings.Contains(err.Error(), "{history}") {
-				t.Errorf("appending: %v", err)
-			}
-			if n := redistest.Do(t, address, "DBSIZE"); n != "0" {
-				t.Errorf("%s keys", n)
-			}
-			if err := calls["Append"](t.Context(), s); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // A value that cannot be read is an error, and no outage.
 func TestMalformedValues(t *testing.T) {
 	address := redistest.Server(t)

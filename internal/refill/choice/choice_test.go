@@ -240,7 +240,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 	})
 }
 
-// The model of the scenarios moves sums as the scripts do.
+// The function add of the tests moves sums as the scripts do.
 func TestSumsAreThoseOfTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, want := start(t, redistest.InBubble(t), "a", "b"), pool.Sums{}
@@ -277,4 +277,19 @@ func TestSumsAreThoseOfTheModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// add moves sums as the script function learn does, which TestSumsAreThoseOfTheModel proves.
+func add(s pool.Sums, second float64, kind string, adds pool.Sums) {
+	fade := math.Exp((s["at"] - second) / 3600)
+	for name := range s {
+		s[name] *= fade
+		if kind != "" && strings.HasPrefix(name, kind) {
+			s[name] *= math.Exp(-1.0 / 40)
+		}
+	}
+	for name, sum := range adds {
+		s[name] += sum
+	}
+	s["at"] = second
 }

@@ -220,7 +220,13 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(port) }()
+	go func() {
+		if srv.TLSConfig != nil {
+			done <- srv.ServeTLS(port, "", "")
+			return
+		}
+		done <- srv.Serve(port)
+	}()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		testkit.NoError(t, srv.Close())

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
@@ -136,30 +138,45 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 // TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of the response left the
 // process. If a part of the response was sent, the token stays handed out. The audit says both.
 func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
+	dir := redistest.Certificates(t)
+	certificate, err := tls.LoadX509KeyPair(dir+"/cert.pem", dir+"/key.pem")
+	testkit.NoError(t, err)
 	for _, c := range []struct {
-		room      int
+		room      int // bytes that leave after the take
 		header    string
 		length    int  // length of the token's text; net/http buffers 4 KiB
 		uncounted bool // the bytes of the connection are not counted
+		tls       bool
 		back      int
 	}{
 		{room: 0, back: 1},
 		{room: 0, back: 1, length: 9000},
+		{room: 0, back: 1, tls: true},
 		{room: 0, back: 0, header: "Idempotency-Key: k\r\n"},
 		{room: 0, back: 0, uncounted: true},
 		{room: 1, back: 0},
 		{room: 100, back: 0},
+		{room: 100, back: 0, tls: true},
 		{room: 5000, back: 0, length: 9000},
 		{room: 1 << 20, back: 0},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			d := start(t, sampleSet(), func(conn net.Conn) net.Conn { return &brokenConn{conn, c.room} }, func(s *http.Server) {
+			var served *brokenConn
+			wrap := func(conn net.Conn) net.Conn { served = &brokenConn{conn, 1 << 20}; return served }
+			d := start(t, sampleSet(), wrap, func(s *http.Server) {
 				if c.uncounted {
 					s.ConnContext = nil
 				}
+				if c.tls {
+					s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
+				}
 			})
+			d.stock.taken = func(context.Context) { served.room = c.room }
 			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
-			conn := dial(t, d.addr)
+			var conn net.Conn = dial(t, d.addr)
+			if c.tls {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
 			write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
 			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets an unfinished answer
 				t.Errorf("read %d bytes", len(got))

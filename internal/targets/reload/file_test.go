@@ -107,27 +107,6 @@ func (b *testFile) untilDepth(depth int) {
 	b.waitUntil("the new depth", func() bool { return b.depth() == depth && b.Status().OK })
 }
 
-func TestLoad(t *testing.T) {
-	b := newBench(t, minimal("depth: 3"))
-	if b.Current() != nil || b.Status().OK {
-		t.Error("something is loaded before Load")
-	}
-	before := time.Now()
-	set := b.load()
-	if set != b.Current() || set.Targets[0].Depth != 3 {
-		t.Errorf("loaded %+v", set)
-	}
-	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt.Before(before) {
-		t.Errorf("status %+v", s)
-	}
-	if len(b.applied) != 0 {
-		t.Error("Load applied the set, which is the caller's part")
-	}
-	if b.log.Count("level=WARN", "embedded Redis keeps nothing") != 1 {
-		t.Error("the warnings of the file are not in the log")
-	}
-}
-
 func TestLoadFails(t *testing.T) {
 	b := newBench(t, "budget: 5\ntargets: {}\n")
 	_, err := b.Load()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/events"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
@@ -117,6 +119,20 @@ func TestEveryFaultInTurn(t *testing.T) {
 	}
 	s.callers.end()
 	s.checkLedger()
+	s.checkEvents()
+}
+
+// checkEvents stops a replica. The others list the stop and the changes before it; all replicas noticed each
+// change of the provider, and it is listed once.
+func (s *everyFault) checkEvents() {
+	if err := s.replicas[2].stop(); err != nil {
+		s.Error(err)
+	}
+	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
+	states := slices.DeleteFunc(all, func(kind events.Kind) bool { return kind != events.ProviderDown && kind != events.ProviderUp })
+	if len(states) < 2 || len(slices.Compact(slices.Clone(states))) != len(states) {
+		s.Errorf("the states of the provider: %v", states)
+	}
 }
 
 // waitForRecovery waits until each replica hands out a token and a shared solve.
@@ -147,7 +163,7 @@ func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulate
 
 // refuseSubmits makes the service refuse each submission with a code that no profile knows.
 func (s *everyFault) refuseSubmits() {
-	const lasts = 12 * time.Second
+	const lasts = 6 * time.Second
 	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
 	before := s.submits()
 	s.wait(lasts)
@@ -330,24 +346,12 @@ func (s *everyFault) refusePolls() {
 
 // stopReplica repeatedly stops one of the three replicas for a short time.
 func (s *everyFault) stopReplica() {
-	longest, since := time.Duration(0), time.Time{}
-	for range 3 {
-		stopped := s.replicas[1]
+	for range 2 {
+		stopped, before := s.replicas[1], s.submits()
 		stopped.signal(syscall.SIGSTOP)
 		// After 5 s, a replica would close the connections whose requests it could not read.
-		time.AfterFunc(2500*time.Millisecond, func() { _ = stopped.command.Process.Signal(syscall.SIGCONT) })
-		for at := time.Now(); time.Since(at) < 6*time.Second; s.wait(50 * time.Millisecond) {
-			switch t := s.replicas[0].target("login"); {
-			case t.Fresh > 0 || t.InFlight > 0:
-				since = time.Time{}
-			case since.IsZero():
-				since = time.Now()
-			default:
-				longest = max(longest, time.Since(since))
-			}
-		}
-	}
-	if longest > 5*time.Second {
-		s.Errorf("nothing was bought for %v while no token was there", longest)
+		s.wait(2500 * time.Millisecond)
+		stopped.signal(syscall.SIGCONT)
+		testkit.Within(s, 20*time.Second, "orders", func() bool { return s.submits() > before })
 	}
 }

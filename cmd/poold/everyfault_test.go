@@ -19,11 +19,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// The keys of the story: a key with all scopes, and a key with only the scope solve.
-const (
-	storyKey  = "key-of-the-story-0123456789"
-	solverKey = "key-of-a-solver-0123456789"
-)
+// storyKey is the key of all callers of the story.
+const storyKey = "key-of-the-story-0123456789"
 
 // everyFault has three replicas and callers of each kind, which send requests during the whole
 // test. The replicas share a solving service, a Redis server, and a PostgreSQL server for claims
@@ -71,8 +68,7 @@ func newEveryFault(t *testing.T) *everyFault {
 		top: buying + fmt.Sprintf(`
 dedup: {backend: postgres, url: %q}
 history: {backend: postgres, url: %q}
-server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}, {name: solver, key: %s, scopes: [solve]}]}`,
-			s.database, s.database, storyKey, solverKey),
+server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`, s.database, s.database, storyKey),
 	})
 	s.w.edit(t, "targets:\n", fmt.Sprintf(storyTargets, smallKey, smallBudget, refusableKey))
 	s.w.initHistory(t, nil)
@@ -99,7 +95,6 @@ func TestEveryFaultInTurn(t *testing.T) {
 		plays func(*everyFault)
 	}{
 		{"the service refuses each submit with an unknown code", (*everyFault).refuseSubmits},
-		{"a caller reports tokens that do not exist", (*everyFault).reportInventedTokens},
 		{"a burst of pictures", (*everyFault).sendPictures},
 		{"PostgreSQL's clock goes back", (*everyFault).setClockBack},
 		{"PostgreSQL takes no changes", (*everyFault).makeReadOnly},
@@ -173,22 +168,6 @@ func (s *everyFault) refuseSubmits() {
 		s.Errorf("%d submits in %v", n, lasts)
 	}
 	s.service.SetFaults()
-}
-
-// reportInventedTokens makes a caller report a thousand invented tokens of a thousand identities.
-func (s *everyFault) reportInventedTokens() {
-	p := s.replicas[0]
-	for i := range 1000 {
-		name := fmt.Sprintf("%026d.%032x.turnstile", i, i)
-		_, code, err := p.request(s.Context(), http.DefaultClient, "/solve/"+name+"/report", `{"outcome":"rejected"}`,
-			"Content-Type", "application/json", "Authorization", "Bearer "+solverKey)
-		if err != nil || code != http.StatusNotFound {
-			s.Fatal(code, err)
-		}
-	}
-	if _, code := s.callers.solve(p, guest("after-the-reports")); code == http.StatusServiceUnavailable {
-		s.Error("a new guest finds no room")
-	}
 }
 
 // sendPictures sends more pictures at the same time than a replica accepts.

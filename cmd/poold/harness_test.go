@@ -149,12 +149,7 @@ func startPoold(t testing.TB, config, key string, env ...string) *process {
 // startProgram does the same as startPoold for one of the ways to run poold.
 func startProgram(t testing.TB, poold program, config, key string, env ...string) *process {
 	t.Helper()
-	return startAt(t, redistest.FreeAddress(t), poold, config, key, env...)
-}
-
-// startAt does the same as startProgram, but with a given address to listen on.
-func startAt(t testing.TB, address string, poold program, config, key string, env ...string) *process {
-	t.Helper()
+	address := redistest.FreeAddress(t)
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	p.url = "http://" + address
 	described.Add(t, p.url)

@@ -16,6 +16,10 @@ const bySignal = "SIGHUP"
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
 	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
+	d.redis.OnLost(func(data string) {
+		text := "Redis lost its data: ready tokens, orders in flight and today's budgets are gone."
+		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
+	})
 	d.redis.OnBack(func(away time.Duration) {
 		text := "Redis serves again, after " + away.Round(time.Second).String() + "."
 		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
@@ -24,7 +28,7 @@ func (d *daemon) openEvents() {
 
 // noteChange adds an event about a change that several replicas notice.
 func (d *daemon) noteChange(topic string, e events.Event) {
-	e.Actor, e.Topic = events.ReplicaActor(d.redis.Replica), topic+" "+e.Subject
+	e.Actor, e.Topic = events.ReplicaActor(d.replica), topic+" "+e.Subject
 	d.events.Note(e)
 }
 

@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 		"internal/targets"},
 	"internal/refill/policy": {},
 	"internal/refill/choice": {"internal/captcha", "internal/pool"},
-	"internal/replicas":      {"internal/redisdb"},
+	"internal/replicas":      {},
 	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/refill", "internal/refill/policy", "internal/targets",
 		"internal/targets/reload"},
 	"internal/solve": {"internal/captcha", "internal/claims", "internal/panics", "internal/pool", "internal/purchase", "internal/redisdb"},

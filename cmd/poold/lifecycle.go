@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/events"
+	"poold/internal/replicas"
 )
 
 // stopGrace is how long the port stays open after a stop has started. During this time /readyz
@@ -32,7 +33,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	d.file.Apply = d.reapply
 	support := start(lasting, failed, d.supportParts()...)
 	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
-	d.noteReplica(events.ReplicaStarted, d.redis.Replica, "started", "started with version "+version)
+	d.noteReplica(events.ReplicaStarted, d.replica, "started", "started with version "+version)
 	noting := start(lasting, failed, d.events.Run)
 	// Reloads change the targets that buying works on.
 	buying := start(lasting, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
@@ -50,7 +51,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	<-working.Done()
 	d.log.Info("stopping")
 	d.systemd.Stopping()
-	d.noteReplica(events.ReplicaStopped, d.redis.Replica, "gone", "stops")
+	d.noteReplica(events.ReplicaStopped, d.replica, "gone", "stops")
 	buying.end()        // no new orders; a call to a provider that is in flight continues, at most until its timeout
 	d.server.Stopping() // /readyz answers 503
 	d.pool.EndWaits()
@@ -75,8 +76,9 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 // supportParts returns the parts on which buying and serving depend.
 func (d *daemon) supportParts() []part {
 	parts := []part{
-		d.redis.Run, d.ids.Keep, d.buyer.Run, d.tasks.Run, d.roster.Run, d.providers.simulated.run,
+		d.redis.Run, d.ids.Keep, d.buyer.Run, d.tasks.Run, d.providers.simulated.run,
 		func(ctx context.Context) error { return d.stores.claims.Listen(ctx, d.solver.Wake) },
+		func(ctx context.Context) error { return replicas.Watch(ctx, d.pool.Live, d.noteGone) },
 		d.systemd.KeepAlive(d.manager.LastTurn),
 	}
 	if d.embedded != nil {

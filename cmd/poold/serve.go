@@ -102,7 +102,7 @@ type daemon struct {
 	metrics   *httpapi.Metrics
 	status    *status.Collector
 	events    *events.Log
-	roster    *replicas.Roster
+	replica   string // ID of this one
 	server    *httpapi.Server
 	http      *http.Server
 	systemd   *systemd.Notifier
@@ -142,8 +142,11 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if d.mode = d.redis.Mode; embedded != nil {
 		d.mode = "embedded"
 	}
+	started := time.Now()
+	name := replicas.Name(version, started)
+	d.replica = replicas.Describe(name).ID
 	d.pool = pool.New(pool.Config{
-		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.redis.Replica, Log: log,
+		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: name, Log: log,
 		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})
@@ -165,12 +168,10 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.buyer.Turn = d.manager.Changed
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.tasks = compat.New(d.pool, d.solver, log)
-	started := time.Now()
-	d.roster = replicas.New(d.redis, version, started, d.pool.Live, d.noteGone)
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
 		History: d.stores.health(), Log: log,
-		Replicas: d.roster.List, RedisMode: d.mode, Version: version, StartedAt: started,
+		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.mode, Version: version, StartedAt: started,
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,

@@ -20,7 +20,8 @@ const (
 	ProviderDown   Kind = "provider_down"
 	ProviderUp     Kind = "provider_up"
 	BudgetUsedUp   Kind = "budget_used_up"
-	RedisUp        Kind = "redis_up" // Redis serves again after an outage
+	RedisUp        Kind = "redis_up"   // Redis serves again after an outage
+	RedisLost      Kind = "redis_lost" // Redis lost its data
 	ReplicaStarted Kind = "replica_started"
 	ReplicaStopped Kind = "replica_stopped"
 	ReplicaGone    Kind = "replica_gone" // the heartbeats of a replica ended without an orderly stop

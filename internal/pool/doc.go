@@ -48,6 +48,7 @@
 //	outbox:ends, outbox:handouts  streams  rows for the sink
 //	outbox:dropped       hash    rows that found no room, by stream
 //	sender               string  the replica that is sending rows; 20 s
+//	data                 string  random name of the data; see package redisdb
 //	secret               string  signs the ids of tokens; see package tokenid
 //	wake:REPLICA         channel the call whose turn it is
 //

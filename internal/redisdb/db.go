@@ -3,7 +3,6 @@ package redisdb
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -49,11 +48,10 @@ type TLS struct {
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
 type DB struct {
-	Hot     redis.UniversalClient // for takes and beats
-	Slow    redis.UniversalClient // for all other calls
-	Mode    string                // single, sentinel or cluster
-	Prefix  string                // first part of every key
-	Replica string                // random name of this process
+	Hot    redis.UniversalClient // for takes and beats
+	Slow   redis.UniversalClient // for all other calls
+	Mode   string                // single, sentinel or cluster
+	Prefix string                // first part of every key
 
 	probes    redis.UniversalClient // see doc.go
 	where     string                // host:port or path of each address, without user and password
@@ -67,6 +65,7 @@ type DB struct {
 	met       atomic.Bool                // whether Redis has ever worked
 	probed    chan struct{}              // closed after the first probe
 	back      func(away time.Duration)   // see OnBack; nil = none
+	lost      func(data string)          // see OnLost; nil = none
 }
 
 // Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.
@@ -76,7 +75,7 @@ func Open(o Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{
-		Mode: modeSingle, Prefix: o.Prefix, Replica: rand.Text()[:12], where: strings.Join(hosts, ", "), verify: first.TLSConfig,
+		Mode: modeSingle, Prefix: o.Prefix, where: strings.Join(hosts, ", "), verify: first.TLSConfig,
 		every: cmp.Or(o.Probe, probeEvery), log: o.Log, probed: make(chan struct{}),
 	}
 	switch {

@@ -2,6 +2,7 @@ package redisdb
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"time"
@@ -14,8 +15,11 @@ const probeEvery = 500 * time.Millisecond
 
 // writes fails where a script of package pool would fail: on a replica, without free memory, with too few
 // replicas, while Redis loads its data, and without the right to run scripts or to write the keys. PING
-// succeeds on most of these.
-var writes = NewScript(`return redis.call('SET', KEYS[1], '1', 'PX', 60000)`)
+// succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it.
+var writes = NewScript(`
+redis.call('SET', KEYS[1], '1', 'PX', 60000)
+redis.call('SET', KEYS[2], ARGV[1], 'NX')
+return redis.call('GET', KEYS[2])`)
 
 // Health is the state of Redis at the last probe.
 type Health struct {
@@ -23,6 +27,7 @@ type Health struct {
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
 	Full    bool      // whether the fault is a full memory; tokens are then still handed out
+	Lost    time.Time // when this replica noticed that Redis had lost its data; zero = never
 	Notices []string  // sentences about dangerous settings
 }
 
@@ -33,6 +38,8 @@ func (h Health) Ready() bool { return h.Up || h.Full }
 type condition struct {
 	fault error     // of the only master, or of the one of a cluster that has the slot of the prefix
 	since time.Time // when this replica noticed the fault; zero = no fault
+	data  string    // name of the data; "" = unknown
+	lost  time.Time // see Health
 }
 
 func (c *condition) full() bool { return is(c.fault, reasonMemory) }
@@ -43,12 +50,16 @@ func (db *DB) Up() bool { return db.condition.Load().fault == nil }
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	now := db.condition.Load()
-	h := Health{Up: now.fault == nil, Full: now.full(), Since: now.since, Notices: *db.notices.Load()}
+	h := Health{Up: now.fault == nil, Full: now.full(), Since: now.since, Lost: now.lost, Notices: *db.notices.Load()}
 	if now.fault != nil {
 		h.Reason = Reason(now.fault)
 	}
 	return h
 }
+
+// OnLost sets a function that is called with the name of the new data when Redis has lost its data. The function must
+// not block. OnLost must be called before Run.
+func (db *DB) OnLost(fn func(data string)) { db.lost = fn }
 
 // OnBack sets a function that is called at the end of each outage, with its length. The function must
 // not block. OnBack must be called before Run.
@@ -80,6 +91,15 @@ func (db *DB) Run(ctx context.Context) error {
 		reviewing.Wait()
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of ctx is no failure
+		}
+		if now.lost = was.lost; now.data == "" {
+			now.data = was.data
+		} else if was.data != "" && was.data != now.data {
+			now.lost = time.Now()
+			db.log.Error("redis lost its data: ready tokens, orders in flight and today's budgets are gone")
+			if db.lost != nil {
+				db.lost(now.data)
+			}
 		}
 		if now.fault != nil {
 			if now.since = was.since; now.since.IsZero() {
@@ -122,10 +142,10 @@ func (db *DB) probe(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	key := "{" + db.Prefix + "}:probe"
-	err := writes.Run(ctx, db.probes, []string{key}).Err()
+	data, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data"}, rand.Text()).Text()
 	if err == nil {
 		db.met.Store(true)
-		return &condition{}
+		return &condition{data: data}
 	}
 	failed, _ := errors.AsType[*downError](err) // of the hook
 	down := *failed

@@ -172,7 +172,7 @@ func (s *drawnStory) start() {
 		s.t.Fatal(err)
 	}
 	var manager *refill.Manager
-	r.pool = pool.New(pool.Config{DB: r.db.Hot, Prefix: "p", Replica: r.db.Replica, Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
+	r.pool = pool.New(pool.Config{DB: r.db.Hot, Prefix: "p", Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
 	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log}
 	manager = refill.New(r.pool, refilling{r.buyer, guests}, log)

@@ -36,11 +36,12 @@ type Document struct {
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
 
-	set     *targets.Set
-	changes uint64        // calls of Collector.Changed before it
-	until   time.Time     // when it is no longer fresh
-	encode  func() []byte // shared by all readers
-	summed  bool          // the figures over all targets and guests are current
+	set      *targets.Set
+	changes  uint64        // calls of Collector.Changed before it
+	until    time.Time     // when it is no longer fresh
+	encode   func() []byte // shared by all readers
+	dataLost bool          // Redis lost its data within a day
+	summed   bool          // the figures over all targets and guests are current
 }
 
 // Replica is one live process of poold. Its last heartbeat is at most 5 s old.

@@ -25,6 +25,9 @@ type Cause struct {
 	Outage bool // the reason is that all providers are down
 }
 
+// toldFor is how long the status tells that Redis lost its data.
+const toldFor = 24 * time.Hour
+
 // refusedPrefix begins the reason of a refused target.
 const refusedPrefix = "the provider refuses this target: "
 
@@ -96,6 +99,10 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case !r.OK:
 		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
 			"repair Redis, or correct redis in the configuration file")
+	}
+	if lost := health.Lost; at.Sub(lost) < toldFor {
+		d.dataLost = true
+		note("Redis lost its data at " + shortTime(lost, at) + ": ready tokens, orders in flight and today's budgets are gone; see whether it keeps an append-only file")
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")

@@ -1,0 +1,58 @@
+package replicas_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/replicas"
+)
+
+// A name tells the version and the start of its replica. The oldest replica comes first, after those without a start.
+func TestList(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+	names := []string{replicas.Name("v2", began.Add(time.Hour)), replicas.Name("v1@a", began), "another"}
+	list := replicas.List(names)
+	if got := fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version); got != "another true v1_a v2" {
+		t.Error(got)
+	}
+	if !list[1].Started.Equal(began) || list[1].ID == list[2].ID || replicas.List(nil) != nil {
+		t.Errorf("%+v", list)
+	}
+}
+
+// A replica whose heartbeats end counts as gone, once. A replica that is missing only for a moment does not, nor does any
+// while the replicas are unknown.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var live atomic.Pointer[[]string]
+		setLive := func(pass time.Duration, names ...string) {
+			live.Store(&names)
+			time.Sleep(pass)
+		}
+		var gone []string
+		ctx, cancel := context.WithCancel(t.Context())
+		live.Store(&[]string{"one@v@", "two@v@"})
+		ended := make(chan error)
+		go func() {
+			ended <- replicas.Watch(ctx, func() []string { return *live.Load() }, func(id string) { gone = append(gone, id) })
+		}()
+		time.Sleep(3 * time.Second)
+		setLive(7*time.Second, "one@v@")
+		setLive(3*time.Second, "one@v@", "two@v@")
+		setLive(time.Minute)
+		synctest.Wait()
+		if len(gone) != 0 {
+			t.Errorf("gone %v", gone)
+		}
+		setLive(3*time.Second, "one@v@", "two@v@")
+		setLive(time.Minute, "one@v@")
+		cancel()
+		if err := <-ended; err != nil || fmt.Sprint(gone) != "[two]" {
+			t.Errorf("gone %v, %v", gone, err)
+		}
+	})
+}

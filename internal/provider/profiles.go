@@ -119,12 +119,12 @@ func commonFaults() map[string]fault {
 		`MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`: {class: Capacity, delay: later},
 
 		// The account cannot buy until an operator acts.
-		"ERROR_ZERO_BALANCE":       {Account, probe, "", emptyBalance, topUp},
-		"ERROR_WRONG_USER_KEY":     {Account, probe, "", refusesKey, checkKey},
-		"ERROR_KEY_DOES_NOT_EXIST": {Account, probe, "", refusesKey, checkKey + ", and the account's plan at SITE"},
-		"ERROR_IP_NOT_ALLOWED":     {Account, probe, "", refusesAddress, "allow the address of this machine in the account's settings at SITE"},
-		"ERROR_IP_BLOCKED":         {Account, probe, "", refusesAddress, "ask the support of SITE to unblock the address of this machine"},
-		"ERROR_ACCOUNT_SUSPENDED":  {Account, probe, "", "has suspended the account", "ask the support of SITE why the account is suspended"},
+		"ERROR_ZERO_BALANCE":                           {Account, probe, "", emptyBalance, topUp},
+		"ERROR_WRONG_USER_KEY ERROR_KEY_DENIED_ACCESS": {Account, probe, "", refusesKey, checkKey},
+		"ERROR_KEY_DOES_NOT_EXIST":                     {Account, probe, "", refusesKey, checkKey + ", and the account's plan at SITE"},
+		"ERROR_IP_NOT_ALLOWED":                         {Account, probe, "", refusesAddress, "allow the address of this machine in the account's settings at SITE"},
+		"ERROR_IP_BLOCKED":                             {Account, probe, "", refusesAddress, "ask the support of SITE to unblock the address of this machine"},
+		"ERROR_ACCOUNT_SUSPENDED":                      {Account, probe, "", "has suspended the account", "ask the support of SITE why the account is suspended"},
 		// Bans of a known length.
 		"IP_BANNED ERROR_IP_BANNED": {Account, 5 * time.Minute, "", bansMachine,
 			"wait until the ban ends, and check providers.NAME.key and the number of submits"},
@@ -139,7 +139,8 @@ func commonFaults() map[string]fault {
 		`ERROR_PAGEURL ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY
 			ERROR_RECAPTCHA_INVALID_SITEKEY ERROR_BAD_TOKEN_OR_PAGEURL ERROR_BAD_PARAMETERS
 			ERROR_DOMAIN_NOT_ALLOWED ERROR_CAPTCHA_ID ERROR_NO_SUCH_METHOD ERROR_TASK_NOT_SUPPORTED
-			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST`: {class: Parameters},
+			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST ERROR_RECAPTCHA_INVALID_DOMAIN
+			ERROR_INVISIBLE_RECAPTCHA ERROR_VISIBLE_RECAPTCHA ERROR_PROXY_NOT_AUTHORISED ERROR_PROXY_INCOMPATIBLE_HTTP_VERSION`: {class: Parameters},
 		// The picture is invalid.
 		`ERROR_UPLOAD ERROR_ZERO_CAPTCHA_FILESIZE ERROR_TOO_BIG_CAPTCHA_FILESIZE
 			ERROR_WRONG_FILE_EXTENSION ERROR_IMAGE_TYPE_NOT_SUPPORTED ERROR_CAPTCHAIMAGE_BLOCKED
@@ -162,6 +163,9 @@ func commonFaults() map[string]fault {
 // Advice returns what the provider does and what an operator can do, for the code of an account fault; "" = unknown.
 func (c *Client) Advice(code string) (does, remedy string) {
 	known := c.profile.faults[code]
+	if strings.HasPrefix(code, "http_") {
+		known.does, known.remedy = "refuses calls to its address", "correct providers.NAME.url in the configuration file"
+	}
 	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
 	site, _, _ = strings.Cut(site, "/")
 	return known.does, strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(known.remedy)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -98,19 +99,22 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	status := resp.StatusCode
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
 	code := "http_" + strconv.Itoa(status)
-	if status < 200 || status >= 300 && status < 400 || status >= 500 {
-		return answer{}, q.broken(code, nil, delay)
+	readable := status/100 == 2 || status/100 == 4 // some services refuse calls with a 4xx status and a code of the protocol
+	a, err := answer{}, error(unexpectedReply)
+	if readable {
+		a, err = c.protocol.read(q, reply)
 	}
-	a, err := c.protocol.read(q, reply)
-	// Some services refuse calls with a 4xx status and an error code of the protocol. Without a code the reason is
-	// unknown, and the content is not trusted.
-	unexplained := err != nil || a.code == ""
+	sells := err == nil && a.code == ""
+	class, proves := bareRefusal(status)
 	switch {
-	case unexplained && status == http.StatusTooManyRequests: // the service works, but did not execute the call
+	case err == nil && (status < 300 || a.code != ""):
+	case status == http.StatusTooManyRequests: // the service works, but did not execute the call
 		return answer{}, &Error{Class: Capacity, Code: code, Delay: delay}
-	case unexplained && status >= 400:
+	case q.action == submit && proves && !sells:
+		return answer{}, q.proven(class, code, resp.Header.Get("Location"), delay)
+	case status/100 != 2:
 		return answer{}, q.broken(code, nil, delay)
-	case err != nil:
+	default:
 		g := unexpectedReply
 		_ = errors.As(err, &g)
 		return answer{}, q.broken(string(g), g, hiccup)
@@ -119,6 +123,35 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 		a.retryAfter = delay
 	}
 	return a, nil
+}
+
+// bareRefusal returns what a status proves without a code of the protocol: the submit bought nothing. A status that
+// proves nothing may come from a front that passed the submit on.
+func bareRefusal(status int) (class Class, proves bool) {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return 0, false
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity:
+		return Parameters, true
+	case http.StatusServiceUnavailable, 521, 523, 525, 526, 530: // fronts, such as Cloudflare's, did not reach the service
+		return Capacity, true
+	}
+	return Account, status/100 == 3 || status/100 == 4
+}
+
+// proven returns the error for a submit that a bare status refuses. Of an account fault, it names what an operator can
+// correct.
+func (q query) proven(class Class, code, location string, delay time.Duration) *Error {
+	e := q.broken(code, nil, delay)
+	if e.Class, e.Unknown = class, false; class != Capacity {
+		e.broken, e.Err = false, errors.New("an HTTP status without a code of the protocol")
+	}
+	if to, err := url.Parse(location); err == nil && location != "" && class == Account {
+		to.User, to.RawQuery, to.Fragment = nil, "", ""
+		e.Err = errors.New("the service has moved to " + clean(to.String(), longCause, q.hide...))
+	}
+	return e
 }
 
 // networkError converts a network error to an *Error, or to the error of ctx if nothing was bought. It keeps the text

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,6 +53,9 @@ func ReportPath(t captcha.Type, good bool) (path string, offered bool) {
 	}
 	return "/reportIncorrect" + word, word != ""
 }
+
+// TasksPaths lists the paths of the tasks protocol.
+func TasksPaths() []string { return slices.Sorted(maps.Keys(tasksPaths)) }
 
 // IsTasksPath reports whether a path belongs to the tasks protocol.
 func IsTasksPath(path string) bool {

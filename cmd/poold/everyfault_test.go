@@ -244,7 +244,7 @@ func (s *everyFault) freeze() {
 		})
 	}
 	testkit.Within(s, 10*time.Second, "the claim", func() bool {
-		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and to_timestamp((value->>'wanted')::bigint / 1000.0) > now()") == "1"
+		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and not (value->>'ended')::boolean") == "1"
 	})
 	s.server.Freeze()
 	testkit.Within(s, 20*time.Second, "the end to wait for the history", func() bool { return waiting() > 0 })

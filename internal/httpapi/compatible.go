@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,8 +40,8 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 	return func(c *Context) error {
 		var asked call
 		r := c.Request()
-		release, err := s.pictures.Read(c, maxCompatibleBody, func(body []byte) {
-			asked = read(wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body})
+		release, err := s.strangers.Read(c, maxCompatibleBody, func(body []byte) {
+			asked = read(wire.Request{Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body})
 		})
 		defer func() { release() }()
 		if err != nil {
@@ -52,6 +53,12 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 		}
 		err = s.authenticate(c, asked.Key, asked.Bad)
+		if err == nil && len(asked.Order.Image) > MaxBody*3/4 {
+			release() // the caller is no stranger any more
+			if release, err = s.pictures.hold(); err != nil {
+				return err
+			}
+		}
 		if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
 			err = unreadable(asked.Bad)
 		}

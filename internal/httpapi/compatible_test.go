@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -278,4 +279,17 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	without.Solve = nil
 	d.config.set.Store(&without)
 	equal(t, "a picture without a section solve", d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
+}
+
+// CapMonster's client for Go ends its paths with a slash.
+func TestClientsMayAddASlash(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	for _, path := range []string{"/getTaskResult/", "/in.php/"} {
+		response, err := http.Post("http://"+d.addr+path, "application/json", strings.NewReader(`{"clientKey":"no","key":"no"}`)) //nolint:noctx // of a test
+		testkit.NoError(t, err)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, response.Status)
+		}
+	}
 }

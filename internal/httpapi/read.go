@@ -128,6 +128,16 @@ func (c *Context) decode(body []byte, want string, into any) error {
 // bodies in use.
 type Pictures chan struct{}
 
+// hold takes one of the places, until release is called.
+func (p Pictures) hold() (release func(), err error) {
+	select {
+	case p <- struct{}{}:
+		return sync.OnceFunc(func() { <-p }), nil
+	default:
+		return func() {}, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", cap(p)))
+	}
+}
+
 // Read reads a body of at most the given number of bytes, and calls the function decode with it. The
 // caller must call release when it no longer needs the picture, even after an error. If too many
 // large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
@@ -139,12 +149,9 @@ func (p Pictures) Read(c *Context, most int64, decode func(body []byte)) (releas
 	if large { // it takes longer than other bodies; before a right key, package listener allows 10 s
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(pictureLimit))
 		c.AnswerWithin(pictureLimit + WriteLimit)
-		select {
-		case p <- struct{}{}:
-			release = sync.OnceFunc(func() { <-p })
-		default:
+		if release, err = p.hold(); err != nil {
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
-			return release, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", cap(p)))
+			return release, err
 		}
 	}
 	body, err := c.ReadBody(most)

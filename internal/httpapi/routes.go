@@ -4,10 +4,12 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"poold/internal/httpapi/openapi"
+	"poold/internal/provider/wire"
 	"poold/internal/targets"
 )
 
@@ -80,11 +82,7 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/healthz", handle: s.alive, open: true},
 		{methods: reading, path: "/readyz", handle: s.ready, open: true},
 	}
-	// In the tasks protocol the key is also a parameter.
-	for _, path := range []string{
-		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
-		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
-	} {
+	for _, path := range wire.TasksPaths() { // in this protocol the key is a parameter, too
 		table = append(table, route{methods: posting, path: path, handle: tasks, body: true})
 	}
 	return table
@@ -98,7 +96,11 @@ func (s *Server) router() http.Handler {
 	e.IPExtractor = echo.ExtractIPDirect()
 	e.Use(s.middleware()...)
 	for _, rt := range s.routes() {
-		e.Match(rt.methods, rt.path, func(c echo.Context) error { return rt.handle(c.(*Context)) }, s.admit(&rt))
+		handle := func(c echo.Context) error { return rt.handle(c.(*Context)) }
+		e.Match(rt.methods, rt.path, handle, s.admit(&rt))
+		if strings.HasSuffix(rt.path, ".php") || wire.IsTasksPath(rt.path) { // some clients of services add a slash
+			e.Match(rt.methods, rt.path+"/", handle, s.admit(&rt))
+		}
 	}
 	return e
 }

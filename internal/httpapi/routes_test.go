@@ -25,7 +25,7 @@ var (
 	probes  = []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	files   = []string{"/", "/openapi.yaml", "/status.css", "/status.svg", "/htmx.js"}
 	clients = []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
-		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
+		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
 	byScope = map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},

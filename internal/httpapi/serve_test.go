@@ -22,7 +22,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
 		"/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
-		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/", "/history/site/", "/history/day/", "/history/order/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
+		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/", "/history/site/", "/history/day/", "/history/order/", "/callback", "/callback/x/y", "/callback/x/y/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, CodeNotFound, "")

@@ -104,8 +104,9 @@ type Deps struct {
 	AccessLog bool // log each request at level info; otherwise at level debug
 }
 
-// mostPictures is the maximum number of bodies with pictures in use at a replica.
-const mostPictures = 256
+// mostPictures is the maximum number of bodies with pictures in use at a replica, and mostStrangers that of bodies that
+// contain the key of their caller, too, and are being read.
+const mostPictures, mostStrangers = 256, 64
 
 // Server answers HTTP requests. Its methods that take a *Context are the handlers of routes.
 // A Server is safe for concurrent use.
@@ -113,9 +114,10 @@ type Server struct {
 	Deps
 
 	pictures    Pictures
-	wrongKeys   Tries // by address, as logged
-	wrongLogged Tries // log lines about wrong keys
-	refusals    Tries // log lines about refused calls of clients
+	strangers   Pictures // of callers whose key is in the body
+	wrongKeys   Tries    // by address, as logged
+	wrongLogged Tries    // log lines about wrong keys
+	refusals    Tries    // log lines about refused calls of clients
 	looks       singleflight.Group
 	scrapes     http.Handler
 	handler     http.Handler
@@ -128,7 +130,8 @@ type Server struct {
 // New returns a Server and starts nothing.
 func New(d Deps) *Server {
 	s := &Server{
-		Deps: d, pictures: make(Pictures, mostPictures), wrongKeys: NewTries(triesAMinute, RetryWrong), wrongLogged: NewTries(1, time.Minute),
+		Deps: d, pictures: make(Pictures, mostPictures), strangers: make(Pictures, mostStrangers),
+		wrongKeys: NewTries(triesAMinute, RetryWrong), wrongLogged: NewTries(1, time.Minute),
 		refusals: NewTries(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
 	s.handler = s.router()

@@ -377,7 +377,7 @@ func runAllChanges(t *testing.T, command func(args ...string) (string, int), tar
 		}
 		if strings.HasPrefix(c.args, "pause") {
 			testkit.Within(t, 20*time.Second, "the pause to be shown with its reason", func() bool {
-				text, _ := command("status", target, "--state", "paused")
+				text, _ := command("status", target)
 				return strings.Contains(text, "tried")
 			})
 		}

@@ -25,29 +25,24 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
-	stream := command.Flags().Bool("stream", false, "DynamoDB: add a stream of new images, for your own functions")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		return initHistory(command.Context(), c, *config, *stream)
+		return initHistory(command.Context(), c, *config)
 	}
 	return command
 }
 
-func initHistory(ctx context.Context, c *cli.Console, config string, stream bool) error {
+func initHistory(ctx context.Context, c *cli.Console, config string) error {
 	log := slog.New(slog.DiscardHandler)
 	set, err := reload.NewFile(config, c.Lookup, log).Load()
 	if err != nil {
 		return err
 	}
-	onDynamoDB := set.History.Backend == targets.HistoryDynamoDB
-	if stream && !onDynamoDB {
-		return cli.UsageError("--stream needs the backend dynamodb; the history of " + config + " has " + string(set.History.Backend))
-	}
 	done := ""
-	if onDynamoDB {
+	if set.History.Backend == targets.HistoryDynamoDB {
 		table, err := dynamostore.Open(ctx, backend.TableOptions(set.History))
 		if err == nil {
 			defer table.Close()
-			err = table.Init(ctx, stream)
+			err = table.Init(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("history: %w", err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 
@@ -28,29 +27,26 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.manager.Apply(set)
 }
 
-// reapply applies the Set of a reload. If the folder of the dead letters is not writable, the
-// daemon logs an error and continues. At the start of the daemon the same fault ends the daemon.
+// reapply applies the Set of a reload.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	if set.Simulated() && !d.file.Current().Simulated() {
 		d.log.Warn(simulatedNow)
 	}
-	if err := d.openLetters(set); err != nil {
-		d.log.Error("callbacks cannot be kept while redis is away", "err", err)
-	}
+	d.openLetters(set)
 	d.apply(ctx, set)
 }
 
 // openLetters opens the folder of the dead letters and finds the letters of earlier runs. If no
-// provider has a callback URL and the folder does not exist, openLetters does nothing.
-func (d *daemon) openLetters(set *targets.Set) error {
+// provider has a callback URL and the folder does not exist, openLetters does nothing. It logs that the folder is not
+// writable, which only callbacks need while Redis is away.
+func (d *daemon) openLetters(set *targets.Set) {
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
-	if _, err := os.Stat(d.letters); err != nil && !called {
-		return nil
+	if _, err := os.Stat(set.DeadLetters); err != nil && !called {
+		return
 	}
 	if err := d.buyer.OpenDeadLetters(); err != nil {
-		return fmt.Errorf("dead_letters.dir: %w", err)
+		d.log.Error("callbacks cannot be kept while redis is away: correct dead_letters.dir", "err", err)
 	}
-	return nil
 }
 
 // reloadOnHangup reloads the file at each SIGHUP until ctx ends.

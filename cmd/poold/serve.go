@@ -94,7 +94,6 @@ type daemon struct {
 	ids       *tokenid.Secret
 	buyer     *purchase.Buyer
 	mode      string // "embedded", or the mode of a real Redis
-	letters   string // folder of the dead letters; a reload does not change it
 	manager   *refill.Manager
 	stores    stores
 	solver    *solve.Service
@@ -111,7 +110,7 @@ type daemon struct {
 
 // newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
-	d := &daemon{file: file, log: log, letters: set.DeadLetters, systemd: systemd.New(log)}
+	d := &daemon{file: file, log: log, systemd: systemd.New(log)}
 	if err := d.wire(ctx, set, access); err != nil {
 		if d.port != nil {
 			err = errors.Join(err, d.port.Close())
@@ -157,12 +156,10 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	}
 	keeps := d.stores.sink != nil
 	d.buyer = purchase.New(purchase.Config{
-		Pool: d.pool, Letters: d.letters, Sink: keeps, Active: d.stores.active,
+		Pool: d.pool, Letters: set.DeadLetters, Sink: keeps, Active: d.stores.active,
 		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider,
 	})
-	if err := d.openLetters(set); err != nil {
-		return err
-	}
+	d.openLetters(set)
 	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log}
 	d.manager = refill.New(d.pool, orderer{d.buyer, guests, d.noteBudget}, log)
 	d.buyer.Turn = d.manager.Changed

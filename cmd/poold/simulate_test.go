@@ -56,7 +56,7 @@ func TestSimulateTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "waited", "wait_p50_s", "wait_p95_s", "wait_p99_s", "bought", "served",
-		"expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_stock", "stale_served"} {
+		"expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
 		if _, ok := got[field]; !ok {
 			t.Errorf("the answer has no %s", field)
 		}
@@ -110,7 +110,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 func TestSimulateWithoutFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
-	if code != cli.ExitDone || problems != "" || !strings.Contains(out, "handed out stale  0") {
+	if code != cli.ExitDone || problems != "" || !strings.Contains(out, "peak ") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
 	}
 }
@@ -207,7 +207,7 @@ func TestSimulatedMoney(t *testing.T) {
 		t.Errorf("with a price %v\nwithout %v", with, without)
 	}
 	_, text, _ := simulateWith(t, append(args, "--price", "2.99")...)
-	if line := fmt.Sprintf("\nspent             %.2f (6.46 a day)\n", bought*0.00299); !strings.Contains(text, line) {
+	if line := fmt.Sprintf("\nspent          %.2f (6.46 a day)\n", bought*0.00299); !strings.Contains(text, line) {
 		t.Errorf("no line %q in\n%s", line, text)
 	}
 	_, text, _ = simulateWith(t, args...)

@@ -16,8 +16,6 @@ import (
 func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pools.yaml")
-	letters := filepath.Join(dir, "letters")
-	writeFile(t, letters, "not a folder")
 	t.Setenv("AWS_CA_BUNDLE", dir+"/none.pem")
 	const postgres = `"postgres://u@127.0.0.1:1/d?sslmode=verify-full&sslrootcert=/none.pem"`
 	const table = "history: {backend: dynamodb, table: poold-test, region: eu-west-1}\n"
@@ -26,10 +24,9 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 		commands       []string
 		want           string
 	}{
-		{"dead letters", "dead_letters: {dir: " + letters + "}\n", []string{"serve"}, "dead_letters.dir: "},
-		{"claims", "dedup: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init"}, "dedup.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
-		{"history in PostgreSQL", "history: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init"}, "history.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
-		{"history in DynamoDB", table, []string{"serve", "history init"}, "history: dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read"},
+		{"claims", "dedup: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init", "check"}, "dedup.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
+		{"history in PostgreSQL", "history: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init", "check"}, "history.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
+		{"history in DynamoDB", table, []string{"serve", "history init", "check"}, "history: dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read"},
 	} {
 		writeFile(t, file, c.sections+serverless)
 		for _, command := range c.commands {
@@ -45,9 +42,9 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A reload is applied even if its folder for dead letters cannot be used. The daemon logs the error and
-// serves on.
-func TestAReloadWithoutAFolderForDeadLetters(t *testing.T) {
+// The daemon starts, and a reload is applied, even if the folder for dead letters cannot be used, which no hand-out needs.
+// It logs the error.
+func TestWithoutAFolderForDeadLetters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pools.yaml")

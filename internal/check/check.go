@@ -47,6 +47,9 @@ func validate(ctx context.Context, c *cli.Console, config string) (*targets.Set,
 	if problems := (targets.Problems)(nil); errors.As(err, &problems) {
 		return nil, cmp.Or(c.Print(classed("error", problems)), fmt.Errorf("problems in %s: %d", config, len(problems)))
 	}
+	if err == nil {
+		err = openStores(ctx, set)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		provider  = "providers: [{name: acme, url: 'https://s.example.com', key: k1, price_per_1000: 1}]\n"
 		simulated = "providers: [{name: own, protocol: simulated}]\n"
 		target    = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
-		warning   = "targets.a.lifetime: is unusually long: turnstile tokens expire after 5m\n"
+		warning   = "targets.a.lifetime: is unusually long: turnstile tokens expire after 5m0s\n"
 		valid     = "note: FILE is valid; targets: 1, providers: 1\n"
 	)
 	for name, c := range map[string]struct{ file, printed, err string }{

@@ -47,7 +47,22 @@ func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	}
 }
 
-// If a client refuses the settings of a service, the command prints one line about this fault,
+// What check accepts, starts: it knows the rules of the stores' libraries, too.
+func TestCheckOpensTheStores(t *testing.T) {
+	dynamotest.NoCredentials(t.Setenv)
+	for section, says := range map[string]string{
+		"dedup: {backend: postgres, url: 'postgres://u:canary@h/d?sslmode=no-such'}\n": "dedup.url: postgres address: must be postgres://",
+		"history: {backend: dynamodb}\n":                                               "history: dynamodb: no region is known",
+	} {
+		var out strings.Builder
+		err := run(t.Context(), t, &out, "redis: {url: embedded}\nproviders: [{name: own, protocol: simulated}]\n"+section+target)
+		if err == nil || !strings.HasPrefix(err.Error(), says) || strings.Contains(err.Error()+out.String(), "canary") {
+			t.Errorf("%s%v\n%s", section, err, out.String())
+		}
+	}
+}
+
+// If a service cannot be used, the command prints one line about this fault,
 // without secrets. It still tries the other services.
 func TestLiveTriesAllServices(t *testing.T) {
 	dynamotest.NoCredentials(t.Setenv)
@@ -57,15 +72,15 @@ func TestLiveTriesAllServices(t *testing.T) {
 	defer server.Close()
 	var out strings.Builder
 	err := run(t.Context(), t, &out, "redis: {url: 'redis://:canary@127.0.0.1:1'}\n"+
-		"dedup: {backend: postgres, url: 'postgres://u:canary@h/d?sslmode=no-such'}\nhistory: {backend: dynamodb}\n"+
+		"dedup: {backend: postgres, url: 'postgres://u:canary@127.0.0.1:1/d'}\nhistory: {backend: dynamodb, region: eu-west-1, endpoint: 'http://127.0.0.1:1'}\n"+
 		"providers: [{name: acme, profile: captchaai, url: '"+server.URL+"', key: canary4711canary4711}]\n"+target, "--live")
 	if err == nil || err.Error() != "live checks failed: 4" {
 		t.Errorf("the error is %v", err)
 	}
 	for _, line := range []string{
 		"error  redis: ",
-		"error  postgres of dedup.url: dedup.url: postgres address: must be postgres://",
-		"error  dynamodb of history: dynamodb: no region is known",
+		"error  postgres of dedup.url: postgres does not serve: ",
+		"error  dynamodb of history: looking at the table: ",
 		"error  provider acme: reading the threads: ",
 	} {
 		if !strings.Contains(out.String(), "\n"+line) {

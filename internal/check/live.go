@@ -58,6 +58,26 @@ func checkLive(ctx context.Context, c *cli.Console, set *targets.Set) error {
 	return err
 }
 
+// openStores opens the stores as the start does, without a connection: their libraries know rules that the file does not.
+func openStores(ctx context.Context, set *targets.Set) error {
+	for _, d := range backend.Databases(set) {
+		db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // Open does not connect
+		if err != nil {
+			return err
+		}
+		db.Close()
+	}
+	if set.History.Backend != targets.HistoryDynamoDB {
+		return nil
+	}
+	table, err := dynamostore.Open(ctx, backend.TableOptions(set.History))
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	table.Close()
+	return nil
+}
+
 func tryRedis(ctx context.Context, wanted targets.Redis) (string, error) {
 	if wanted.Embedded() {
 		return "embedded, keeps nothing over a restart", nil

@@ -187,7 +187,6 @@ func TestCommands(t *testing.T) {
 		{split("token a --\x1b[2J"), nil, 0, "", 2, "poold token: unknown flag: --\uFFFD[2J\n"},
 		{split("report login id good"), nil, 0, "", 2, "poold report: the last word is accepted or rejected, not \"good\"\n"},
 		{split("status ["), nil, 0, "", 2, "poold status: a GLOB has *, ? and [a-z], and \"[\" is none\n"},
-		{split("status --state starvd"), nil, 0, "", 2, "poold status: --state is one of refused…"},
 		{split("history"), nil, 0, "", 2, "poold history: needs a command; `poold history --help` lists them\n"},
 		{split("history money"), nil, 0, "", 2, "poold history: unknown command…"},
 		{split("history orders"), nil, 0, "", 2, "poold history orders: required flag(s) \"status\" not set\n"},

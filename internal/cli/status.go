@@ -25,10 +25,9 @@ func newStatus(c *Console) *cobra.Command {
 		Short: "show a running daemon's status, problems first",
 		Long: "Shows a running daemon's status, problems first. GLOB selects targets by name; a single match is shown\n" +
 			"with all its figures. HITS and REQUESTS cover the last hour, SPENT today (UTC).",
-		Example: "  poold status\n  poold status 'staging-*' --state starved\n  poold status --watch",
+		Example: "  poold status\n  poold status 'staging-*'\n  poold status --watch",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	state := command.Flags().String("state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
 	asJSON := command.Flags().Bool("json", false, "print the document; with --watch one line every 2 s")
 	watched := command.Flags().Bool("watch", false, "print it again every 2 s, until interrupted")
 	connect := ClientFlags(command, c)
@@ -41,11 +40,8 @@ func newStatus(c *Console) *cobra.Command {
 		if _, err := path.Match(glob, ""); err != nil {
 			return UsageError(fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", glob))
 		}
-		if states := status.States(); *state != "" && !slices.Contains(states, *state) {
-			return UsageError(fmt.Sprintf("--state is one of %s, not %q", strings.Join(states, ", "), *state))
-		}
 		ctx := command.Context()
-		show := func() error { return showStatus(ctx, c, daemon, glob, *state, *asJSON) }
+		show := func() error { return showStatus(ctx, c, daemon, glob, *asJSON) }
 		for err = show(); err == nil && *watched; {
 			select {
 			case <-ctx.Done():
@@ -61,15 +57,15 @@ func newStatus(c *Console) *cobra.Command {
 	return command
 }
 
-// showStatus prints the targets that match a glob and a state; "" = all.
-func showStatus(ctx context.Context, c *Console, daemon *Client, glob, state string, asJSON bool) error {
+// showStatus prints the targets that match a glob; "" = all.
+func showStatus(ctx context.Context, c *Console, daemon *Client, glob string, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	got, err := daemon.ask(ctx, http.MethodGet, "/status.json", nil, nil)
 	if err != nil {
 		return err
 	}
-	if asJSON && glob == "" && state == "" {
+	if asJSON && glob == "" {
 		return c.Print(string(got.body))
 	}
 	d := new(status.Document)
@@ -78,10 +74,10 @@ func showStatus(ctx context.Context, c *Console, daemon *Client, glob, state str
 	}
 	d.Targets = slices.DeleteFunc(status.ProblemsFirst(d.Targets), func(t status.Target) bool {
 		named, _ := path.Match(glob, t.Name)
-		return glob != "" && !named || state != "" && t.State != state
+		return glob != "" && !named
 	})
 	switch {
-	case !asJSON && len(d.Targets) == 0 && glob+state != "":
+	case !asJSON && len(d.Targets) == 0 && glob != "":
 		return c.Print("no target matches; poold status lists all of them")
 	case !asJSON:
 		return c.Print(statusText(d, glob != ""))

@@ -26,10 +26,9 @@ const (
 )
 
 const (
-	callLimit      = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
-	defaultTimeout = 180 * time.Second
-	longCode       = 100     // maximum length of an unknown error code in logs and errors, in characters
-	maxThreads     = 1 << 20 // highest number of threads that is accepted as valid
+	callLimit  = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
+	longCode   = 100              // maximum length of an unknown error code in logs and errors, in characters
+	maxThreads = 1 << 20          // highest number of threads that is accepted as valid
 )
 
 // Config describes one account at one solving service.
@@ -41,7 +40,7 @@ type Config struct {
 	Key          captcha.Secret
 	FirstPoll    time.Duration // 0 = the default of Pace
 	PollInterval time.Duration // 0 = the default of Pace
-	Timeout      time.Duration // age at which the caller gives up a task; 0 = 180 s
+	Timeout      time.Duration // age at which the caller gives up a task
 	Balance      bool          // whether ReadBalance reads the balance
 
 	// The client calls Observe after every call to the service. The action is submit, poll, threads,
@@ -112,9 +111,6 @@ type answer struct {
 func New(cfg Config) (*Client, error) {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, string) {}
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = defaultTimeout
 	}
 	// The error must not quote the URL, because the operator may have put the key into it by
 	// mistake.

@@ -35,8 +35,8 @@ func TestABalanceIsRead(t *testing.T) {
 }
 
 func TestNewRefusesAnInvalidConfig(t *testing.T) {
-	good := Config{Name: "n", Protocol: ProtocolInPHP, Profile: generic, URL: "https://example.com/sub/"}
-	if c, err := New(good); err != nil || c.Name() != "n" || c.Timeout() != 180*time.Second || c.base != "https://example.com/sub" {
+	good := Config{Name: "n", Timeout: time.Minute, Protocol: ProtocolInPHP, Profile: generic, URL: "https://example.com/sub/"}
+	if c, err := New(good); err != nil || c.Name() != "n" || c.Timeout() != time.Minute || c.base != "https://example.com/sub" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for name, spoil := range map[string]func(*Config){

@@ -283,18 +283,13 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	}
 	as := &b.accounts
 	as.mu.Lock()
-	before := a.limit()
 	if err == nil { // else the last number stays
 		a.threads = 0
 		if ok {
 			a.threads = max(1, total) // with 0 threads, the answer to an order says why
 		}
 	}
-	after := a.limit()
 	as.mu.Unlock()
-	if before != after {
-		b.c.Log.Info("concurrency follows the provider's threads", "provider", a.Name(), "concurrency", after)
-	}
 	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
 		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
 	}

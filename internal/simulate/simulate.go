@@ -242,8 +242,7 @@ func printResult(w io.Writer, r policy.Result, spent *Money) error {
 	}
 	row("expired", "%d (%.3f per request)", r.Expired, r.WastePerRequest)
 	row("failed solves", "%d", r.Failed)
-	row("peak", "%d tokens, %d orders, %d of both less callers waiting", r.PeakStock, r.PeakInFlight, r.PeakHeld)
-	row("handed out stale", "%d", r.StaleServed)
+	row("peak", "%d orders, %d tokens and orders less callers waiting", r.PeakInFlight, r.PeakHeld)
 	return table.Flush()
 }
 

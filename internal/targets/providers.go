@@ -199,7 +199,7 @@ func (s *Set) warnUnusual(top *place) {
 	for _, t := range s.Targets {
 		at, kind := top.at("targets").at(t.Name), t.Identity.Type
 		if usual := builtInLife(kind); t.Lifetime > usual.Lifetime {
-			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", kind, shortDuration(usual.Lifetime))
+			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", kind, usual.Lifetime)
 		}
 		// cheapest accepts a price of 0; for best it counts as unknown.
 		priceless := slices.IndexFunc(s.Providers, func(p Provider) bool {

@@ -158,11 +158,6 @@ func wordsOf[T ~string](words []T) (all []string) {
 	return all
 }
 
-// shortDuration formats a duration without zero parts, such as 24h instead of 24h0m0s.
-func shortDuration(d time.Duration) string { return zeroParts.ReplaceAllString(d.String(), "$1") }
-
-var zeroParts = regexp.MustCompile(`([hm])(0m)?0s$`)
-
 // decode reads a rate such as 5/m: a number per second, minute or hour.
 func (r *Rate) decode(at *place) {
 	if !at.text() {

@@ -38,7 +38,7 @@ func openStore(t testing.TB, o Options) *Store {
 func newTable(t testing.TB, endpoint string) string {
 	t.Helper()
 	table := "test-" + rand.Text()
-	if err := openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context(), false); err != nil {
+	if err := openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return table
@@ -293,7 +293,7 @@ func TestInit(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if err := s.Init(t.Context(), false); err != nil {
+			if err := s.Init(t.Context()); err != nil {
 				t.Errorf("init: %v", err)
 			}
 		})
@@ -301,14 +301,11 @@ func TestInit(t *testing.T) {
 	group.Wait()
 	rows := orders(yesterday(), 1)
 	mustAppend(t, s, rows...)
-	for _, stream := range []bool{false, true, true, false} { // the last call keeps the stream
-		if err := errors.Join(s.Init(t.Context(), stream), s.Check(t.Context())); err != nil {
-			t.Errorf("again: %v", err)
-		}
+	if err := errors.Join(s.Init(t.Context()), s.Check(t.Context())); err != nil {
+		t.Errorf("again: %v", err)
 	}
 	table, expiry, err := s.describe(t.Context())
-	if err != nil || expiry != "ttl" || table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest ||
-		table.StreamSpecification == nil || table.StreamSpecification.StreamViewType != types.StreamViewTypeNewImage {
+	if err != nil || expiry != "ttl" || table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest {
 		t.Errorf("the table: %+v, expires by %q, %v", table, expiry, err)
 	}
 	checkAll(t, s, rows)
@@ -345,9 +342,6 @@ func TestOtherShapesAreNamed(t *testing.T) {
 			in.ProvisionedThroughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(5), WriteCapacityUnits: aws.Int64(5)}
 			in.GlobalSecondaryIndexes[0].ProvisionedThroughput = in.ProvisionedThroughput
 		}, "ttl", "its billing is provisioned, not on demand", ""},
-		"another stream": {func(in *dynamodb.CreateTableInput) {
-			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeKeysOnly}
-		}, "ttl", "its stream shows KEYS_ONLY, not NEW_IMAGE", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
@@ -364,7 +358,7 @@ func TestOtherShapesAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkShape(t, s, s.Check(t.Context()), c.check)
-			checkShape(t, s, s.Init(t.Context(), true), c.init)
+			checkShape(t, s, s.Init(t.Context()), c.init)
 			_, expiry, err := s.describe(t.Context())
 			if want := c.expires; err != nil || c.init != "" && expiry != want || c.init == "" && expiry != "ttl" {
 				t.Errorf("now it expires by %q, %v", expiry, err)
@@ -392,19 +386,14 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 	server := dynamotest.Start(t)
 	steps := [][2]string{
 		{"CreateTable", "making the table"}, {"DescribeTable", "waiting for the table"}, {"DescribeTimeToLive", "looking at the table"},
-		{"UpdateTimeToLive", "setting the table's time to live"}, {"UpdateTable", "adding a stream to the table"},
+		{"UpdateTimeToLive", "setting the table's time to live"},
 	}
 	for n, step := range steps {
 		proxy := dynamotest.Through(t, server, func(operation string, _ []byte) dynamotest.Fate {
 			return dynamotest.Fate{Answer: map[bool]string{true: "AccessDeniedException"}[operation == step[0]]}
 		})
 		direct := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
-		if step[0] == "UpdateTable" { // Init calls it if the table has no stream
-			if err := direct.Init(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err := openStore(t, Options{Table: direct.table, Endpoint: proxy.URL}).Init(t.Context(), true)
+		err := openStore(t, Options{Table: direct.table, Endpoint: proxy.URL}).Init(t.Context())
 		want := step[1] + ": " + history.ErrDown.Error() + ": the credentials do not allow it (AccessDeniedException)"
 		if !errors.Is(err, history.ErrDown) || err.Error() != want {
 			t.Errorf("%s is refused: %v, want %s", step[0], err, want)
@@ -414,7 +403,7 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 				t.Errorf("%s is refused, and %s is called %d times", step[0], later[0], called)
 			}
 		}
-		if err := errors.Join(direct.Init(t.Context(), true), direct.Check(t.Context())); err != nil {
+		if err := errors.Join(direct.Init(t.Context()), direct.Check(t.Context())); err != nil {
 			t.Errorf("%s is allowed again: %v", step[0], err)
 		}
 	}

@@ -206,7 +206,7 @@ func TestNoCredentials(t *testing.T) {
 	dynamotest.NoCredentials(t.Setenv)
 	s := openStore(t, Options{Endpoint: dynamotest.Start(t).URL})
 	for what, err := range map[string]error{
-		"check": s.Check(t.Context()), "init": s.Init(t.Context(), false), "append": s.Append(t.Context(), orders(yesterday(), 1)),
+		"check": s.Check(t.Context()), "init": s.Init(t.Context()), "append": s.Append(t.Context(), orders(yesterday(), 1)),
 	} {
 		if !errors.Is(err, history.ErrDown) || !strings.HasSuffix(err.Error(), ": "+errNoCredentials.Error()) {
 			t.Errorf("%s: %v", what, err)
@@ -246,10 +246,8 @@ func TestPermissions(t *testing.T) {
 		t.Error(err)
 	}
 	needs("[DeleteItem DescribeTable DescribeTimeToLive PutItem Query UpdateItem]")
-	for _, stream := range []bool{false, true} {
-		if err := openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context(), stream); err != nil {
-			t.Error(err)
-		}
+	if err := openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()); err != nil {
+		t.Error(err)
 	}
-	needs("[CreateTable DescribeTable DescribeTimeToLive UpdateTable UpdateTimeToLive]")
+	needs("[CreateTable DescribeTable DescribeTimeToLive UpdateTimeToLive]")
 }

@@ -41,11 +41,10 @@ func (s *Store) describe(ctx context.Context) (table *types.TableDescription, ex
 	return out.Table, expiry, nil
 }
 
-// Init creates the table, its index and its time to live. If stream is true, Init also creates a stream of new images.
-// Init keeps existing parts. If an existing part has a wrong shape, Init changes nothing and its error names all
-// differences.
-func (s *Store) Init(ctx context.Context, stream bool) error {
-	if err := s.create(ctx, stream); err != nil {
+// Init creates the table, its index and its time to live. It keeps existing parts. If an existing part has a wrong
+// shape, Init changes nothing and its error names all differences.
+func (s *Store) Init(ctx context.Context) error {
+	if err := s.create(ctx); err != nil {
 		return s.downError(ctx, "making the table", err)
 	}
 	waiter := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
@@ -62,30 +61,17 @@ func (s *Store) Init(ctx context.Context, stream bool) error {
 	if b := table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
 		wrong = append(wrong, "its billing is provisioned, not on demand")
 	}
-	view := table.StreamSpecification
-	streams := view != nil && aws.ToBool(view.StreamEnabled)
-	if stream && streams && view.StreamViewType != types.StreamViewTypeNewImage {
-		wrong = append(wrong, fmt.Sprintf("its stream shows %s, not %s", view.StreamViewType, types.StreamViewTypeNewImage))
-	}
 	if len(wrong) > 0 {
 		return s.shapeError(wrong)
 	}
 	if expiry == "" {
-		_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		_, err = s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 			TableName:               &s.table,
 			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(true)},
 		})
-		if err != nil {
-			return s.downError(ctx, "setting the table's time to live", err)
-		}
 	}
-	if stream && !streams {
-		_, err = s.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: &s.table, StreamSpecification: newImages})
-	}
-	return s.downError(ctx, "adding a stream to the table", err)
+	return s.downError(ctx, "setting the table's time to live", err)
 }
-
-var newImages = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
 
 // tableShape is a dynamodb.CreateTableInput.
 const tableShape = `{
@@ -98,12 +84,9 @@ const tableShape = `{
 		"KeySchema": [{"AttributeName": "GSI1PK", "KeyType": "HASH"}, {"AttributeName": "GSI1SK", "KeyType": "RANGE"}]}]}`
 
 // create creates the table if it does not exist.
-func (s *Store) create(ctx context.Context, stream bool) error {
+func (s *Store) create(ctx context.Context) error {
 	in := dynamodb.CreateTableInput{TableName: &s.table}
 	must(0, json.Unmarshal([]byte(tableShape), &in))
-	if stream {
-		in.StreamSpecification = newImages
-	}
 	_, err := s.client.CreateTable(ctx, &in)
 	if there := (*types.ResourceInUseException)(nil); errors.As(err, &there) {
 		return nil

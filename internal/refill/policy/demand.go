@@ -14,7 +14,7 @@ import (
 )
 
 // DemandHelp lists the built-in demand models, for --help.
-const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:PERIOD, timer:PERIOD, clusters:SIZE, mixed:RATE"
+const DemandHelp = "poisson:RATE, diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:PERIOD, timer:PERIOD, clusters:SIZE, mixed:RATE"
 
 const (
 	daySeconds = 86400.0
@@ -78,11 +78,9 @@ type drawing struct {
 
 var models = map[string]func(d *drawing, number float64){
 	"poisson":  (*drawing).steady,
-	"steady":   (*drawing).steady,
 	"diurnal":  (*drawing).diurnal,
 	"office":   (*drawing).office,
 	"onoff":    (*drawing).onOff,
-	"on-off":   (*drawing).onOff,
 	"sessions": (*drawing).sessions,
 	"flash":    (*drawing).flash,
 	"cron":     (*drawing).cron,

@@ -15,11 +15,9 @@ import (
 func TestDemand(t *testing.T) {
 	for model, want := range map[string][2]int{
 		"poisson:0.2":  {16500, 18100},
-		"steady:0.2":   {16500, 18100},
 		"diurnal:0.2":  {16500, 18100},
 		"office:0.2":   {5300, 6300},
 		"onoff:0.2":    {2300, 4700},
-		"on-off:0.2":   {2300, 4700},
 		"sessions:0.2": {9000, 26000},
 		"flash:0.2":    {3000, 9000},
 		"cron:600":     {4000, 4600},
@@ -45,7 +43,7 @@ func TestDemand(t *testing.T) {
 				t.Error("the same seed draws another demand")
 			}
 			name, _, _ := strings.Cut(model, ":")
-			if name != "on-off" && !strings.Contains(DemandHelp, name+":") {
+			if !strings.Contains(DemandHelp, name+":") {
 				t.Error("the help does not list it")
 			}
 		})

@@ -102,9 +102,6 @@ func (r *replay) request(at float64, patient bool) {
 	r.totals.Requests++
 	switch {
 	case len(r.tokens) > 0:
-		if r.tokens[0] < r.now {
-			r.result.StaleServed++
-		}
 		r.tokens = r.tokens[1:]
 		r.result.Hits++
 		r.totals.Hits++
@@ -136,7 +133,6 @@ func (r *replay) completed(i int) {
 		return
 	}
 	r.tokens = append(r.tokens, r.now+r.params.Usable.Seconds())
-	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
 }
 
 // decide gets the policy's decision and places its orders, like the daemon's worker.

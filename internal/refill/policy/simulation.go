@@ -87,9 +87,7 @@ type Result struct {
 	WastePerRequest float64 `json:"waste_per_request"`
 	BoughtPerServed float64 `json:"bought_per_served"`
 	PeakInFlight    int     `json:"peak_in_flight"`
-	PeakStock       int     `json:"peak_stock"`
-	PeakHeld        int     `json:"peak_held"`    // stock + orders - pending callers
-	StaleServed     int     `json:"stale_served"` // tokens handed out after their usable life; always 0
+	PeakHeld        int     `json:"peak_held"` // stock + orders - pending callers
 
 	// BoughtADay includes the silence after the last request, until the end of Length.
 	BoughtADay float64 `json:"-"`

@@ -6,21 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
-	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"poold/internal/daemontest"
-	"poold/internal/redisdb/redistest"
-	"poold/internal/testkit"
+	"gopkg.in/yaml.v3"
 )
 
-// query is an expression of the dashboard or of a recording rule.
+// query is an expression of the dashboard.
 type query struct{ where, expr, legend string }
 
 // dashboard returns the queries of grafana/poold.json, with the values that Grafana would set, and the
@@ -62,96 +57,37 @@ func dashboard(t *testing.T) (queries []query, variables []string) {
 	return queries, variables
 }
 
-// TestExpressionsBringSeries runs Prometheus with the configuration of this folder. It scrapes a poold,
-// and each recording rule and each query of the dashboard must bring a series. The alerts are proved
-// by TestFaultsFireTheirAlerts.
-func TestExpressionsBringSeries(t *testing.T) {
-	t.Parallel()
-	w := busyDaemon(t)
-	server := startPrometheus(t, localConfig(t, key,
-		`["10.0.0.11:8080", "10.0.0.12:8080"]`, fmt.Sprintf("[%q]", strings.TrimPrefix(w.URL, "http://")),
-		"_interval: 15s", "_interval: 500ms"))
+// checkDashboard lets promtool parse the queries of the dashboard, and checks their labels and those of their
+// legends with checkLabels.
+func checkDashboard(t *testing.T, labels map[string]map[string]bool, records []rule) {
+	t.Helper()
+	for _, name := range slices.Collect(maps.Keys(labels)) {
+		if histogram, is := strings.CutSuffix(name, "_count"); is { // scraped omits the buckets
+			labels[histogram+"_bucket"] = maps.Clone(labels[name])
+			labels[histogram+"_bucket"]["le"] = true
+		}
+	}
 	queries, variables := dashboard(t)
-	records, _ := rules(t)
-	for _, record := range records {
-		queries = append(queries, query{where: record.Record, expr: record.Record})
-	}
-	results := make([][]map[string]string, len(queries))
-	var missing []string
-	defer func() {
-		if len(missing) > 0 {
-			t.Logf("no series:\n%s", strings.Join(missing, "\n"))
-		}
-	}()
-	testkit.Within(t, 20*time.Second, "a series of each expression", func() bool {
-		missing = nil
-		for i, q := range queries {
-			if results[i] = server.query(t, brings(q.expr)); len(results[i]) == 0 {
-				missing = append(missing, q.where+": "+q.expr)
-			}
-		}
-		return len(missing) == 0
-	})
-	for i, q := range queries {
-		for _, labels := range results[i] {
-			for _, label := range found(`\{\{(\w+)\}\}`, q.legend) {
-				if labels[label] == "" {
-					t.Errorf("%s: %s has no label %s for its legend: %v", q.where, q.expr, label, labels)
-				}
-			}
-		}
-	}
-	for _, r := range server.rules(t) {
-		if r.Health != "ok" {
-			t.Errorf("the rule %s: %s %s", r.Name, r.Health, r.LastError)
-		}
-	}
-
-	labels := labelsOf(w.scrapeWith())
-	for _, name := range found(`(?m)^(poold_\w+_bucket)\{`, w.call(http.StatusOK, "GET", "/metrics", "")) {
-		labels[name] = maps.Clone(labels[strings.TrimSuffix(name, "_bucket")+"_count"])
-		labels[name]["le"] = true
-	}
-	for _, q := range queries {
-		checkLabels(t, q.where, q.expr, labels, records)
-	}
 	for _, variable := range variables {
 		parts := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(variable)
 		if parts == nil {
 			t.Fatalf("the variable %q", variable)
 		}
-		checkLabels(t, "a variable", fmt.Sprintf("count by (%s) (%s)", parts[2], parts[1]), labels, records)
-		if len(server.query(t, parts[1])) == 0 {
-			t.Errorf("no series: %s", variable)
+		queries = append(queries, query{"a variable", parts[1], "{{" + parts[2] + "}}"})
+	}
+	var parsed []map[string]string
+	for i, q := range queries {
+		parsed = append(parsed, map[string]string{"record": fmt.Sprintf("query:%d", i), "expr": q.expr})
+		checkLabels(t, q.where, q.expr, labels, records)
+		for _, label := range found(`\{\{(\w+)\}\}`, q.legend) {
+			checkLabels(t, q.where, fmt.Sprintf("count by (%s) (%s)", label, q.expr), labels, records)
 		}
 	}
-}
-
-// brings returns an expression that brings a series whenever the operands of the comparisons in expr
-// have one. It omits the fallback for expressions without a series.
-func brings(expr string) string {
-	return strings.NewReplacer(" == 0", " == bool 0", " or vector(0)", "").Replace(expr)
-}
-
-// busyDaemon starts a poold with each kind of metric: two providers with balances, budgets, an adaptive
-// target and one whose budget is used up, reports, and a refused request.
-func busyDaemon(t *testing.T) *watched {
-	t.Helper()
-	first, second := service(t, 100*time.Millisecond), service(t, 100*time.Millisecond)
-	config := fmt.Sprintf(faultConfig, redistest.Server(t), first, "balance: true") +
-		"  login: {" + page + "login, depth: 3, budget: {per_hour: 100}}\n" +
-		"  burst: {" + page + "burst, depth: 20, refill: adaptive, min: 1}\n" +
-		"  poor: {" + page + "poor, depth: 2, budget: {per_hour: 1}}\n" +
-		"budget: {per_day: 1000}\n"
-	other := fmt.Sprintf("}, {name: second, url: %q, key: b-key, price_per_1000: 2, first_poll: 200ms}]\n", second)
-	w := watch(t, daemontest.Options{Config: strings.Replace(config, "}]\ndefaults", other+"defaults", 1)})
-	for _, outcome := range []string{"accepted", "rejected"} {
-		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login").ID+"/report", fmt.Sprintf(`{"outcome": %q}`, outcome))
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": parsed}}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	w.call(http.StatusNoContent, "DELETE", "/pool/login/tokens", "")
-	w.take("poor")
-	w.call(http.StatusServiceUnavailable, "POST", "/pool/poor/token?wait=0s", "")
-	return w
+	promtool(t, "check", "rules", write(t, filepath.Join(t.TempDir(), "dashboard.yaml"), string(text)))
 }
 
 // labelsOf returns the names of the labels of each metric in the scrapes.
@@ -201,81 +137,5 @@ func checkLabels(t *testing.T, where, expr string, labels map[string]map[string]
 				t.Errorf("%s: no metric has the label %s of %s", where, label, list[0])
 			}
 		}
-	}
-}
-
-// prometheus is a running server of Prometheus.
-type prometheus struct{ url string }
-
-// startPrometheus runs Prometheus until the test ends.
-func startPrometheus(t *testing.T, config string) prometheus {
-	t.Helper()
-	listen := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
-	output := new(testkit.Log)
-	command := exec.Command("prometheus", "--config.file", config, "--storage.tsdb.path", t.TempDir(), "--web.listen-address", listen)
-	command.Stdout, command.Stderr = output, output
-	if err := command.Start(); err != nil {
-		t.Fatalf("starting prometheus (Debian: apt-get install prometheus): %v", err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		if t.Failed() {
-			t.Logf("prometheus printed:\n%s", output.String())
-		}
-	})
-	server := prometheus{"http://" + listen}
-	testkit.Within(t, 20*time.Second, "prometheus to be ready", func() bool {
-		response, err := http.Get(server.url + "/-/ready")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
-	return server
-}
-
-// query evaluates an expression now, and returns the labels of each series of the result.
-func (p prometheus) query(t *testing.T, expr string) (all []map[string]string) {
-	t.Helper()
-	var data struct {
-		Result []struct{ Metric map[string]string }
-	}
-	p.get(t, "/api/v1/query?query="+url.QueryEscape(expr), &data)
-	for _, one := range data.Result {
-		all = append(all, one.Metric)
-	}
-	return all
-}
-
-// loadedRule is a rule as Prometheus reports it.
-type loadedRule struct{ Name, Health, LastError string }
-
-func (p prometheus) rules(t *testing.T) (all []loadedRule) {
-	t.Helper()
-	var data struct {
-		Groups []struct{ Rules []loadedRule }
-	}
-	p.get(t, "/api/v1/rules", &data)
-	for _, group := range data.Groups {
-		all = append(all, group.Rules...)
-	}
-	return all
-}
-
-func (p prometheus) get(t *testing.T, path string, data any) {
-	t.Helper()
-	response, err := http.Get(p.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer := struct {
-		Status, Error string
-		Data          any
-	}{Data: data}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Status != "success" {
-		t.Fatalf("GET %s: %v %s", path, err, answer.Error)
 	}
 }

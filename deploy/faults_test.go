@@ -20,7 +20,8 @@ import (
 )
 
 // TestFaultsFireTheirAlerts injects each fault that has an alert into a running poold. The alerts are
-// evaluated on scrapes of this poold before and during the fault.
+// evaluated on scrapes of this poold before and during the fault. All metrics and labels in the rules and in the
+// dashboard exist in these scrapes.
 func TestFaultsFireTheirAlerts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -56,6 +57,10 @@ func TestFaultsFireTheirAlerts(t *testing.T) {
 		}
 		checkLabels(t, alert.Alert, alert.Expr, labels, records)
 	}
+	for _, record := range records {
+		checkLabels(t, record.Record, record.Expr, labels, records)
+	}
+	checkDashboard(t, labels, records)
 }
 
 const (
@@ -182,7 +187,8 @@ func storeFaults(t *testing.T) *watched {
 	redistest.Do(t, redis, "DEL", handouts)
 
 	database.Up(t)
-	w.calm("poold_history_up 1")
+	w.call(http.StatusNoContent, "DELETE", "/pool/other/tokens", "")
+	w.calm("poold_history_up 1", `poold_tokens_discarded_total{target="other"} >0`)
 
 	w.Signal(syscall.SIGKILL)
 	if err := <-w.Ended; err == nil {
@@ -239,7 +245,7 @@ func serviceFaults(t *testing.T) *watched {
 func demandFaults(t *testing.T) *watched {
 	redis, url := redistest.Server(t), service(t, 2*time.Second)
 	file := func(depth int) string {
-		return fmt.Sprintf(faultConfig, redis, url, "concurrency: 50") +
+		return fmt.Sprintf(faultConfig, redis, url, "concurrency: 50}, {name: second, key: b-key, url: '"+url+"'") +
 			fmt.Sprintf("  tight: {%stight, depth: %d, budget: {per_hour: 10}}\n", page, depth) +
 			"  burst: {" + page + "burst, depth: 20, refill: adaptive}\n"
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,38 +28,46 @@ import (
 	"poold/internal/testkit"
 )
 
-// Three replicas behind a load balancer are restarted one after the other, at 200 requests a second.
-// A client that repeats requests after a 503 sees no failure. No token is lost or handed out twice.
+// Three replicas behind a load balancer are restarted one after the other, at 80 requests a second.
+// A client that repeats requests after a 503 sees no failure. No token is lost or handed out twice. If the
+// environment variable POOLD_OTHER names another binary, it replaces this one, and then this one replaces it
+// (bench/rolling).
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	provider := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond, LedgerHTTP: true})
 	config := fmt.Sprintf("redis: {url: 'redis://%s'}\nserver: {keys: [{name: ci, key: rolling-key-012345, scopes: [token, status]}]}\n"+
 		"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 1000, first_poll: 500ms, poll_interval: 500ms}]\n"+
-		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 400}\n",
+		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 150}\n",
 		redistest.Server(t), provider)
-	start := func(listen string) *daemontest.Process {
-		return daemontest.Start(t, daemontest.Options{Config: config, Key: "rolling-key-012345", Listen: listen})
+	start := func(listen string, wrap []string) *daemontest.Process {
+		return daemontest.Start(t, daemontest.Options{Config: config, Key: "rolling-key-012345", Listen: listen, Wrap: wrap})
+	}
+	rounds := [][]string{nil}
+	if other := os.Getenv("POOLD_OTHER"); other != "" {
+		rounds = [][]string{{"sh", "-c", "exec '" + other + `' "$@"`}, nil}
 	}
 	b := &balancer{t: t, outages: true} // on a starved machine Redis may count as down for a moment
 	var replicas []*daemontest.Process
 	for range 3 {
-		p := start("")
+		p := start("", nil)
 		replicas = append(replicas, p)
 		b.watch(p.URL)
 	}
 	fresh := func() int { return status(t, replicas[0]).Fresh }
-	testkit.Within(t, 40*time.Second, "a full pool", func() bool { return fresh() >= 400 })
+	testkit.Within(t, 40*time.Second, "a full pool", func() bool { return fresh() >= 150 })
 
 	load := &steadyLoad{t: t, url: b.serve() + "/pool/login/token?wait=10s", tokens: map[string]bool{}}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { load.run(ctx, 200); close(ended) }()
-	for i, p := range replicas {
-		time.Sleep(time.Second)
-		if err := p.Stop(); err != nil {
-			t.Errorf("replica %d: %v", i, err)
+	go func() { load.run(ctx, 80); close(ended) }()
+	for _, wrap := range rounds {
+		for i, p := range replicas {
+			time.Sleep(time.Second)
+			if err := p.Stop(); err != nil {
+				t.Errorf("replica %d: %v", i, err)
+			}
+			replicas[i] = start(p.URL[len("http://"):], wrap)
 		}
-		replicas[i] = start(p.URL[len("http://"):])
 	}
 	time.Sleep(time.Second)
 	stop()

@@ -194,6 +194,16 @@ func (s *everyFault) checkLedger() {
 	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n != len(s.callers.bought) {
 		s.Errorf("%d tokens were handed out, the callers got %d", n, len(s.callers.bought))
 	}
+	testkit.Within(s, 30*time.Second, "the usage of the key to be the worth of its tokens", func() bool {
+		var of struct {
+			Lines []struct {
+				Key   string
+				Spent float64
+			}
+		}
+		getJSON(s, living.url+"/history/usage?by=key", living.key, &of)
+		return len(of.Lines) == 1 && of.Lines[0].Key == "story" && of.Lines[0].Spent == float64(len(s.callers.bought))
+	})
 	for _, tokens := range []map[string]int{s.callers.bought, s.callers.shared} {
 		for token := range tokens {
 			if _, ok := sold[hash(token)]; !ok {

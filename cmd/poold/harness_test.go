@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,7 +21,9 @@ import (
 
 	"poold/internal/crash"
 	"poold/internal/daemontest"
+	"poold/internal/events"
 	"poold/internal/history/dynamotest"
+	"poold/internal/httpapi"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
@@ -146,12 +149,7 @@ func startPoold(t testing.TB, config, key string, env ...string) *process {
 // startProgram does the same as startPoold for one of the ways to run poold.
 func startProgram(t testing.TB, poold program, config, key string, env ...string) *process {
 	t.Helper()
-	return startAt(t, redistest.FreeAddress(t), poold, config, key, env...)
-}
-
-// startAt does the same as startProgram, but with a given address to listen on.
-func startAt(t testing.TB, address string, poold program, config, key string, env ...string) *process {
-	t.Helper()
+	address := redistest.FreeAddress(t)
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	p.url = "http://" + address
 	described.Add(t, p.url)
@@ -344,6 +342,29 @@ func (p *process) request(ctx context.Context, client *http.Client, path, body s
 	return answer, response.StatusCode, err
 }
 
+// order sends a request of an operator or a caller, and expects the given status.
+func (p *process) order(method, path, body string, want int) {
+	p.t.Helper()
+	request, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if p.key != "" {
+		request.Header.Set("Authorization", "Bearer "+p.key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != want {
+		p.t.Errorf("%s %s: %s, want %d", method, path, response.Status, want)
+	}
+}
+
 func getJSON(t testing.TB, url, key string, into any) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, url, nil)
@@ -372,4 +393,26 @@ func tail(text string, most int) string {
 		return "…" + text[len(text)-most:]
 	}
 	return text
+}
+
+// serverless is a configuration file whose daemon needs no other servers.
+const serverless = `
+providers: [{name: simulated, protocol: simulated, concurrency: 5}]
+targets:
+  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com, depth: 1}
+`
+
+// tells waits until a replica lists events of these kinds, and returns the kinds of all events, the newest first.
+func (p *process) tells(kinds ...events.Kind) (all []events.Kind) {
+	p.t.Helper()
+	testkit.Within(p.t, 30*time.Second, fmt.Sprintf("the events %v", kinds), func() bool {
+		var list httpapi.EventList
+		getJSON(p.t, p.url+"/events?limit=1000", p.key, &list)
+		all = nil
+		for _, e := range list.Events {
+			all = append(all, e.Kind)
+		}
+		return !slices.ContainsFunc(kinds, func(kind events.Kind) bool { return !slices.Contains(all, kind) })
+	})
+	return all
 }

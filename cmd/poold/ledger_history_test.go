@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/events"
 	"poold/internal/history/dynamotest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -128,7 +129,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			var callers sync.WaitGroup
 			callers.Go(func() {
-				c := ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest-", i%7)) }, noHeaders)
+				c := ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest-", i%7)) })
 				if len(c.tokens) < 20 {
 					t.Errorf("%d of 60 guests got a token; %.3q", len(c.tokens), c.failed)
 				}
@@ -143,6 +144,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			callers.Wait()
 			living := replicas[2]
+			living.tells(events.ReplicaGone)
 			equal := func() bool {
 				orders := 0
 				for _, f := range living.day() {

@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/history/dynamotest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // `poold check --live` prints one line about each store of dedup and history. The line says whether
@@ -27,17 +29,21 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	}
 	says := func(what, top string, code int, want string) {
 		t.Helper()
-		const late = "no answer in time"
 		var got int
 		var out string
-		for range 5 { // on a busy machine a server may respond late
-			if got, out = run(top, "check", "--live"); !strings.Contains(out, late) || strings.Contains(want, late) {
-				break
+		defer func() {
+			if t.Failed() {
+				t.Logf("%s: exit %d, want %d and %q\n%s", what, got, code, want, out)
 			}
-		}
-		if got != code || !strings.Contains(out, want) {
-			t.Errorf("%s: exit %d, want %d and %q\n%s", what, got, code, want, out)
-		}
+		}()
+		testkit.Within(t, time.Minute, what, func() bool { // on a busy machine a server may respond late
+			got, out = run(top, "check", "--live")
+			return got == code && strings.Contains(out, want)
+		})
+	}
+	initialize := func(top string) {
+		t.Helper()
+		testkit.Within(t, time.Minute, "history init", func() bool { code, _ := run(top, "history", "init"); return code == 0 })
 	}
 	address := server.Database(t)
 	at := func(section, address string) string {
@@ -50,9 +56,7 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	if got := server.SQL(t, address, "select count(*) from pg_tables where schemaname = 'public'"); got != "0" {
 		t.Errorf("check made %s tables", got)
 	}
-	if code, out := run(both, "history", "init"); code != 0 {
-		t.Fatal(out)
-	}
+	initialize(both)
 	says("ready", both, 0, ", tables ready\n")
 	server.SQL(t, address, "delete from poold_schema where version_id > 1")
 	says("old", both, 0, "; the next start brings its tables up to date\n")
@@ -60,9 +64,7 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	says("newer", both, 1, "error  postgres of dedup.url: the database's schema is newer than this program: ")
 	server.SQL(t, address, "delete from poold_schema where version_id = 99; drop table captcha_cache")
 	says("without a table", both, 1, "error  postgres of dedup.url: postgres does not serve: the table captcha_cache does not exist: poold history init makes it\n")
-	if code, out := run(both, "history", "init"); code != 0 {
-		t.Fatal(out)
-	}
+	initialize(both)
 	server.SQL(t, address, "create role guest_test login password '"+postgrestest.Password+"'")
 	guest := strings.Replace(address, "postgrestest:", "guest_test:", 1)
 	server.SQL(t, address, "grant select, insert, update on all tables in schema public to guest_test")
@@ -80,9 +82,7 @@ func TestCheckLiveTriesStores(t *testing.T) {
 		return fmt.Sprintf("history: {backend: dynamodb, table: Live, endpoint: '%s'}", endpoint)
 	}
 	says("no table", table(emulator.URL), 1, "error  dynamodb of history: looking at the table: history: the store does not answer: the table Live does not exist: poold history init makes it\n")
-	if code, out := run(table(emulator.URL), "history", "init"); code != 0 {
-		t.Fatal(out)
-	}
+	initialize(table(emulator.URL))
 	says("a table", table(emulator.URL), 0, "ok     dynamodb of history: the table Live is ready\n")
 	says("silent", table("http://"+silent), 1, "error  dynamodb of history: ")
 }

@@ -82,49 +82,20 @@ func TestSimulateTarget(t *testing.T) {
 	}
 }
 
-// A target's warm windows are part of its policy. Second 0 is a Monday at 00:00.
-func TestSimulateWarmWindows(t *testing.T) {
-	testkit.WithoutRace(t)
-	dir := t.TempDir()
-	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
-	slow := strings.Replace(simulatedFile, "simulated}", "simulated, first_poll: 17s}", 1)
-	text := strings.Replace(slow, "min: 2\n", "warm: [{cron: \"10 0 * * 1\", tokens: 4, for: 1m}]\n", 1)
-	arrivals := strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past midnight on Monday and on Tuesday
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	code, out, problems := simulateWith(t, "--config", file, "--target", "login", "--trace", trace, "--fail", "0", "--lead", "lognormal:18s,0,18s,18s", "--json")
-	if code != cli.ExitDone || problems != "" {
-		t.Fatalf("exit %d: %s", code, problems)
-	}
-	var got map[string]float64
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got["hits"] != 4 || got["requests"] != 8 {
-		t.Errorf("%v", got)
-	}
-}
-
-// Without a target the command reads no file.
-func TestSimulateWithoutFile(t *testing.T) {
-	testkit.WithoutRace(t)
-	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
-	if code != cli.ExitDone || problems != "" || !strings.Contains(out, "peak ") {
-		t.Errorf("exit %d: %s%s", code, out, problems)
-	}
-}
-
-// --compare lists fixed depths and the adaptive policy.
+// --compare lists fixed depths and the adaptive policy, with what each run spends a day.
 func TestSimulateCompare(t *testing.T) {
 	testkit.WithoutRace(t)
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--compare"}
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--price", "2.99", "--compare"}
 	code, out, problems := simulateWith(t, args...)
 	if code != cli.ExitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)
 	}
 	if strings.Count(out, "fixed ") < 5 || strings.Count(out, "adaptive ") != 4 || strings.Contains(out, "\r") {
 		t.Errorf("got:\n%s", out)
+	}
+	lines := strings.Split(out, "\n")
+	if !strings.HasSuffix(lines[0], " spent/day") {
+		t.Errorf("the header is %q", lines[0])
 	}
 	_, out, _ = simulateWith(t, append(args, "--json")...)
 	var all struct{ Runs []simulate.Row }
@@ -133,6 +104,11 @@ func TestSimulateCompare(t *testing.T) {
 	}
 	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
 		t.Errorf("got %+v", all.Runs)
+	}
+	for i, r := range all.Runs {
+		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i+1], " "+cli.Amount(r.PerDay)) {
+			t.Errorf("%+v, %s", r, lines[i+1])
+		}
 	}
 }
 
@@ -213,64 +189,5 @@ func TestSimulatedMoney(t *testing.T) {
 	_, text, _ = simulateWith(t, args...)
 	if strings.Contains(text, "spent") {
 		t.Errorf("money without a price:\n%s", text)
-	}
-}
-
-// The price is the provider's price for the target's type, unless a flag sets another price.
-func TestSimulatedPriceOfTheFile(t *testing.T) {
-	testkit.WithoutRace(t)
-	dir := t.TempDir()
-	trace := filepath.Join(dir, "trace.txt")
-	writeFile(t, trace, "0\n1000\n")
-	for name, c := range map[string]struct {
-		price string // price of the first of two providers in the file
-		args  []string
-		want  float64
-	}{
-		"one":          {", price_per_1000: 2.99", nil, 2.99},
-		"by type":      {", price_per_1000: {turnstile: 7, recaptcha_v2: 1.1}", nil, 1.1},
-		"another type": {", price_per_1000: {turnstile: 7}", nil, 0},
-		"none":         {"", nil, 0},
-		"a flag":       {", price_per_1000: 2.99", []string{"--price", "5"}, 5},
-		"none wanted":  {", price_per_1000: 2.99", []string{"--price", "0"}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "pools.yaml")
-			const one, other = "{name: s, url: \"https://a.example.com\", key: 0123456789abcdef0123456789abcdef",
-				", {name: o, url: \"https://b.example.com\", key: 1123456789abcdef0123456789abcdef, price_per_1000: 9}"
-			writeFile(t, file, strings.Replace(simulatedFile, "{name: s, protocol: simulated}", one+c.price+"}"+other, 1))
-			code, out, problems := simulateWith(t, append([]string{"--config", file, "--target", "login", "--trace", trace, "--json"}, c.args...)...)
-			var got struct {
-				Price *float64 `json:"price_per_1000"`
-			}
-			if err := json.Unmarshal([]byte(out), &got); err != nil {
-				t.Fatalf("exit %d: %s", code, problems)
-			}
-			if (got.Price != nil) != (c.want > 0) || got.Price != nil && *got.Price != c.want {
-				t.Errorf("got:\n%s", out)
-			}
-		})
-	}
-}
-
-// If a price is known, a comparison shows how much each run spends a day.
-func TestComparedMoney(t *testing.T) {
-	testkit.WithoutRace(t)
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--compare"}
-	_, with, _ := simulateWith(t, append(args, "--price", "2.99")...)
-	_, without, _ := simulateWith(t, args...)
-	if heads := strings.Fields(strings.SplitN(with, "\n", 2)[0]); heads[len(heads)-1] != "spent/day" || strings.Contains(without, "spent") {
-		t.Errorf("got:\n%s%s", with, without)
-	}
-	_, out, _ := simulateWith(t, append(args, "--price", "2.99", "--json")...)
-	var all struct{ Runs []simulate.Row }
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Runs) < 5 {
-		t.Fatalf("%v:\n%s", err, out)
-	}
-	lines := strings.Split(with, "\n")[1:]
-	for i, r := range all.Runs {
-		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i], " "+cli.Amount(r.PerDay)) {
-			t.Errorf("%+v, %s", r, lines[i])
-		}
 	}
 }

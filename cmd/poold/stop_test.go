@@ -68,15 +68,17 @@ func (c connection) waitForClose(what string) {
 
 // During the first second of a stop, requests on new and on idle connections get a response. After
 // each response the server closes the connection. After this second, it closes the idle
-// connections. A test of httpapi covers requests that arrived before the stop.
+// connections. A caller that waits for a token gets a 503 at once, and its wait does not delay the end.
 func TestConnectionsOfAStop(t *testing.T) {
 	t.Parallel()
 	const token = "/pool/login/token?wait=60s"
 	path := filepath.Join(t.TempDir(), "pools.yaml")
-	writeFile(t, path, serverless)
+	writeFile(t, path, strings.Replace(serverless, "concurrency: 5", "concurrency: 5, first_poll: 50s", 1))
 	p := startPoold(t, path, "")
 
-	idle, used := connect(t, p), connect(t, p)
+	idle, used, pending := connect(t, p), connect(t, p), connect(t, p)
+	pending.send(token)
+	testkit.Within(t, 20*time.Second, "the caller to wait", func() bool { return p.target("login").Waiting == 1 })
 	for _, c := range []connection{idle, used} {
 		c.send("/no-such-path")
 		if status, last := c.read(); status != http.StatusNotFound || last {
@@ -86,6 +88,9 @@ func TestConnectionsOfAStop(t *testing.T) {
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
 	testkit.Within(t, 20*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
+	if status, last := pending.read(); status != http.StatusServiceUnavailable || !last {
+		t.Errorf("the pending caller got %d, last %v", status, last)
+	}
 	used.send(token)
 	if status, last := used.read(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("a request on a connection that was idle: %d, last %v", status, last)
@@ -108,34 +113,5 @@ func TestConnectionsOfAStop(t *testing.T) {
 		}
 	case <-time.After(15 * time.Second):
 		t.Error("poold lives 15 s after its last connection has ended")
-	}
-}
-
-// A caller that waits for a token when the stop starts gets a 503 immediately. Neither the caller's
-// wait of 60 s nor the drain limit delays the end of the daemon.
-func TestPendingCallersOfAStop(t *testing.T) {
-	t.Parallel()
-	slow := quick()
-	slow.Median, slow.Sigma, slow.Min, slow.Max = 50*time.Second, 0, 50*time.Second, 50*time.Second
-	w := newWorld(t, slow, terms{depth: 1, timeout: "60s"})
-	p := w.start(t)
-	caller := connect(t, p)
-	caller.send("/pool/login/token?wait=60s")
-	testkit.Within(t, 20*time.Second, "the caller to wait", func() bool { return p.target("login").Waiting == 1 })
-	began := time.Now()
-	p.signal(syscall.SIGTERM)
-	if status, last := caller.read(); status != http.StatusServiceUnavailable || !last {
-		t.Errorf("the pending caller got %d, last %v", status, last)
-	}
-	if took := time.Since(began); took > drainLimit/2 {
-		t.Errorf("the pending caller waited %v more", took)
-	}
-	select {
-	case err := <-p.ended:
-		if took := time.Since(began); err != nil || took > drainLimit/2 {
-			t.Errorf("the stop took %v: %v", took, err)
-		}
-	case <-time.After(15 * time.Second):
-		t.Error("poold lives 15 s after SIGTERM")
 	}
 }

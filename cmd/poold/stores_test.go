@@ -3,17 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/targets/reload"
 	"poold/internal/testkit"
 )
 
@@ -35,51 +32,6 @@ func silentServer(t *testing.T) (address string) {
 		}
 	}()
 	return l.Addr().String()
-}
-
-// If the stores of the file do not respond, a start takes only a little longer, and the log names
-// these stores.
-func TestAStartWithSilentStores(t *testing.T) {
-	t.Parallel()
-	silent := silentServer(t)
-	postgres := fmt.Sprintf("url: 'postgres://canary:canary@%s/x'", silent)
-	for name, c := range map[string]struct{ top, want string }{
-		"dynamodb": {fmt.Sprintf("history: {backend: dynamodb, endpoint: 'http://%s'}\ndedup: {backend: postgres, %s}", silent, postgres), "store=history"},
-		"postgres": {fmt.Sprintf("history: {backend: postgres, %s}\ndedup: {backend: postgres, %s}", postgres, postgres), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "pools.yaml")
-			writeFile(t, path, c.top+"\n"+serverless)
-			var output testkit.Log
-			var took time.Duration
-			for range 3 { // a busy machine may need several attempts
-				log := slog.New(slog.NewTextHandler(&output, nil))
-				file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
-				file.Listen = "127.0.0.1:0"
-				set, err := file.Load()
-				if err != nil {
-					t.Fatal(err)
-				}
-				began := time.Now()
-				d, err := newDaemon(t.Context(), file, set, false, log)
-				if err != nil {
-					t.Fatal(err)
-				}
-				took = time.Since(began)
-				_ = d.listener.Close()
-				_ = d.disconnect()
-				if took < 4*time.Second {
-					break
-				}
-			}
-			if took >= 4*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			if text := output.String(); !strings.Contains(text, c.want) || strings.Contains(text, "canary") {
-				t.Errorf("it logged\n%s", text)
-			}
-		})
-	}
 }
 
 // The checks of all stores run at the same time, for at most lookWait. The start fails for a fault that no

@@ -256,9 +256,7 @@ func TestPlainRequestToATLSPort(t *testing.T) {
 func TestSolve(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"picture": "picture", "proxy": "user:canary@192.0.2.1:3128\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	const page = " --pageurl https://example.com/login"
 	sum := sha256.Sum256([]byte("picture"))
@@ -371,9 +369,7 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = null.Close() }()
 	if cli.TerminalOf(null) != null || cli.TerminalOf(io.Discard) != nil {
 		t.Error("a device is no terminal, or a writer is one")
@@ -388,9 +384,7 @@ func TestLogIsReadable(t *testing.T) {
 	var text strings.Builder
 	logger := cli.LogFlags(&cobra.Command{}, &cli.Console{Stderr: &text})
 	log, err := logger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	log.Debug("not shown")
 	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took", 90*time.Second)
 	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") || strings.Count(text.String(), "\n") != 1 {

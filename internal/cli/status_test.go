@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	_ "embed"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,56 +11,21 @@ import (
 	"poold/internal/status"
 )
 
-const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05Z","currency":"USD","config":{"ok":true},"redis":{"mode":"single","ok":true},
- "alarms":["Nothing is bought: no money"],"budget":{"used":12,"limit":20000},"dead_letters":3,
- "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true,"balance":7.25,
-   "types":[{"type":"turnstile","share":0.9,"solved":0.95,"accepted":null,"lead_p50_s":12.5,"cost":0.003}]},
-  {"name":"other","state":"down","reason":"no money","since":"2026-01-02T03:00:00Z","retry_at":"2026-01-02T03:04:10Z","remedy":"top it up"}],
- "targets":[{"name":"checkout","state":"ok","depth":3,"want":2,"hour":{"hits":3,"misses":1,"requests":4,"hit_rate":0.75},
-   "lead_time_s":{"p50":18.25},"days":[{"date":"2026-01-02","spent":0.25},{"date":"2026-01-01","spent":7}]},
-  {"name":"login","state":"starved","reason":"why\u001b[2J","want":7,"warm":6,"limited_by":"credit","marks":["failing"],"days":[{"date":"2026-01-01","spent":7}]},
-  {"name":"a","state":"refused","reason":"no"},{"name":"b","state":"refused","reason":"no"},{"name":"c","state":"refused","reason":"no"},
-  {"name":"d","state":"refused","reason":"no"},{"name":"e","state":"refused","reason":"no"}],
- "solve":{"in_flight":5,"waiting":3,"requests":90,"bought":96,"solved":84,"failed":7,"spent":0.25,"reason":"the figures are the last known ones"},
- "dedup":{"requests":65,"saved":20,"missed":3,"refused":2,"saved_pct":33.3,"reason":""}}`
+// someStatus has targets in each state.
+//
+//go:embed testdata/status.json
+var someStatus string
+
+// statusTable is what `poold status` prints of it.
+//
+//go:embed testdata/status.txt
+var statusTable string
 
 // `poold status` shows the alarms first, then targets with problems before others.
 func TestStatusTable(t *testing.T) {
-	const want = `as of 2026-01-02T03:04:05Z
-Nothing is bought: no money
-
-PROVIDER  STATE  ORDERS  LIMIT  BALANCE  CALLBACKS
-service   ok     2       9      7.25     true
-other     down   0       0      -        false
-other: down; reason no money; since 2026-01-02T03:00:00Z; retry at 2026-01-02T03:04:10Z; remedy top it up
-
-PROVIDER  TYPE       SHARE  SOLVED  ACCEPTED  LEAD  COST
-service   turnstile  0.9    0.95    -         12.5  0.003
-
-TARGET    STATE    FRESH  WANT  WARM  ORDERS  WAITING  HITS  REQUESTS  LEAD   SPENT
-a         refused  0      0     -     0       0        0     0         0      0
-b         refused  0      0     -     0       0        0     0         0      0
-c         refused  0      0     -     0       0        0     0         0      0
-d         refused  0      0     -     0       0        0     0         0      0
-e         refused  0      0     -     0       0        0     0         0      0
-login     starved  0      7     6     0       0        0     0         0      0
-checkout  ok       0      2     -     0       0        0.75  4         18.25  0.25
-a: refused; reason no
-b: refused; reason no
-c: refused; reason no
-d: refused; reason no
-e: refused; reason no
-login: starved; reason why` + "\uFFFD" + `[2J; marks [failing]; limited by credit
-
-poold 1.2.3; ready true; currency USD; dead letters 3
-redis; mode single; ok true
-budget; used 12; limit 20000
-solve; in flight 5; waiting 3; requests 90; bought 96; solved 84; failed 7; spent 0.25; reason the figures are the last known ones
-dedup; requests 65; saved 20; saved pct 33.3; missed 3; refused 2
-`
 	d := &daemon{answers: map[string]string{"GET /status.json": someStatus}}
 	code, stdout, stderr := d.run(t, "status")
-	if code != 0 || stdout != want || stderr != "" || d.asked[0] != "GET /status.json" {
+	if code != 0 || stdout != statusTable || stderr != "" || d.asked[0] != "GET /status.json" {
 		t.Errorf("exit %d, asked %s\n%s%s", code, d.asked, stdout, stderr)
 	}
 	d.answers[""] = `{"config":{"ok":false,"loaded_at":"t","problems":["pools.yaml:4: depth"]},"redis":{"mode":"single","reason":"away"}}`
@@ -70,10 +36,9 @@ dedup; requests 65; saved 20; saved pct 33.3; missed 3; refused 2
 			t.Errorf("no %q in\n%s", part, stdout)
 		}
 	}
-	if d.answers[""] = "<html>"; true {
-		if code, _, stderr := d.run(t, "status"); code != 1 || !strings.HasPrefix(stderr, "poold status: reading the daemon's answer: ") {
-			t.Errorf("exit %d, %s", code, stderr)
-		}
+	d.answers[""] = "<html>"
+	if code, _, stderr := d.run(t, "status"); code != 1 || !strings.HasPrefix(stderr, "poold status: reading the daemon's answer: ") {
+		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
 
@@ -104,7 +69,7 @@ func TestStatusOfSome(t *testing.T) {
 			t.Errorf("%q", printed)
 		}
 	}
-	if _, stdout, _ := d.run(t, "status", "--json"); stdout != someStatus+"\n" || d.asked[len(d.asked)-1] != "GET /status.json" {
+	if _, stdout, _ := d.run(t, "status", "--json"); stdout != someStatus || d.asked[len(d.asked)-1] != "GET /status.json" {
 		t.Errorf("the document is not as it came: %s", stdout)
 	}
 }

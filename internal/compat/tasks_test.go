@@ -18,6 +18,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
 	"poold/internal/solve/solvetest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -403,9 +404,7 @@ func TestStories(t *testing.T) {
 					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
 				}
 				c, err := b.Pool.Look(t.Context(), pool.Query{ID: b.terms.Call.ID})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				n := c.Counters
 				if counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays); s.counts != "" && counts != s.counts {
 					t.Errorf("hits, waited, missed, left, replays: %s, want %s", counts, s.counts)

@@ -32,9 +32,7 @@ func newReplica(t *testing.T, p redistest.Place) *replica {
 	r := &replica{log: new(testkit.Log)}
 	log := slog.New(slog.NewTextHandler(r.log, nil))
 	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test", Log: log, Probe: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	r.db, r.Log = db, events.NewLog(db, log)
 	r.start(t, r.Run)
 	return r
@@ -65,9 +63,7 @@ func (r *replica) kinds(t *testing.T) string {
 func (r *replica) recent(t *testing.T, limit int, before string) []events.Event {
 	t.Helper()
 	list, err := r.Recent(t.Context(), limit, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return list
 }
 

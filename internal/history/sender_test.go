@@ -22,6 +22,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // world is a Redis in a bubble with a pool and a store.
@@ -49,9 +50,7 @@ func inWorld(t *testing.T, do func(t *testing.T, w *world)) {
 // replica returns the pool of another replica.
 func (w *world) replica() *pool.Pool {
 	db, err := redisdb.Open(redisdb.Options{Addresses: "redis://bubble", Dial: w.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = db.Close() })
 	return pool.New(pool.Config{DB: db.Slow, Prefix: db.Prefix, Log: slog.New(slog.DiscardHandler)})
 }
@@ -122,9 +121,7 @@ func (w *world) place(p *purchase.Purchase) {
 		p.Placed, p.Submitted = at, at
 		_, err = w.pool.Begin(w.t.Context(), p.Order, "nonce")
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.NoError(w.t, err)
 }
 
 // end ends an order in Redis.
@@ -228,9 +225,7 @@ func TestRowsOfOrders(t *testing.T) {
 			continue
 		}
 		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		o := list[0]
 		got := fmt.Sprintf("%s %s %s %v %d", o.Status, o.Outcome, o.Code, !o.SolvedAt.IsZero(), o.Price)
 		if got != c.want || o.ID != "ORDER" || o.Target != p.Target || !o.PlacedAt.Equal(p.Placed) || o.EndedBy != "poll" || o.Polls != 2 {
@@ -256,25 +251,20 @@ func TestRowsOfHandouts(t *testing.T) {
 		w.place(&p)
 		w.end(p, pool.Solved, "")
 		call.Name = "back"
-		token, err := w.pool.Take(ctx, &call)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.pool.Take(ctx, &call)
+		testkit.NoError(t, err)
 		w.pool.Cancel(&call)
 		synctest.Wait()
 		ask.Buys, ask.Image = true, "sha256:ab, 3 bytes"
 		call.Name, call.Row = "kept", ask.Row()
-		if token, err = w.pool.Take(ctx, &call); err != nil {
-			t.Fatal(err)
-		}
+		token, err := w.pool.Take(ctx, &call)
+		testkit.NoError(t, err)
 		token.Source = "solve"
 		for _, err := range []error{
 			w.pool.Shared(ctx, &token, ask.Row()),
 			w.pool.Shared(ctx, &pool.Token{Order: "ORDER", Source: "shared"}, ask.Row()),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 		for _, good := range []bool{true, false} {
 			if _, _, err := w.pool.Report(ctx, "ORDER", "A", good, "qa", fmt.Sprint(good), ask.Row()); err != nil {

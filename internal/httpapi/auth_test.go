@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -35,15 +34,6 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus))
 	checkProblem(t, "a key without the scope", a, 403, CodeForbidden, "")
 	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
-}
-
-func TestEmptyKeyHasNoOwner(t *testing.T) {
-	keys := allKeys()
-	keys[0].SHA256 = sha256.Sum256(nil)
-	d := start(t, sampleSet(keys...), nil, nil)
-	for _, header := range []string{"X: y", "Authorization: Bearer ", "Authorization: Bearer", basic(""), "Authorization: "} {
-		d.ask(t, "GET", "/status", header).check(t, header, 401)
-	}
 }
 
 // untilRefused repeats a request until it is refused for its rate, and checks the answers before.

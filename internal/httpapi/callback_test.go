@@ -14,7 +14,6 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/spool"
-	"poold/internal/testkit"
 )
 
 func (f *fakeBuyer) receivedCallbacks() []purchase.Callback {
@@ -107,16 +106,6 @@ func TestCallbackIsRefusedOnlyIfNotKept(t *testing.T) {
 	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, CodeInternal, "")
 	d.buyer.callback = func() error { panic("a bug") }
 	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, CodeInternal, "")
-}
-
-// TestCallbackLogHidesItsPath: the path of a callback contains a secret and an order, and the log
-// shows neither.
-func TestCallbackLogHidesItsPath(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.send(t, "POST", "/callback/canary-query/canary-query/canary-query?canary-query=1", strings.NewReader("canary-query"))
-	testkit.Within(t, 20*time.Second, "a line", func() bool {
-		return strings.Contains(d.logged.String(), `"route":"/callback/:provider/:order/:secret","status":200`)
-	})
 }
 
 // TestDeadLettersAreListedAndReplayed: dead letters are listed without their tokens, and replayed

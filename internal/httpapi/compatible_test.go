@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
@@ -117,7 +118,7 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 	ask := func(path string, id any) map[string]any {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"clientKey": keyAll, "taskId": id})
-		noError(t, err)
+		testkit.NoError(t, err)
 		return d.callTasks(t, path, string(body))
 	}
 	for _, as := range []any{int64(id), fmt.Sprint(int64(id))} {

@@ -209,7 +209,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	t.Helper()
 	d := assemble(t, set)
 	port, err := listener.Listen(t.Context(), "127.0.0.1:0", 1<<20, slog.New(slog.DiscardHandler))
-	noError(t, err)
+	testkit.NoError(t, err)
 	d.addr = port.Addr().String()
 	described.Add(t, "http://"+d.addr)
 	if wrap != nil {
@@ -220,10 +220,16 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(port) }()
+	go func() {
+		if srv.TLSConfig != nil {
+			done <- srv.ServeTLS(port, "", "")
+			return
+		}
+		done <- srv.Serve(port)
+	}()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
-		noError(t, srv.Close())
+		testkit.NoError(t, srv.Close())
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
@@ -267,17 +273,17 @@ func (d *daemon) ask(t *testing.T, method, path string, headers ...string) answe
 func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers ...string) answer {
 	t.Helper()
 	response, err := d.client.Do(d.request(t, method, path, body, headers...))
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	read, err := io.ReadAll(response.Body)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return answer{method + " " + path, response.StatusCode, response.Header, string(read), response.Close}
 }
 
 func (d *daemon) request(t testing.TB, method, path string, body io.Reader, headers ...string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+d.addr+path, body)
-	noError(t, err)
+	testkit.NoError(t, err)
 	request.Header.Set("X-Request-Id", "test") // so that equal responses have equal bodies
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
@@ -318,13 +324,6 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

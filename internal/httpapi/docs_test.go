@@ -16,12 +16,13 @@ import (
 	"poold/internal/httpapi/openapi"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/status"
+	"poold/internal/testkit"
 )
 
 func docsPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-	noError(t, err)
+	testkit.NoError(t, err)
 	return string(text)
 }
 
@@ -48,6 +49,50 @@ func TestDocsNameEveryRoute(t *testing.T) {
 			t.Errorf("the table of docs/api.md has no %s", route.path)
 		}
 	}
+}
+
+// TestDocsNameEveryCode: programs rely on the codes, so docs/api.md and openapi.yaml list exactly these codes, each with
+// its status. openapi.yaml also has exactly the routes.
+func TestDocsNameEveryCode(t *testing.T) {
+	var want, listed, routes []string
+	for code, m := range meanings {
+		want = append(want, fmt.Sprintf("%d `%s`", m.status, code))
+	}
+	_, list, _ := strings.Cut(docsPage(t, "api.md"), "\n## Errors\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d[^|]*)\| (.*)$`).FindAllStringSubmatch(list, -1) {
+		for _, name := range regexp.MustCompile("`([a-z]+(?:_[a-z]+)*)`").FindAllStringSubmatch(row[2], -1) {
+			status := fmt.Sprint(meanings[Code(name[1])].status)
+			if !strings.Contains(row[1], status) {
+				t.Errorf("docs/api.md has %s beside %s", name[1], row[1])
+			}
+			listed = append(listed, status+" "+name[0])
+		}
+	}
+	if described := describedCodes(t); !sameNames(listed, want) || !sameNames(described, want) {
+		t.Errorf("docs/api.md has %q\nopenapi.yaml %q\nwant %q", listed, described, want)
+	}
+	for _, route := range new(Server).routes() {
+		for _, method := range route.methods {
+			routes = append(routes, method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.path, "{$1}"))
+		}
+	}
+	if described := openapitest.Poold().Operations(); !sameNames(described, routes) {
+		t.Errorf("openapi.yaml has the routes %q, want %q", described, routes)
+	}
+}
+
+// describedCodes returns the codes in openapi.yaml, each with its status.
+func describedCodes(t *testing.T) (codes []string) {
+	t.Helper()
+	byStatus, err := openapitest.Poold().Codes()
+	testkit.NoError(t, err)
+	for status, list := range byStatus {
+		for _, code := range list {
+			codes = append(codes, fmt.Sprintf("%d `%s`", status, code))
+		}
+	}
+	return codes
 }
 
 func TestDocsNameEveryField(t *testing.T) {
@@ -81,16 +126,8 @@ func TestDocsHelpInEveryState(t *testing.T) {
 			}
 		}
 	}
-	noError(t, yaml.Unmarshal(openapi.Document(), &described))
+	testkit.NoError(t, yaml.Unmarshal(openapi.Document(), &described))
 	schemas := described.Components.Schemas
-	byStatus, err := openapitest.Poold().Codes()
-	noError(t, err)
-	var codes []string
-	for status, list := range byStatus {
-		for _, code := range list {
-			codes = append(codes, fmt.Sprintf("%d `%s`", status, code))
-		}
-	}
 	quoted := func(names []string) (all []string) {
 		for _, name := range names {
 			all = append(all, "`"+name+"`")
@@ -105,7 +142,7 @@ func TestDocsHelpInEveryState(t *testing.T) {
 		"States of a target":   quoted(status.States()),
 		"Marks of a target":    quoted(schemas.TargetMembers.Properties.Marks.Items.Enum),
 		"States of a provider": quoted(schemas.ProviderState.Enum),
-		"Codes":                codes,
+		"Codes":                describedCodes(t),
 	} {
 		_, section, _ := strings.Cut(text, "\n### "+heading+"\n")
 		section, _, _ = strings.Cut(section, "\n##")

@@ -67,7 +67,6 @@ type watchedStock struct {
 	taken  func(ctx context.Context)
 	looked *pool.Counts                   // the result of Look; nil = the real one
 	ill    atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
-	crowd  *crowd                         // the result of surveys; nil = the real one
 
 	mu       sync.Mutex
 	calls    []string // names of the calls
@@ -122,9 +121,6 @@ func (w *watchedStock) Look(ctx context.Context, q pool.Query) (pool.Counts, err
 func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	if err := w.called(ctx, "survey"); err != nil {
 		return nil, err
-	}
-	if w.crowd != nil {
-		return w.crowd.survey(queries), nil
 	}
 	return w.Pool.LookAll(ctx, queries)
 }
@@ -210,7 +206,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	db, err := redisdb.Open(o)
-	noError(t, err)
+	testkit.NoError(t, err)
 	p := pool.New(pool.Config{
 		DB: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
 		Away: db.Away,
@@ -232,7 +228,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		noError(t, db.Close())
+		testkit.NoError(t, db.Close())
 	})
 }
 
@@ -255,18 +251,9 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) *pool.Order {
 		Concurrency: 1 << 20, Depth: 1 << 20, Price: -1,
 	}
 	_, err := repeated(func() (time.Time, error) { at, _, err := w.Place(t.Context(), o); return at, err })
-	noError(t, err)
+	testkit.NoError(t, err)
 	_, err = repeated(func() (bool, error) { return w.Begin(t.Context(), o.Name, "n") })
-	noError(t, err)
-	return o
-}
-
-// bought is order with a task.
-func (w *watchedStock) bought(t testing.TB, target *targets.Target) *pool.Order {
-	t.Helper()
-	o := w.order(t, target)
-	_, err := repeated(func() (string, error) { return w.Bought(t.Context(), o, "t-"+o.Name, "") })
-	noError(t, err)
+	testkit.NoError(t, err)
 	return o
 }
 
@@ -298,7 +285,7 @@ func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Coun
 	counts, err := repeated(func() (pool.Counts, error) {
 		return w.Pool.Look(t.Context(), pool.Query{ID: target.ID, Margin: target.Margin})
 	})
-	noError(t, err)
+	testkit.NoError(t, err)
 	return counts
 }
 
@@ -317,7 +304,7 @@ func (d *daemon) say(t testing.TB, name string, note refill.Status) {
 	t.Helper()
 	target := d.target(name)
 	text, err := json.Marshal(note)
-	noError(t, err)
+	testkit.NoError(t, err)
 	d.stock.redis.HSet(key("stats", target), "status", string(text))
 	d.stock.redis.Del(key("brake", target))
 	now := time.Now().UnixMilli()

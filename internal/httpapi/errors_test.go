@@ -16,6 +16,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/status"
+	"poold/internal/testkit"
 )
 
 // TestErrorsOfATakeHaveCodeAndRetry: each error of a take has its own status and code. If a retry
@@ -135,7 +136,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		d.say(t, "staging-login", c.refilling)
 		d.buyer.providers = func(context.Context) []purchase.Status { return c.providers }
 		if c.paused != "" {
-			noError(t, d.stock.Pool.Pause(t.Context(), set.Targets[1].ID, c.paused, time.Hour))
+			testkit.NoError(t, d.stock.Pool.Pause(t.Context(), set.Targets[1].ID, c.paused, time.Hour))
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, NewProblem(c.code, "").Status, c.code, "staging-login")

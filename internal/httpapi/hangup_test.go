@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,20 +13,21 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
 func dial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	noError(t, err)
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn.(*net.TCPConn)
 }
 
 func reset(t *testing.T, conn *net.TCPConn) {
 	t.Helper()
-	noError(t, errors.Join(conn.SetLinger(0), conn.Close()))
+	testkit.NoError(t, errors.Join(conn.SetLinger(0), conn.Close()))
 }
 
 // requestLine is the beginning of a request for a token, up to the header Host.
@@ -102,7 +104,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
 	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 1 })
-	noError(t, conn.CloseWrite())
+	testkit.NoError(t, conn.CloseWrite())
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
 	}
@@ -136,30 +138,45 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 // TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of the response left the
 // process. If a part of the response was sent, the token stays handed out. The audit says both.
 func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
+	dir := redistest.Certificates(t)
+	certificate, err := tls.LoadX509KeyPair(dir+"/cert.pem", dir+"/key.pem")
+	testkit.NoError(t, err)
 	for _, c := range []struct {
-		room      int
+		room      int // bytes that leave after the take
 		header    string
 		length    int  // length of the token's text; net/http buffers 4 KiB
 		uncounted bool // the bytes of the connection are not counted
+		tls       bool
 		back      int
 	}{
 		{room: 0, back: 1},
 		{room: 0, back: 1, length: 9000},
+		{room: 0, back: 1, tls: true},
 		{room: 0, back: 0, header: "Idempotency-Key: k\r\n"},
 		{room: 0, back: 0, uncounted: true},
 		{room: 1, back: 0},
 		{room: 100, back: 0},
+		{room: 100, back: 0, tls: true},
 		{room: 5000, back: 0, length: 9000},
 		{room: 1 << 20, back: 0},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			d := start(t, sampleSet(), func(conn net.Conn) net.Conn { return &brokenConn{conn, c.room} }, func(s *http.Server) {
+			var served *brokenConn
+			wrap := func(conn net.Conn) net.Conn { served = &brokenConn{conn, 1 << 20}; return served }
+			d := start(t, sampleSet(), wrap, func(s *http.Server) {
 				if c.uncounted {
 					s.ConnContext = nil
 				}
+				if c.tls {
+					s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
+				}
 			})
+			d.stock.taken = func(context.Context) { served.room = c.room }
 			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
-			conn := dial(t, d.addr)
+			var conn net.Conn = dial(t, d.addr)
+			if c.tls {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
 			write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
 			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets an unfinished answer
 				t.Errorf("read %d bytes", len(got))

@@ -16,6 +16,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/testkit"
 )
 
 // cursorOf returns the cursor of the page that begins after a position.
@@ -54,7 +55,7 @@ func (d *daemon) writeRecords(t *testing.T, orders ...history.Order) {
 			o.Status = history.StatusSolved
 		}
 		for range 2 {
-			noError(t, d.history.Append(t.Context(), []history.Row{o.Row()}))
+			testkit.NoError(t, d.history.Append(t.Context(), []history.Row{o.Row()}))
 		}
 	}
 }
@@ -289,14 +290,14 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 func keysOf(t *testing.T, object any) (keys []string) {
 	t.Helper()
 	text, err := json.Marshal(object)
-	noError(t, err)
+	testkit.NoError(t, err)
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	_, _ = decoder.Token()
 	for decoder.More() {
 		key, _ := decoder.Token()
 		keys = append(keys, fmt.Sprint(key))
 		var value any
-		noError(t, decoder.Decode(&value))
+		testkit.NoError(t, decoder.Decode(&value))
 	}
 	return keys
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/testkit"
 )
 
 // entryOf returns the n-th hand-out or report of a test, for a key and a target. Its time is the given duration after
@@ -28,7 +29,7 @@ func entryOf(n int, key, target string, action history.Action, later time.Durati
 func (d *daemon) addEntries(t *testing.T, entries ...history.Handout) {
 	t.Helper()
 	for _, h := range entries {
-		noError(t, d.history.Append(t.Context(), []history.Row{h.Row()}))
+		testkit.NoError(t, d.history.Append(t.Context(), []history.Row{h.Row()}))
 	}
 }
 

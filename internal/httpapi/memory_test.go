@@ -9,6 +9,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/historytest"
 	"poold/internal/pool"
+	"poold/internal/testkit"
 )
 
 // memoryHistory is a history in memory that notes what it is asked for.
@@ -56,16 +57,16 @@ func (m *memoryHistory) lastAsked() history.Query {
 func (d *daemon) noted(t testing.TB) (list []history.Handout) {
 	t.Helper()
 	rows, _, err := d.stock.Rows(context.Background(), history.MostBatch)
-	noError(t, err)
+	testkit.NoError(t, err)
 	var page history.Page
 	for i := range rows {
 		if rows[i].Stream == pool.Handouts {
 			row, err := history.RowOf(&rows[i])
-			noError(t, err)
+			testkit.NoError(t, err)
 			page.Rows = append(page.Rows, row.Text)
 		}
 	}
 	list, err = history.Decode[history.Handout](page)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return list
 }

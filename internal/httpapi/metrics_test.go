@@ -30,7 +30,11 @@ func fillMetrics(t *testing.T, d *daemon) {
 		d.Metrics.Ended(e)
 		d.ask(t, "GET", "/pool/"+target+"/token").check(t, "the answer", 200)
 	}
-	busyDay(t, d)
+	balance, set := 12.5, *d.config.Current()
+	d.provider.State.Balance = &balance
+	set.Budget.PerDay, set.Solve = 20000, &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
+	d.config.set.Store(&set)
+	d.stock.redis.HSet(key("stats", d.target("checkout")), "returned", "3", "discarded", "6")
 	for range 3 {
 		d.Metrics.Provider("solver")("submit", "ok")
 	}
@@ -50,7 +54,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	want, err := os.ReadFile("testdata/metrics.txt")
-	noError(t, err)
+	testkit.NoError(t, err)
 	for line := range strings.Lines(string(want)) {
 		a.check(t, "a line", 200, line)
 	}
@@ -79,7 +83,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		t.Errorf("/metrics has %q\nthe page %q", names, documented)
 	}
 	state := prometheus.NewPedanticRegistry()
-	noError(t, state.Register(d.Status))
+	testkit.NoError(t, state.Register(d.Status))
 	for _, registry := range []prometheus.Gatherer{d.Metrics.registry, state} {
 		problems, err := testutil.GatherAndLint(registry)
 		if err != nil || len(problems) > 0 {

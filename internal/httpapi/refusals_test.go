@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 const (
@@ -16,7 +18,7 @@ func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any)
 	t.Helper()
 	for text := range strings.Lines(d.logged.String()) {
 		var line map[string]any
-		noError(t, json.Unmarshal([]byte(text), &line))
+		testkit.NoError(t, json.Unmarshal([]byte(text), &line))
 		if line["msg"] == message {
 			lines = append(lines, line)
 		}

@@ -114,15 +114,15 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	d.stock.failCalls("", nil)
 	login := d.target("staging-login")
 	sale, err := d.stock.redis.Get("{captcha}:sale:o1")
-	noError(t, err)
+	testkit.NoError(t, err)
 	for name, other := range map[string]string{"too old": "", "of another target": strings.Replace(sale, string(login.ID), string(d.target("checkout").ID), 1)} {
 		d.stock.redis.Del("{captcha}:sale:o1")
 		if other != "" {
-			noError(t, d.stock.redis.Set("{captcha}:sale:o1", other))
+			testkit.NoError(t, d.stock.redis.Set("{captcha}:sale:o1", other))
 		}
 		checkProblem(t, name, d.report(t, reportPath, good), 404, CodeUnknownToken, "staging-login")
 	}
-	noError(t, d.stock.redis.Set("{captcha}:sale:o1", sale))
+	testkit.NoError(t, d.stock.redis.Set("{captcha}:sale:o1", sale))
 	d.stock.redis.SetTTL("{captcha}:sale:o1", time.Minute)
 	if told := d.buyer.passedReports(); len(told) > 0 || strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
 		t.Errorf("a refused report was counted; the buyer was told %+v", told)

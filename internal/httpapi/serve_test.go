@@ -146,7 +146,7 @@ func TestPanicAfterTheAnswerBeganEndsTheConnection(t *testing.T) {
 	conn := dial(t, d.addr)
 	write(t, conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if body, err := io.ReadAll(response.Body); err == nil {
 		t.Errorf("read %q as if it were whole", body)

@@ -16,6 +16,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // fakeSolver is a Solver whose Solve has results from its fields, unless `real` is true. A token without a value or a
@@ -72,7 +73,7 @@ providers: [{name: s, protocol: simulated}]
 targets: {t: {type: turnstile, sitekey: k, pageurl: "https://t.example.com/", owner: o}}
 solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_hour: 7, per_day: 50}, rate: 3/s}
 `), targets.References{})
-	noError(t, err)
+	testkit.NoError(t, err)
 	set := sampleSet(keys...)
 	set.Solve = parsed.Solve
 	return set
@@ -127,7 +128,7 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 func (d *daemon) idOf(t *testing.T, order, caller string) string {
 	t.Helper()
 	signer, err := d.ids.Signer(t.Context())
-	noError(t, err)
+	testkit.NoError(t, err)
 	return signer.ID(order, caller)
 }
 

@@ -112,9 +112,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 // a connection.
 func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
 	address, err := url.Parse(server.Database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	address.RawQuery = "default_query_exec_mode=cache_statement&statement_cache_capacity=100"
 	db, _ := openMigrated(t, address.String(), postgrestest.Patience)
 	var prepared int

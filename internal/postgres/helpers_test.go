@@ -17,9 +17,7 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log)
 	t.Helper()
 	l := &testkit.Log{}
 	db, err := Open(address, Options{Log: l.Logger(), Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	return db, l
 }
@@ -38,9 +36,7 @@ func runNews(t *testing.T, db *DB) (heard chan string, stop func()) {
 func openMigrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
 	db, l := open(t, address, limit)
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Migrate(t.Context()))
 	return db, l
 }
 

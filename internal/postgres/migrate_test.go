@@ -60,9 +60,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 // The page about the claims lists all tables.
 func TestDocsListAllTables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/solve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, table := range append(slices.Clone(tables), "poold_schema") {
 		if !strings.Contains(string(page), "| `"+table+"` |") {
 			t.Errorf("docs/solve.md does not list %s", table)

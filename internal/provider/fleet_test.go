@@ -84,7 +84,7 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	quiet := slog.New(slog.DiscardHandler)
 	client, err := provider.New(provider.Config{
 		Timeout: 3 * time.Minute,
-		Name: "main", Protocol: f.api, Profile: f.profile, URL: "http://service.example.com", Key: "key",
+		Name:    "main", Protocol: f.api, Profile: f.profile, URL: "http://service.example.com", Key: "key",
 		FirstPoll: 5 * time.Second, PollInterval: 5 * time.Second,
 	})
 	if err != nil {

@@ -114,20 +114,6 @@ func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
 
-// showsPicture reports whether a text contains a part of the picture, raw or in base64.
-func showsPicture(text string) bool {
-	if strings.Contains(text, pictureCanary[:10]) {
-		return true
-	}
-	encoded := base64.StdEncoding.EncodeToString(thePicture())
-	for i := range len(encoded) - 16 {
-		if strings.Contains(text, encoded[i:i+16]) {
-			return true
-		}
-	}
-	return false
-}
-
 func request(id captcha.Identity) Request {
 	r := Request{Identity: id}
 	if id.Type == captcha.Image {

@@ -110,7 +110,6 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	crash.At("received")
 	arrived := b.firstArrival(c.Order, c.At)
 	outcome, err = b.deliver(ctx, &l, arrived)
-	crash.At("delivered")
 	if a := b.accounts.byName(c.Provider); a != nil {
 		b.noteCallback(a, true)
 	}
@@ -128,7 +127,6 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 			"task", l.Task, "err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
-	crash.At("kept")
 	b.c.Log.Debug("a callback was kept on disk", "provider", c.Provider, "order", c.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
 }

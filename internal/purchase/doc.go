@@ -41,8 +41,8 @@
 //
 // # Crash points
 //
-// Tests can kill the process (package crash) at placed, begun, submitted, bought, polled and ended of an
-// order, and at received, delivered and kept of a callback.
+// Tests can kill the process (package crash) at placed, submitted, bought and ended of an order, and at
+// received of a callback.
 //
 // # What it does not do
 //

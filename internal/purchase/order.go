@@ -291,7 +291,6 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 		}
 	}
 	n := b.await(ctx, o)
-	crash.At("polled")
 	if o.elsewhere.Load() || n.trigger == stopped {
 		return
 	}
@@ -338,7 +337,6 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		}
 		begun = time.Since(asked) < slowBegin
 	}
-	crash.At("begun")
 	if ctx.Err() != nil {
 		return news{trigger: stopped, by: "stop"}
 	}

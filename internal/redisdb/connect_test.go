@@ -45,9 +45,7 @@ func TestCertificatesAndPasswordsChange(t *testing.T) {
 		dir := redistest.Certificates(t)
 		certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 		pair, err := tls.LoadX509KeyPair(certificate, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		with = TLS{Certificates: []tls.Certificate{pair}, Issuers: x509.NewCertPool()}
 		with.Issuers.AddCert(pair.Leaf)
 		return []any{"CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key, "tls-ca-cert-file", certificate}, with
@@ -107,9 +105,7 @@ func TestSentinelsHang(t *testing.T) {
 	db := opened(t, Options{Addresses: "redis://" + nodes[2].Addr + ",redis://" + nodes[3].Addr + ",redis://" + nodes[4].Addr,
 		SentinelMaster: redistest.MasterName})
 	call := func() error { return errors.Join(db.Slow.Ping(t.Context()).Err(), db.Hot.Ping(t.Context()).Err()) }
-	if err := call(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, call())
 	hanging := 0
 	for _, node := range nodes[2:] {
 		if strings.Contains(redistest.Do(t, node.Addr, "CLIENT", "LIST"), " sub=2 ") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -16,9 +17,7 @@ func opened(t testing.TB, o Options) *DB {
 	t.Helper()
 	o.Prefix, o.Log = cmp.Or(o.Prefix, "captcha"), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	db, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Errorf("closing: %v", err)

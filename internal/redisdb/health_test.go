@@ -70,9 +70,7 @@ func TestBusySlowClientIsNoOutage(t *testing.T) {
 		slow := db.Slow.(*redis.Client)
 		for range slow.Options().PoolSize {
 			conn := slow.Conn()
-			if err := conn.Ping(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, conn.Ping(t.Context()).Err())
 			defer func() { _ = conn.Close() }()
 		}
 		if err := db.Slow.Ping(t.Context()).Err(); !errors.Is(err, ErrDown) {
@@ -95,18 +93,14 @@ func TestAPartOfAClusterHangs(t *testing.T) {
 	there := map[bool]*DB{} // whether the stock is at the master that hangs
 	for prefix := "p"; len(there) < 2; prefix += "p" {
 		master, err := slots.MasterForKey(t.Context(), "{"+prefix+"}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if at := master.Options().Addr == nodes[0].Addr; there[at] == nil {
 			there[at] = running(t, Options{Addresses: addresses, Prefix: prefix})
 		}
 	}
 	healthy := func() bool { return there[true].Health().Reason == "" && there[false].Health().Reason == "" }
 	testkit.Within(t, 20*time.Second, "all is well", func() bool { return healthy() && there[true].Up() && there[false].Up() })
-	if err := nodes[0].Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, nodes[0].Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	testkit.Within(t, 20*time.Second, "the fault is known", func() bool {
 		return there[true].Health().Reason == reasonSilent+" ("+nodes[0].Addr+")" && there[false].Up()

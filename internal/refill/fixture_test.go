@@ -251,9 +251,7 @@ func (w *world) demand(t targets.Target, every, long time.Duration, replicas ...
 func (w *world) counts(t targets.Target) pool.Counts {
 	p := pool.New(pool.Config{DB: w.db, Prefix: "p", Replica: "test"})
 	c, err := p.Look(context.Background(), pool.Query{ID: t.ID, Margin: t.Margin})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.NoError(w.t, err)
 	return c
 }
 

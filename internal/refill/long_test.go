@@ -14,72 +14,45 @@ import (
 	"poold/internal/targets"
 )
 
-// several returns the numbers of replicas of the long stories. With -short the harder one is enough.
-func several() []int {
-	if testing.Short() {
-		return []int{3}
-	}
-	return []int{1, 3}
-}
-
 // An adaptive target buys nothing before its first request, follows the demand, stops with it, and remembers it
-// across a restart. Replicas among which the requests alternate reach the same as one.
+// across a restart. The requests alternate among three replicas.
 func TestAdaptive(t *testing.T) {
 	t.Parallel()
-	for _, n := range several() {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			login := adaptive("login", 20)
-			replicas := w.start(n, file(login))
-			time.Sleep(time.Minute)
-			same(t, "orders before the first request", w.sold(login), 0)
-			w.demand(login, 5*second, 10*time.Minute, replicas...)
-			before, stop := w.sold(login), w.commands()
-			asked, hits := w.demand(login, 5*second, 10*time.Minute, replicas...)
-			scripts, reads := stop()
-			t.Logf("%d of %d requests found a token, %d were bought, %d scripts", hits, asked, w.sold(login)-before, scripts)
-			if bought := w.sold(login) - before; hits < asked*97/100 || bought > asked*115/100 {
-				t.Errorf("%d of %d requests found a token, %d were bought", hits, asked, bought)
-			}
-			if reads > 20 || scripts > (3*n+4)*600 {
-				t.Errorf("%d scripts, and %d reads of the learned state", scripts, reads)
-			}
-			if s := w.status(login); s.Want < 2 || s.Forecast <= 0 || s.State != refill.OK {
-				t.Errorf("status while there is demand: %+v", s)
-			}
-			time.Sleep(5 * time.Minute)
-			quiet, version := w.sold(login), w.counts(login).Learned
-			time.Sleep(10 * time.Minute)
-			if more := w.sold(login) - quiet; more > 3 {
-				t.Errorf("%d tokens were bought while nobody asked", more)
-			}
-			same(t, "saves while nobody asks", w.counts(login).Learned, version)
-			for _, r := range replicas {
-				r.stop()
-			}
-			next := w.start(1, file(login))
-			if asked, hits = w.demand(login, 5*second, 6*time.Minute, next...); hits < asked*92/100 { // the first come too early
-				t.Errorf("after a restart %d of %d requests found a token", hits, asked)
-			}
-		})
-	}
-}
-
-// What several replicas learn of a sparse, regular demand is enough to meet it.
-func TestSparseDemandAtSeveralReplicas(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("hours of sparse demand take half a minute")
-	}
-	for _, n := range []int{1, 3} {
-		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
-			login := adaptive("login", 20)
-			replicas := w.start(n, file(login))
-			w.demand(login, 2*time.Minute, 30*time.Minute, replicas...)
-			if asked, hits := w.demand(login, 2*time.Minute, time.Hour, replicas...); hits < asked*9/10 {
-				t.Errorf("%d of %d requests found a token", hits, asked)
-			}
-		})
-	}
+	bubble(t, "", func(t *testing.T, w *world) {
+		const n = 3
+		login := adaptive("login", 20)
+		replicas := w.start(n, file(login))
+		time.Sleep(time.Minute)
+		same(t, "orders before the first request", w.sold(login), 0)
+		w.demand(login, 5*second, 10*time.Minute, replicas...)
+		before, stop := w.sold(login), w.commands()
+		asked, hits := w.demand(login, 5*second, 10*time.Minute, replicas...)
+		scripts, reads := stop()
+		t.Logf("%d of %d requests found a token, %d were bought, %d scripts", hits, asked, w.sold(login)-before, scripts)
+		if bought := w.sold(login) - before; hits < asked*97/100 || bought > asked*115/100 {
+			t.Errorf("%d of %d requests found a token, %d were bought", hits, asked, bought)
+		}
+		if reads > 20 || scripts > (3*n+4)*600 {
+			t.Errorf("%d scripts, and %d reads of the learned state", scripts, reads)
+		}
+		if s := w.status(login); s.Want < 2 || s.Forecast <= 0 || s.State != refill.OK {
+			t.Errorf("status while there is demand: %+v", s)
+		}
+		time.Sleep(5 * time.Minute)
+		quiet, version := w.sold(login), w.counts(login).Learned
+		time.Sleep(5 * time.Minute)
+		if more := w.sold(login) - quiet; more > 3 {
+			t.Errorf("%d tokens were bought while nobody asked", more)
+		}
+		same(t, "saves while nobody asks", w.counts(login).Learned, version)
+		for _, r := range replicas {
+			r.stop()
+		}
+		next := w.start(1, file(login))
+		if asked, hits = w.demand(login, 5*second, 6*time.Minute, next...); hits < asked*92/100 { // the first come too early
+			t.Errorf("after a restart %d of %d requests found a token", hits, asked)
+		}
+	})
 }
 
 // Failing orders are tried slowly, and the status names the cause. A reload with other providers tries at once.
@@ -164,11 +137,15 @@ func TestBudgets(t *testing.T) {
 			!strings.HasPrefix(s.Reason, refill.OwnBudget+"; there is room again at 2026-") {
 			t.Errorf("status %+v", s)
 		}
-		time.Sleep(time.Until(began.Add(time.Hour - second)))
+		same(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)
+		time.Sleep(20 * second) // until the orders have ended
+		r.stop()                // an hour of a replica takes seconds
+		time.Sleep(time.Until(began.Add(time.Hour - 10*second)))
+		w.start(1, file(login))
+		time.Sleep(9 * second)
 		same(t, "orders within the hour", w.sold(login), 2)
 		time.Sleep(4 * second)
 		same(t, "orders after the hour", w.sold(login), 4)
-		same(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)
 	})
 	bubble(t, "of all", func(t *testing.T, w *world) {
 		first, later := target("first", 1), target("later", 1)
@@ -181,7 +158,11 @@ func TestBudgets(t *testing.T) {
 		if s := w.state(later); !strings.HasPrefix(s, "budget "+refill.OverallBudget) {
 			t.Error(s)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(20 * second)
+		r.stop()
+		time.Sleep(time.Hour - 40*second)
+		w.start(1, both)
+		time.Sleep(20 * second)
 		same(t, "orders of the first", w.sold(first), 1)
 		same(t, "orders of the second", w.sold(later), 1)
 	})
@@ -190,7 +171,7 @@ func TestBudgets(t *testing.T) {
 // Idle targets cost one script in about 27 s each, whatever the number of replicas.
 func TestIdleCosts(t *testing.T) {
 	t.Parallel()
-	const idle, minutes = 200, 5
+	const idle, minutes = 100, 3
 	for _, n := range []int{1, 3} {
 		bubble(t, fmt.Sprint(n, " replicas"), func(t *testing.T, w *world) {
 			var list []targets.Target

@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A target is filled to its depth and kept there. Each taken token is replaced at once, by the wake-up alone.
@@ -122,9 +123,7 @@ func TestLearnedState(t *testing.T) {
 				History []byte
 			}
 			text := w.db.Get(context.Background(), "{p}:learned:"+string(login.ID)).Val()
-			if err := json.Unmarshal([]byte(text), &l); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, json.Unmarshal([]byte(text), &l))
 			for rest := bytes.NewReader(l.History); rest.Len() > 0; {
 				_, _ = binary.ReadUvarint(rest) // the time
 				n, _ := binary.ReadUvarint(rest)

@@ -73,9 +73,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestFaultsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace")
-	if err := os.WriteFile(trace, []byte("1\n2\nx\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(trace, []byte("1\n2\nx\n"), 0o600))
 	const demand = "--depth 5 --demand poisson:0.1 --length 10m"
 	for name, c := range map[string]struct {
 		args, says string

@@ -14,6 +14,7 @@ import (
 
 	"poold/internal/cli"
 	"poold/internal/refill/policy"
+	"poold/internal/testkit"
 )
 
 // baseOf returns the simulation and the price that a command line describes.
@@ -22,13 +23,9 @@ func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
 	command := &cobra.Command{Use: "simulate"}
 	s := simulationFlags(command, console)
-	if err := command.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, command.ParseFlags(args))
 	base, err := s.base(t.Context(), console, command.Flags())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return base, s.price
 }
 
@@ -44,9 +41,7 @@ targets:
   login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/", owner: qa@example.com, refill: adaptive,
     depth: 40, min: 2, hit_rate: 0.9, miss_cost: 7, idle_after: 1h, lifetime: 100s, margin: 30s, warm: [{cron: "0 9 * * *", tokens: 6, for: 5m}]}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	target := []string{"--config", file, "--target", "login", "--demand", "poisson:0.1"}
 	params := policy.Params{
 		Adaptive: true, Depth: 40, Min: 2, HitRate: 0.9, MissCost: 7, IdleAfter: time.Hour, Usable: 70 * time.Second,
@@ -93,9 +88,7 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
 		base.Params.MissCost = own
 		rows, err := compare(t.Context(), base, price{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var prices []float64
 		for _, r := range rows {
 			if r.Refill == "adaptive" {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/cli"
+	"poold/internal/testkit"
 )
 
 // Before its first solve, a simulated target expects the same lead time as the daemon does. This
@@ -30,21 +31,15 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			command := &cobra.Command{Use: "simulate"}
 			s := simulationFlags(command, &cli.Console{Lookup: none})
-			if err := command.ParseFlags([]string{"--depth", "1"}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, command.ParseFlags([]string{"--depth", "1"}))
 			if c.providers != "" {
 				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
 				file := "providers: [" + c.providers + "]\n" +
 					"targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com}}\n"
-				if err := os.WriteFile(s.config, []byte(file), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.WriteFile(s.config, []byte(file), 0o600))
 			}
 			k, err := s.fill(t.Context(), &cli.Console{Lookup: none}, command.Flags())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if k.FirstPoll != c.first || k.PollInterval != c.interval {
 				t.Errorf("first poll %v, interval %v", k.FirstPoll, k.PollInterval)
 			}

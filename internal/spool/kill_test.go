@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // If the variable lettersEnv is set, TestLettersSurviveAKill is the child process that is killed.
@@ -17,9 +19,7 @@ const lettersEnv = "POOLD_TEST_LETTERS"
 // storeUntilKilled stores letters and prints the number of each letter for which Keep returned nil.
 func storeUntilKilled(t *testing.T, dir string) {
 	s := New(dir) // the parent process chose dir
-	if err := s.Open(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Open())
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {
@@ -48,9 +48,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 		return
 	}
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for round := range 5 {
 		home := t.TempDir()
 		s := New(filepath.Join(home, dir))
@@ -58,12 +56,8 @@ func TestLettersSurviveAKill(t *testing.T) {
 		child.Env, child.Dir = append(os.Environ(), lettersEnv+"=1"), home
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
+		testkit.NoError(t, child.Start())
 		stored := map[string]Letter{}
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var n int

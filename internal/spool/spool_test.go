@@ -40,17 +40,13 @@ func opened(t *testing.T) *Spool {
 
 func (s *Spool) mustOpen(t *testing.T) {
 	t.Helper()
-	if err := s.Open(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Open())
 }
 
 func (s *Spool) mustKeep(t *testing.T, letters ...Letter) {
 	t.Helper()
 	for _, l := range letters {
-		if err := s.Keep(l); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Keep(l))
 	}
 }
 
@@ -85,9 +81,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	hostile.Order = "../../etc/passwd\x00\n"
 	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
 	s.mustKeep(t, fault, hostile, letter(2))
-	if err := os.WriteFile(s.path("letter-ABC.tmp"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(s.path("letter-ABC.tmp"), []byte("{"), 0o600))
 	later := New(s.dir) // of a process that starts after a crash
 	later.mustOpen(t)
 	later.wantAll(t, "later", fault, hostile, letter(2))
@@ -118,14 +112,10 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	l := letter(1)
 	data, err := l.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	whole, name := string(data), nameOf(l.Order)
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(outside, data, 0o600))
 	file := func(text string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
 	}
@@ -150,9 +140,7 @@ func TestBadFiles(t *testing.T) {
 	} {
 		s := opened(t)
 		s.mustKeep(t, letter(0), letter(2))
-		if err := c.plant(s.file(l)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.plant(s.file(l)))
 		got, err := s.all()
 		if want := name + ": not a dead letter: " + c.says; !errors.Is(err, ErrBad) || err.Error() != want {
 			t.Errorf("%s: told %v, want %s", what, err, want)
@@ -233,9 +221,7 @@ func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 	}
 	_, _ = s.all()
 	s.mustKeep(t, letter(most+orders))
-	if err := os.RemoveAll(s.dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.RemoveAll(s.dir))
 	s.wantAll(t, "removed")
 	s.mustKeep(t, letter(1))
 	s.wantAll(t, "made again", letter(1))
@@ -268,9 +254,7 @@ func TestLettersArePrivate(t *testing.T) {
 	old := syscall.Umask(0)
 	err := errors.Join(s.Open(), s.Keep(letter(1)))
 	syscall.Umask(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for path, want := range map[string]fs.FileMode{
 		filepath.Dir(s.dir): 0o700 | fs.ModeDir, s.dir: 0o700 | fs.ModeDir, s.file(letter(1)): 0o600,
 	} {

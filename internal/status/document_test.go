@@ -17,6 +17,7 @@ import (
 	"poold/internal/refill/policy"
 	"poold/internal/strictjson"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -43,13 +44,13 @@ func busySources() Sources {
 			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5, pool.SavedMissed: 2, pool.SavedRefused: 1,
 		}},
 		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
-		{Date: "2025-12-31"},
+		{Date: "2025-12-31", BySource: map[pool.SavingsSource]int64{}},
 	}
 	s.File.(*fixedFile).problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
 	stock.stocks[checkout.ID] = pool.Stock{Counts: pool.Counts{NextExpiry: -1, Brake: pool.Brake{Paused: "paused by ops"}}}
 	stock.stocks[login.ID] = decided(pool.Stock{
 		Counts: pool.Counts{
-			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887 * time.Millisecond, At: day,
+			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887*time.Millisecond + 499*time.Microsecond, At: day,
 			Leads:    []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
 			Verdicts: []bool{false, true, true, false, false},
 			Brake:    pool.Brake{Count: 9, Failures: 5}, Outliving: 1,
@@ -98,22 +99,23 @@ func TestDocument(t *testing.T) {
 	}
 	document.AsOf = stamp(day) // the text before the first call of JSON
 	got := bytes.TrimSuffix(document.JSON(), []byte("\n"))
-	file := filepath.Join("testdata", "document.json")
-	if *update {
-		if err := os.WriteFile(file, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the document is not as it was (-update writes it anew): %v\n%s", err, got)
-	}
+	golden(t, "document.json", got)
 	var read Document
-	if err := json.Unmarshal(got, &read); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(got, &read))
 	if again := strictjson.Encode(read); !bytes.Equal(again, got) {
 		t.Errorf("read and encoded again:\n%s", again)
+	}
+}
+
+// golden compares a text with a file in testdata. With -update it writes the file instead.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		testkit.NoError(t, os.WriteFile(file, got, 0o600))
+	}
+	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not as it was (-update writes it anew): %v\n%s", name, err, got)
 	}
 }
 
@@ -122,9 +124,7 @@ func TestPartHidesOtherTargets(t *testing.T) {
 	whole := NewCollector(busySources()).Build(t.Context())
 	part := whole.Part(func(name string) bool { return name == "checkout" })
 	var read Document
-	if err := json.Unmarshal(part.JSON(), &read); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(part.JSON(), &read))
 	if len(read.Targets) != 1 || read.Targets[0].Name != "checkout" || len(read.Providers) != 1 ||
 		read.Config.Problems == nil || len(read.Config.Problems)+len(read.Config.Warnings) > 0 {
 		t.Errorf("%+v", read)

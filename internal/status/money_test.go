@@ -2,17 +2,10 @@ package status
 
 import (
 	"testing"
-	"time"
 
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
-
-func TestSecondsHaveThreeDigits(t *testing.T) {
-	if got := seconds(4887*time.Millisecond + 499*time.Microsecond); got != 4.887 { // Duration.Seconds has more digits
-		t.Error(got)
-	}
-}
 
 // The amount spent is unknown if the file has no price for the type. The amount is 0 if the price is 0, or if nothing was
 // bought.

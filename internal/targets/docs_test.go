@@ -22,6 +22,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // documentedKey is a key with the comment of its field.
@@ -63,14 +64,10 @@ func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	comments := map[string]string{}
 	sources, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, source := range append(sources, "../captcha/identity.go") {
 		parsed, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, _ := n.(*ast.TypeSpec)
 			if spec == nil {
@@ -229,9 +226,7 @@ func sectionSchema(kind reflect.Type, comments map[string]string) map[string]any
 func published(t *testing.T, path string, want []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, want, 0o644))
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not up to date (%v): go test ./internal/targets -run 'TestSchema|TestReference' -update", path, err)
@@ -244,9 +239,7 @@ func indented(t *testing.T, schema map[string]any) []byte {
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)
 	to.SetIndent("", "  ")
-	if err := to.Encode(schema); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, to.Encode(schema))
 	return text.Bytes()
 }
 
@@ -368,13 +361,9 @@ func TestReferenceIsPublished(t *testing.T) {
 	const page = "../../docs/reference.md"
 	comments := fieldComments(t)
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	example, err := os.ReadFile("testdata/reference.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	mustParse(t, string(example), lookupOf("CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef", "DATABASE_URL", "postgres://h/d"))
 	intro, _, found := strings.Cut(string(text), mark)
 	if !found {
@@ -506,17 +495,11 @@ func beyond(limit string, sign int) string {
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("pools.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.AddResource("pools.schema.json", doc))
 	s, err := c.Compile("pools.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return s
 }
 
@@ -536,9 +519,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 	s := compiledSchema(t)
 	for _, file := range []string{"testdata/good-full.yaml", "testdata/good-minimal.yaml", "testdata/reference.yaml", "../../pools.yaml", "../../pools.example.yaml"} {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if doc, ok := asEditorsSee(data); !ok || s.Validate(doc) != nil {
 			t.Errorf("%s: %v", file, s.Validate(doc))
 		}
@@ -569,20 +550,14 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
 	s := compiledSchema(t)
 	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	least := map[string]any{}
 	example, err := os.ReadFile("../../pools.example.yaml")
-	if err := cmp.Or(err, yaml.Unmarshal(example, &least)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmp.Or(err, yaml.Unmarshal(example, &least)))
 	checked := 0
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, block := range regexp.MustCompile("(?ms)^```ya?ml(?: add)?\n(.*?)^```$").FindAllSubmatch(text, -1) {
 			if regexp.MustCompile(`\A# [a-z.-]+\.ya?ml\n`).Match(block[1]) && !bytes.HasPrefix(block[1], []byte("# pools.yaml\n")) {
 				continue

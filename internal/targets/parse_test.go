@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // lookupOf returns references to fixed variables.
@@ -65,9 +67,7 @@ func TestParseResolvesEveryKey(t *testing.T) {
 	var text strings.Builder
 	for _, name := range []string{"testdata/good-full.yaml", "testdata/good-minimal.yaml"} {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		set := mustParse(t, string(data), environment(data))
 		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\ncurrency %q, dead letters in %s\n",
 			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Currency, set.DeadLetters)
@@ -175,50 +175,18 @@ func TestPricesOfEachType(t *testing.T) {
 
 func TestExpandReplacesReferences(t *testing.T) {
 	lookup := lookupOf("SET", "value", "EMPTY", "", "BRACES", "${SET}")
-	for _, tc := range []struct{ text, want, problem string }{
-		{"plain", "plain", ""},
-		{"", "", ""},
-		{"$", "$", ""},
-		{"$SET", "$SET", ""},
-		{"${SET}", "value", ""},
-		{"a${SET}b${SET}c", "avaluebvaluec", ""},
-		{"${EMPTY}", "", ""},
-		{"${EMPTY:-x}", "x", ""},
-		{"${UNSET:-x}", "x", ""},
-		{"${UNSET:-}", "", ""},
-		{"${SET:-x}", "value", ""},
-		{"${UNSET:-a:-b}", "a:-b", ""},
-		{"${UNSET:-$5}", "$5", ""},
-		{"${BRACES}", "${SET}", ""}, // references in the value of a variable are not replaced
-		{"$${SET}", "${SET}", ""},
-		{"$$${SET}", "$${SET}", ""},
-		{"$${", "${", ""},
-		{"${UNSET}", "", "the environment variable UNSET is not set: set it, or write ${UNSET:-default}"},
-		{"${SET", "", "a reference is not closed: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
-		{"${}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
-		{"${1A}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
-		{"${A-b}", "", "invalid reference: write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"},
-		{"${A:-${B}}", "", "references do not nest: the default of one cannot be another"},
+	const forms = ": write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"
+	for text, want := range map[string]string{
+		"plain": "plain", "": "", "$": "$", "$SET": "$SET", "${SET}": "value", "a${SET}b${SET}c": "avaluebvaluec", "${EMPTY}": "",
+		"${EMPTY:-x}": "x", "${UNSET:-x}": "x", "${UNSET:-}": "", "${SET:-x}": "value", "${UNSET:-a:-b}": "a:-b", "${UNSET:-$5}": "$5",
+		"${BRACES}": "${SET}", // references in the value of a variable are not replaced
+		"$${SET}":   "${SET}", "$$${SET}": "$${SET}", "$${": "${",
+		"${UNSET}": "the environment variable UNSET is not set: set it, or write ${UNSET:-default}",
+		"${SET":    "a reference is not closed" + forms, "${}": "invalid reference" + forms, "${1A}": "invalid reference" + forms,
+		"${A-b}": "invalid reference" + forms, "${A:-${B}}": "references do not nest: the default of one cannot be another",
 	} {
-		got, _, problem := lookup.expand(tc.text)
-		if problem != tc.problem || problem == "" && got != tc.want {
-			t.Errorf("%q: %q, %q; want %q, %q", tc.text, got, problem, tc.want, tc.problem)
-		}
-	}
-}
-
-// BenchmarkParse parses a file with 10,000 targets.
-func BenchmarkParse(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("providers:\n  - {name: acme, url: 'https://solver.example.com', key: k1}\ndefaults: {owner: qa@example.com, budget: {per_day: 500}}\ntargets:\n")
-	for i := range 10_000 {
-		fmt.Fprintf(&text, "  login-%d:\n    type: turnstile\n    sitekey: 1x00000000000000000000AA\n    pageurl: https://staging.example.com/login/%d\n    depth: %d\n    lifetime: 200s\n", i, i, i%50+1)
-	}
-	data := []byte(text.String())
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Parse("pools.yaml", data, References{}); err != nil {
-			b.Fatal(err)
+		if got, _, problem := lookup.expand(text); cmp.Or(problem, got) != want {
+			t.Errorf("%q: %q, %q; want %q", text, got, problem, want)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write testdata, docs and schemas from what the code says; review the difference")
@@ -35,9 +37,7 @@ type caseFile struct {
 func caseFiles(t testing.TB, path string) (all []caseFile) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	marks := regexp.MustCompile(`(?m)^-- (.+) --\n`).FindAllSubmatchIndex(text, -1)
 	for i := 0; i+1 < len(marks); i += 2 {
 		end := len(text)
@@ -67,9 +67,7 @@ func checkFiles(t *testing.T, path string, say func(file caseFile) string) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(path, written.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, written.Bytes(), 0o644))
 	}
 }
 

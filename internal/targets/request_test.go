@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 const onPage = `"pageurl":"https://staging.example.com/login"`
@@ -106,9 +107,7 @@ func numberedFields(n int) string {
 // docs/solve.md names each field of a request in its table.
 func TestDocsNameEveryRequestField(t *testing.T) {
 	page, err := os.ReadFile("../../docs/solve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	from := strings.Index(string(page), "\n| `type` | Fields |\n")
 	if from < 0 {
 		t.Fatal("docs/solve.md has no table of the fields")

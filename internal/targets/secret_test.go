@@ -100,9 +100,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	full, err := os.ReadFile("testdata/good-full.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, err)
 	f.Add(full)
 	const secret = "ca+na/ry"
 	lookup := References{Variable: func(string) (string, bool) { return secret, true }}

@@ -1,40 +1,23 @@
 package targets
 
 import (
+	"strings"
 	"testing"
 )
 
-// Without keys, ListenFault accepts only loopback addresses.
 func TestListenFaultNeedsKeysBeyondLoopback(t *testing.T) {
-	for _, tc := range []struct {
-		listen string
-		keys   int
-		want   string
-	}{
-		{"127.0.0.1:8080", 0, ""},
-		{"127.8.8.8:0", 0, ""},
-		{"[::1]:8080", 0, ""},
-		{"[::ffff:127.0.0.1]:8080", 0, ""},
-		{"localhost:8080", 0, ""},
-		{":8080", 0, openWithoutKeys},
-		{"0.0.0.0:8080", 0, openWithoutKeys},
-		{"[::]:8080", 0, openWithoutKeys},
-		{"192.0.2.1:8080", 0, openWithoutKeys},
-		{"localhost.example.com:8080", 0, openWithoutKeys},
-		{"127.0.0.1.example.com:8080", 0, openWithoutKeys},
-		{"0:8080", 0, openWithoutKeys},
-		{"2130706433:8080", 0, openWithoutKeys},
-		{":8080", 1, ""},
-		{"host.example.com:443", 1, ""},
-		{"127.0.0.1", 1, badListen},
-		{"127.0.0.1:", 1, badListen},
-		{"127.0.0.1:http", 1, badListen},
-		{"127.0.0.1:65536", 1, badListen},
-		{"127.0.0.1:+1", 1, badListen},
-		{"", 1, badListen},
-	} {
-		if got := ListenFault(tc.listen, tc.keys); got != tc.want {
-			t.Errorf("%q with %d keys: %v, want %v", tc.listen, tc.keys, got, tc.want)
+	const loopback = "127.0.0.1:8080 127.8.8.8:0 [::1]:8080 [::ffff:127.0.0.1]:8080 localhost:8080"
+	const open = ":8080 0.0.0.0:8080 [::]:8080 192.0.2.1:8080 localhost.example.com:8080 127.0.0.1.example.com:8080 0:8080 2130706433:8080"
+	const bad = "127.0.0.1 127.0.0.1: 127.0.0.1:http 127.0.0.1:65536 127.0.0.1:+1 -"
+	for _, c := range []struct {
+		list string
+		keys int
+		want string
+	}{{loopback, 0, ""}, {open, 0, openWithoutKeys}, {loopback + " " + open + " host.example.com:443", 1, ""}, {bad, 1, badListen}} {
+		for listen := range strings.FieldsSeq(c.list) {
+			if got := ListenFault(strings.TrimPrefix(listen, "-"), c.keys); got != c.want {
+				t.Errorf("%q with %d keys: %v, want %v", listen, c.keys, got, c.want)
+			}
 		}
 	}
 }

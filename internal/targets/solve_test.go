@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // withSolve returns the smallest valid file with a section `solve`.
@@ -56,9 +57,7 @@ func TestPatternsCompareEachPartOfAPage(t *testing.T) {
 func hostile(t testing.TB) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/pages.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		address, err := strconv.Unquote(strings.TrimSpace(line))
 		if err != nil {

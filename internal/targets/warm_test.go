@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 func windowText(cron string, tokens int, long string) string {
@@ -20,9 +22,7 @@ func parseWarm(t *testing.T, cron string, tokens int, long string) Warm {
 func TestNextWindow(t *testing.T) {
 	clock := func(text string) time.Time {
 		at, err := time.Parse("2006-01-02 15:04:05 -07:00", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return at
 	}
 	const berlin = "CRON_TZ=Europe/Berlin "

@@ -23,14 +23,13 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
 	"poold/internal/history/historytest"
+	"poold/internal/testkit"
 )
 
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -38,9 +37,7 @@ func openStore(t testing.TB, o Options) *Store {
 func newTable(t testing.TB, endpoint string) string {
 	t.Helper()
 	table := "test-" + rand.Text()
-	if err := openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context()))
 	return table
 }
 
@@ -91,9 +88,7 @@ func purchase(n int, submitted time.Time) history.Row {
 func mustAppend(t testing.TB, s *Store, rows ...history.Row) {
 	t.Helper()
 	for batch := range slices.Chunk(rows, history.MostBatch) {
-		if err := s.Append(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Append(t.Context(), batch))
 	}
 }
 
@@ -136,9 +131,7 @@ func query(t testing.TB, s *Store, index *string, condition string, values map[s
 	if err == nil {
 		err = attributevalue.UnmarshalListOfMaps(out.Items, &items)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return items
 }
 
@@ -354,9 +347,7 @@ func TestOtherShapesAreNamed(t *testing.T) {
 				_, err = s.client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: &s.table,
 					TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &c.expires, Enabled: aws.Bool(true)}})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			checkShape(t, s, s.Check(t.Context()), c.check)
 			checkShape(t, s, s.Init(t.Context()), c.init)
 			_, expiry, err := s.describe(t.Context())

@@ -7,18 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
+	"poold/internal/testkit"
 )
 
 // The store repeats throttled calls and transactions that meet others, and so counts each row once.
@@ -53,110 +51,6 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 	}
 }
 
-// Replicas append the same rows over a bad network, at the same time and in any order. Each row counts once.
-func TestReplicasOnABadNetwork(t *testing.T) {
-	var cut, failed atomic.Int64
-	var healed atomic.Bool
-	puts := 0
-	s, proxy := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
-		if operation == "PutItem" {
-			puts++
-		}
-		switch dice := rand.IntN(100); {
-		case healed.Load():
-		case dice < 10:
-			cut.Add(1)
-			return dynamotest.Fate{Before: dice < 5, After: dice >= 5}
-		case dice < 20 && operation == "TransactWriteItems":
-			return dynamotest.Fate{Answer: "TransactionCanceledException", Reasons: []string{"TransactionConflict"}}
-		case operation == "PutItem" && puts%100 == 99:
-			return dynamotest.Fate{Answer: "InternalServerError"} // with the status 400, so that it is not repeated
-		}
-		return dynamotest.Fate{}
-	})
-	rows := orders(yesterday(), 80)
-	var group sync.WaitGroup
-	for range 5 {
-		replica := openStore(t, Options{Table: s.table, Endpoint: proxy.URL})
-		mine := slices.Clone(rows)
-		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
-		group.Go(func() {
-			for len(mine) > 0 {
-				size := min(1+rand.IntN(history.MostBatch), len(mine))
-				if err := replica.Append(t.Context(), mine[:size]); err != nil {
-					failed.Add(1) // the replica appends the whole batch again
-					continue
-				}
-				mine = mine[size:]
-			}
-		})
-	}
-	group.Wait()
-	if healed.Store(true); cut.Load() == 0 || failed.Load() == 0 {
-		t.Error("nothing went wrong")
-	}
-	checkAll(t, s, rows)
-}
-
-// holds models a limit of DynamoDB that the emulator lacks: a transaction holds its items for some time, in which another
-// one with such an item is cancelled. It is the end of each hold, by key.
-type holds map[string]time.Time
-
-var figuresKey = regexp.MustCompile(`"SK":\{"S":"T(YPE|ARGET)#[^"]*`)
-
-func (h holds) judge(operation string, body []byte) (met dynamotest.Fate) {
-	if operation != "TransactWriteItems" {
-		return met
-	}
-	const hold = 50 * time.Millisecond
-	ends := holds{}
-	for _, k := range figuresKey.FindAllString(string(body), -1) {
-		if ends[k] = time.Now().Add(hold); time.Now().Before(h[k]) {
-			met.Answer, met.Reasons = "TransactionCanceledException", append(met.Reasons, "TransactionConflict")
-		}
-	}
-	if met.Delay = hold; met.Reasons == nil {
-		maps.Copy(h, ends)
-	} else {
-		h["conflicts"], met.Delay = time.Now(), 0
-	}
-	return met
-}
-
-// Four replicas append at the same time, though usually one does. All of them add to the same items of the day. Their
-// transactions meet, on a busy machine after a few rounds, and no call fails.
-func TestOneItemOfADayTakesSomeReplicas(t *testing.T) {
-	model := holds{}
-	s, proxy := openThrough(t, model.judge)
-	var replicas []*Store
-	for range 4 {
-		replicas = append(replicas, openStore(t, Options{Table: s.table, Endpoint: proxy.URL}))
-	}
-	const rounds = 20
-	rows := orders(yesterday(), rounds*4*3*10)
-	done := 0
-	for round := range slices.Chunk(rows, len(rows)/rounds) {
-		var group sync.WaitGroup
-		for i, mine := range slices.Collect(slices.Chunk(round, 3*10)) {
-			group.Go(func() {
-				for batch := range slices.Chunk(mine, 10) {
-					if err := replicas[i].Append(t.Context(), batch); err != nil {
-						t.Errorf("appending: %v", err)
-					}
-				}
-			})
-		}
-		group.Wait()
-		if done += len(round); !model["conflicts"].IsZero() {
-			break
-		}
-	}
-	if model["conflicts"].IsZero() {
-		t.Error("no transaction met another one")
-	}
-	checkAll(t, s, rows[:done])
-}
-
 // During an outage a call fails soon. Its error gives the reason, and contains no address and no secret.
 func TestErrorsOfOutages(t *testing.T) {
 	dynamotest.Credentials(t.Setenv)
@@ -166,9 +60,7 @@ func TestErrorsOfOutages(t *testing.T) {
 	}
 	answer := func(code string) string { return through(dynamotest.Fate{Answer: code}) }
 	silence, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = silence.Close() })
 	var group sync.WaitGroup
 	for endpoint, reason := range map[string]string{

@@ -13,6 +13,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // fill writes 50,000 orders of 40 days and as many hand-outs. Every second order is of the site "large", under the target
@@ -87,16 +88,14 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 // explain returns the plan of a statement, and how many pages of 8 kB it reads.
 func explain(t *testing.T, s *Store, sql string, args []any) (text string, pages int) {
 	t.Helper()
-	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
+	testkit.NoError(t, s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		text = ""
 		if _, err := tx.Exec(ctx, unsorted); err != nil {
 			return err
 		}
 		var line string
 		return tx.Each(ctx, []any{&line}, func() { text += line + "\n" }, "explain (analyze, buffers, timing off) "+sql, args...)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var hit, read int
 	_, buffers, _ := strings.Cut(text, "Buffers: shared ")
 	if n, _ := fmt.Sscanf(buffers, "hit=%d read=%d", &hit, &read); n == 0 {

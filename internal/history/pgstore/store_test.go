@@ -26,9 +26,7 @@ func openStore(t testing.TB, address string, limit time.Duration, o Options) (*S
 	t.Helper()
 	l := &testkit.Log{}
 	db, err := postgres.Open(address, postgres.Options{Log: l.Logger(), Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
 	return New(db, o), l
@@ -67,13 +65,9 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	}
 	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, Options{})
 	at := time.Now()
-	if err := s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}))
 	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	rows, err := history.Decode[history.Order](page)
 	ids := ""
 	for _, o := range rows {
@@ -96,9 +90,7 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 		at := limit.Add(time.Hour - time.Duration(n)*day)
 		rows = append(rows, historytest.Order(fmt.Sprint(n), at), historytest.Handout(fmt.Sprint(n), at))
 	}
-	if err := old.Append(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, old.Append(t.Context(), rows))
 	server.SQL(t, address, `insert into captcha_history select kind, id || '-' || n, at - interval '1 hour', target, owner, sitekey, task, status, key,
 			content from captcha_history, generate_series(1, 2500) n where id = '11';
 		create table deletions (n bigint);
@@ -156,32 +148,17 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// During an outage each call fails soon with a history.ErrDown that gives the reason, without a part of the address.
-// Afterwards all calls succeed.
-func testOutages(t *testing.T, server *postgrestest.Server) {
-	s, logs := openStore(t, server.Database(t), 0, Options{})
-	postgrestest.Run(t, s.Run)
-	calls := func() []error {
-		_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
-		_, days := s.Days(t.Context(), time.Now())
-		return []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days}
+// While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.
+func testAway(t *testing.T, server *postgrestest.Server) {
+	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), 0, Options{})
+	_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
+	_, days := s.Days(t.Context(), time.Now())
+	for i, err := range []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days} {
+		if !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), ": postgres does not serve: ") {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		postgrestest.Hidden(t, "the error", err.Error())
 	}
-	for name, outage := range server.Outages(t) {
-		t.Run(name, func(t *testing.T) {
-			testkit.Within(t, postgrestest.Patience, "served", func() bool { return errors.Join(calls()...) == nil })
-			outage.Begin()
-			for i, err := range calls() {
-				if !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), ": postgres does not serve: ") {
-					t.Errorf("call %d: %v", i, err)
-					continue
-				}
-				postgrestest.Hidden(t, "the error", err.Error())
-			}
-			outage.End()
-			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(calls()...) == nil })
-		})
-	}
-	postgrestest.Hidden(t, "the log", logs.String())
 }
 
 // A full or read-only server is an outage. A content that it refuses is not: the Sender drops such a row.
@@ -201,6 +178,6 @@ func testRefusals(t *testing.T, server *postgrestest.Server) {
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
 		"Suite": testSuite, "Indexes": testIndexes, "AnotherLanguage": testAnotherLanguage, "ExpiredRows": testExpiredRows,
-		"BrokenConnections": testBrokenConnections, "Outages": testOutages, "Refusals": testRefusals,
+		"BrokenConnections": testBrokenConnections, "Away": testAway, "Refusals": testRefusals,
 	})
 }

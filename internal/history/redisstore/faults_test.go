@@ -15,6 +15,7 @@ import (
 	"poold/internal/history/historytest"
 	"poold/internal/history/redisstore"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // Each key expires after the retention of its rows, counted from the last change.
@@ -22,9 +23,7 @@ func TestEachKeyExpires(t *testing.T) {
 	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
 	s := redisstore.New(db, redisstore.Options{Keep: 100 * time.Hour, KeepAudit: 70 * time.Hour})
 	for _, id := range []string{"1", "2"} {
-		if err := s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 		date := time.Now().UTC().Format(time.DateOnly)
 		want := map[string]time.Duration{
 			"p:orders:{history}:solved": 100 * time.Hour, "p:orders:{history}:site:site": 100 * time.Hour, "p:day:{history}:" + date: 100 * time.Hour,
@@ -57,9 +56,7 @@ func TestListsKeepTheNewest(t *testing.T) {
 			at := began.Add(time.Duration(n) * time.Millisecond)
 			rows = append(rows, historytest.Order(fmt.Sprintf("%05d", n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n+1), at))
 		}
-		if err := s.Append(t.Context(), rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Append(t.Context(), rows))
 	}
 	for _, c := range []struct {
 		by    history.By
@@ -111,9 +108,7 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				redis := redistest.InBubble(t)
 				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"), redisstore.Options{})
-				if err := s.Append(t.Context(), []history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}))
 				was, seen := redis.Dump(), 0
 				var refused []string
 				redis.SetAnswer(func(command string, _ []string) string {
@@ -133,33 +128,6 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// While Redis is full or read-only, an Append fails with history.ErrDown and changes nothing. A later one counts
-// its rows once.
-func TestOutages(t *testing.T) {
-	address := redistest.Server(t)
-	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + address}, "p"), redisstore.Options{})
-	for name, c := range map[string]struct{ begin, end []any }{
-		"full":      {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
-		"read-only": {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Do(t, address, "FLUSHALL")
-			redistest.Do(t, address, c.begin...)
-			err := calls["Append"](t.Context(), s)
-			redistest.Do(t, address, c.end...)
-			if !errors.Is(err, history.ErrDown) || strings.Contains(err.Error(), "{history}") {
-				t.Errorf("appending: %v", err)
-			}
-			if n := redistest.Do(t, address, "DBSIZE"); n != "0" {
-				t.Errorf("%s keys", n)
-			}
-			if err := calls["Append"](t.Context(), s); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 
@@ -183,9 +151,7 @@ func TestExpiredRowsAreNotFound(t *testing.T) {
 		s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "p"),
 			redisstore.Options{Keep: 50 * time.Hour, KeepAudit: 60 * time.Hour})
 		for _, id := range []string{"old", "young"} {
-			if err := s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 			time.Sleep(29 * time.Hour)
 		}
 		for q, want := range map[[2]string]int{{"sitekey", "site"}: 1, {"status", "solved"}: 1, {"id", "old"}: 0, {"id", "young"}: 1, {"key", "key"}: 2} {

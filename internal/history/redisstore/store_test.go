@@ -15,6 +15,7 @@ import (
 	"poold/internal/history/redisstore"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -27,9 +28,7 @@ var prefixes atomic.Int64
 func openDB(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, Dial: p.Dial, Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

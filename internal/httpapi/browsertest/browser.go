@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -157,30 +156,4 @@ func (p *Page) WaitUntil(limit time.Duration, expression string) error {
 		look();
 	})`, limit.Milliseconds(), expression, "not within "+limit.String()+": "+expression))
 	return err
-}
-
-// Watch starts the measurement of a page's processor time.
-func (p *Page) Watch() error {
-	return chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
-		return err
-	}))
-}
-
-// ProcessorTime returns the processor time of the page's tasks since Watch, for scripts, style and layout together. Other
-// load on the machine does not increase it much.
-func (p *Page) ProcessorTime() (used time.Duration, err error) {
-	err = chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		metrics, err := cdp.Call(ctx, t, performance.GetMetrics, cdp.Empty{})
-		if err != nil {
-			return err
-		}
-		for _, m := range metrics.Metrics {
-			if m.Name == "TaskDuration" {
-				used = time.Duration(m.Value * float64(time.Second))
-			}
-		}
-		return nil
-	}))
-	return used, err
 }

@@ -6,14 +6,13 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"poold/internal/httpapi/openapi"
+	"poold/internal/testkit"
 )
 
 // TestDocumentIsValidOpenAPI: a validator of OpenAPI 3.1 finds no fault in the description.
 func TestDocumentIsValidOpenAPI(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if document.OpenAPI != "3.1.0" {
 		t.Errorf("openapi: %s", document.OpenAPI)
 	}

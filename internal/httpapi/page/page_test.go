@@ -1,8 +1,10 @@
 package page
 
 import (
+	"encoding/json"
 	"html"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,16 +14,63 @@ import (
 	"poold/internal/refill/policy"
 	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // part renders a part of the page as text.
 func part(t *testing.T, name string, of any) string {
 	t.Helper()
 	var text strings.Builder
-	if err := templates.ExecuteTemplate(&text, name, of); err != nil {
-		t.Fatal(err)
+	testkit.NoError(t, templates.ExecuteTemplate(&text, name, of))
+	return strings.TrimSpace(asText(text.String()))
+}
+
+// TestPageShowsTheDocument: the page has the golden document of package status, as text, and nothing that its policy
+// forbids.
+func TestPageShowsTheDocument(t *testing.T) {
+	golden, err := os.ReadFile("../../status/testdata/document.json")
+	testkit.NoError(t, err)
+	v := View{Document: new(status.Document), Query: Query{"open": {"staging-login"}}, Operate: true, Whole: true}
+	testkit.NoError(t, json.Unmarshal(golden, v.Document))
+	login, _ := v.Target("staging-login")
+	v.Detail = &status.TargetDetail{Target: *login}
+	var page strings.Builder
+	testkit.NoError(t, v.Render(&page))
+	text := strings.Join(strings.Fields(asText(page.String())), " ")
+	for _, part := range []string{
+		"poold 1.2.3, started 2026-01-02 03:04:05 UTC. Redis: single", "No callbacks arrived for the last tasks",
+		"pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each", "Healthy targets1 of 31 paused, 1 refused, 1 starved",
+		"Budget used1,234of 20,000 solves a day", "2 callbacks could not be stored", "solver busyno slot 3 of 20", "by callback",
+		"refusedthe provider refuses this target: <ERROR_GOOGLEKEY> & more", "20 threads of solver in use; raise concurrency; most tokens",
+		"3 of 4, 4 on order, 2 waiting", "pausedpaused by ops", "about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %",
+		"Held back bycredit", "16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
+		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order", "8 of 10 an hour, 77 of 500 a day",
+		"9 accepted, 7 rejected", "On-demand solves 7 identities", "12 of 21 tokens of on-demand solves",
+		"curl -X POST $POOLD_URL/pool/staging-login/token",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
 	}
-	return strings.TrimSpace(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text.String(), "")))
+	if strings.Contains(text, "ot ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
+		t.Errorf("alarms without cause:\n%s", text)
+	}
+	forbidden := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://[^,<]*"`)
+	if found := forbidden.FindString(page.String()); found != "" {
+		t.Errorf("the page holds %q", found)
+	}
+	page.Reset()
+	v.Ready, v.Config.OK, v.Alarms = false, false, []string{"Redis does not answer: nothing is bought"}
+	testkit.NoError(t, v.Render(&page))
+	for _, part := range []string{"The configuration file was not applied", "not ready", "Redis does not answer: nothing is bought"} {
+		if text := asText(page.String()); !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
+	}
+}
+
+func asText(page string) string {
+	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, ""))
 }
 
 // TestRowsDescribeTheirTargets: a row says only what is not as usual.

@@ -64,9 +64,7 @@ func Start(t testing.TB) *Server {
 	})
 	s.as = otherUser(t)
 	s.giveFolder(t, s.dir)
-	if err := os.CopyFS(s.data(), os.DirFS(s.cluster(t))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(s.data(), os.DirFS(s.cluster(t))))
 	s.giveFolder(t, s.dir)
 	s.Up(t)
 	return s
@@ -78,39 +76,27 @@ func Start(t testing.TB) *Server {
 func (s *Server) cluster(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = os.RemoveAll(dir) }()
 	password, data := filepath.Join(dir, "password"), filepath.Join(dir, "data")
-	if err := os.WriteFile(password, []byte(Password), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(password, []byte(Password), 0o600))
 	options := []string{"--username", superuser, "--auth", "scram-sha-256", "--no-sync", "--encoding", "UTF8", "--locale", "C"}
 	caches, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	of := sha256.Sum256([]byte(fmt.Sprint(s.run(t, "initdb", "--version"), Password, options)))
 	made := filepath.Join(caches, "poold", "postgres", hex.EncodeToString(of[:8]))
 	if _, err := os.Stat(made); err == nil {
 		return made
 	}
-	if err := os.MkdirAll(filepath.Dir(made), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.MkdirAll(filepath.Dir(made), 0o700))
 	s.giveFolder(t, dir)
 	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
 	// The rename makes the complete folder visible in one step. If several processes rename at the
 	// same time, one process succeeds.
 	half, err := os.MkdirTemp(filepath.Dir(made), "half")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = os.RemoveAll(half) }()
-	if err := os.CopyFS(half, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(half, os.DirFS(data)))
 	if err := os.Rename(half, made); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
@@ -345,13 +331,9 @@ func otherUser(t testing.TB) *syscall.SysProcAttr {
 		t.Fatalf("PostgreSQL refuses to run as root, and there is no other user: %v", err)
 	}
 	uid, err := strconv.ParseUint(found.Uid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
@@ -359,7 +341,7 @@ func otherUser(t testing.TB) *syscall.SysProcAttr {
 // other users. PostgreSQL requires this.
 func (s *Server) giveFolder(t testing.TB, dir string) {
 	t.Helper()
-	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	testkit.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -371,7 +353,5 @@ func (s *Server) giveFolder(t testing.TB, dir string) {
 			return err
 		}
 		return os.Chown(path, int(s.as.Credential.Uid), int(s.as.Credential.Gid))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

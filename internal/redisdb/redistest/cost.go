@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // Cost is the cost of calls.
@@ -47,9 +49,7 @@ func Totals(t testing.TB, address string) (c Cost, reply float64) {
 		return sum
 	}
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return Cost{
 		sum(`cmdstat_\S+:calls=`), sum(`cmdstat_eval(?:sha)?:calls=`),
 		sum("total_net_input_bytes:"), sum("total_net_output_bytes:"),

@@ -106,9 +106,7 @@ func SentinelOf(t testing.TB, text string) string {
 func sentinelNode(t testing.TB, text string) Node {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	return startNode(t, "redis-sentinel", config)
 }
 

@@ -16,6 +16,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -152,9 +153,7 @@ func (r *replica) end(t *testing.T, provider string, how pool.How) (order string
 			Lead: 10 * time.Second, Type: captcha.HCaptcha,
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	time.Sleep(time.Second)
 	r.Read(ctx)
 	return o.Name
@@ -241,7 +240,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 	})
 }
 
-// The model of the scenarios moves sums as the scripts do.
+// The function add of the tests moves sums as the scripts do.
 func TestSumsAreThoseOfTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, want := start(t, redistest.InBubble(t), "a", "b"), pool.Sums{}
@@ -259,17 +258,13 @@ func TestSumsAreThoseOfTheModel(t *testing.T) {
 				verdict := []string{"rejected", "accepted"}[dice.IntN(2)]
 				add(want, now(), "report:", pool.Sums{"report:" + verdict + ":": 1})
 				_, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), verdict == "accepted", "qa", "n", "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 			}
 			time.Sleep(time.Duration(dice.IntN(100)) * time.Second)
 		}
 		add(want, now(), "", nil)
 		all, err := r.pool.Sums(t.Context(), []string{"a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		got := all[captcha.HCaptcha]["a"]
 		for name, sum := range want {
 			for long := range got {
@@ -282,4 +277,19 @@ func TestSumsAreThoseOfTheModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// add moves sums as the script function learn does, which TestSumsAreThoseOfTheModel proves.
+func add(s pool.Sums, second float64, kind string, adds pool.Sums) {
+	fade := math.Exp((s["at"] - second) / 3600)
+	for name := range s {
+		s[name] *= fade
+		if kind != "" && strings.HasPrefix(name, kind) {
+			s[name] *= math.Exp(-1.0 / 40)
+		}
+	}
+	for name, sum := range adds {
+		s[name] += sum
+	}
+	s["at"] = second
 }

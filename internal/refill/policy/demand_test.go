@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // Every model draws about as many requests as the number after its name requires. The times are
@@ -30,9 +32,7 @@ func TestDemand(t *testing.T) {
 	} {
 		t.Run(model, func(t *testing.T) {
 			got, err := Demand(model, daySeconds, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if len(got) < want[0] || len(got) > want[1] {
 				t.Errorf("%d requests, want %v", len(got), want)
 			}
@@ -55,9 +55,7 @@ func TestDemand(t *testing.T) {
 func TestTimersAndClusters(t *testing.T) {
 	for period, late := range map[float64]float64{300: 8, 10: 2.5} {
 		got, err := Demand(fmt.Sprintf("timer:%gs", period), daySeconds, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		latest := 0.0
 		for i, at := range got {
 			latest = max(latest, at-float64(i+1)*period)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 func usual() Params {
@@ -18,27 +20,19 @@ func usual() Params {
 func trace(t testing.TB, name string) []float64 {
 	t.Helper()
 	file, err := os.Open("testdata/traces/" + name + ".txt.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	text, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	arrivals, err := ReadTrace(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return arrivals
 }
 
 func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand(model, days*daySeconds, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return arrivals
 }
 
@@ -48,9 +42,7 @@ func simulated(t testing.TB, s Simulation) Result {
 		s.Concurrency, s.Solves = 64, DefaultSolves()
 	}
 	r, err := s.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if r.Requests != r.Hits+r.Waited+r.Misses || r.Served != r.Hits+r.Waited {
 		t.Errorf("requests do not add up: %+v", r)
 	}

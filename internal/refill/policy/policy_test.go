@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"poold/internal/testkit"
 )
 
 // target is a target under test, with the counts that a script would read.
@@ -485,9 +487,7 @@ func TestWasteIsBounded(t *testing.T) {
 		}
 		solves := Solves{Median: median, Sigma: 0.5, Least: median / 4, Most: 5 * median, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
 		r, err := Simulation{Params: p, Solves: solves, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		// At most heldTimes as many tokens are held as the credit affords, and that is one more for a recent hit.
 		earned := startCredit(&p) + (p.MissCost+1)*float64(r.Hits) + calibrated.missEarns*p.MissCost*float64(r.Misses)
 		if bound := math.Ceil(float64(calibrated.heldTimes) * earned); float64(r.Expired) > bound || r.PeakHeld > p.Depth {

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // used returns a target with days of requests.
@@ -33,9 +35,7 @@ func TestSavedStateIsTheSame(t *testing.T) {
 	}
 	restored := func() *target {
 		l, err := Restore(x.p, data, after(x.at))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return &target{x.p, l, x.c, x.at}
 	}
 	again := restored()

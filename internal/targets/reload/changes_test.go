@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // The log line of a reload contains only the names of the changed targets and sections.
@@ -22,9 +23,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 			fmt.Fprintf(&text, target, name, name, depth)
 		}
 		set, err := targets.Parse("pools.yaml", []byte(text.String()), targets.References{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return set
 	}
 	many := make([]string, 30)

@@ -62,16 +62,12 @@ func (b *testFile) write(text string) {
 
 func (b *testFile) put(path, text string) {
 	b.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.NoError(b.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (b *testFile) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.NoError(b.t, err)
 }
 
 func (b *testFile) load() *targets.Set {
@@ -109,27 +105,6 @@ func (b *testFile) depth() int { return b.Current().Targets[0].Depth }
 func (b *testFile) untilDepth(depth int) {
 	b.t.Helper()
 	b.waitUntil("the new depth", func() bool { return b.depth() == depth && b.Status().OK })
-}
-
-func TestLoad(t *testing.T) {
-	b := newBench(t, minimal("depth: 3"))
-	if b.Current() != nil || b.Status().OK {
-		t.Error("something is loaded before Load")
-	}
-	before := time.Now()
-	set := b.load()
-	if set != b.Current() || set.Targets[0].Depth != 3 {
-		t.Errorf("loaded %+v", set)
-	}
-	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt.Before(before) {
-		t.Errorf("status %+v", s)
-	}
-	if len(b.applied) != 0 {
-		t.Error("Load applied the set, which is the caller's part")
-	}
-	if b.log.Count("level=WARN", "embedded Redis keeps nothing") != 1 {
-		t.Error("the warnings of the file are not in the log")
-	}
 }
 
 func TestLoadFails(t *testing.T) {

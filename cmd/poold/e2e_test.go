@@ -341,14 +341,6 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 		t.Error("the start did not say that the provider is simulated")
 	}
 	stop()
-	testkit.Within(t, stopGrace, "/readyz to say that it stops, before connections are refused", func() bool {
-		response, err := http.Get(env["POOLD_URL"] + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		return response.StatusCode == http.StatusServiceUnavailable
-	})
 	select {
 	case code := <-served:
 		if code != cli.ExitDone {

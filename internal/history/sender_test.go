@@ -176,23 +176,6 @@ func (w *world) logged(messages ...string) {
 
 var ends = []pool.How{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 
-// What ends at any replica is sent within two seconds, once, by whichever replica has the turn.
-func TestEndsAreSent(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		s, _ := w.sender(w.pool)
-		other, _ := w.sender(w.replica())
-		for i := range 301 {
-			w.order(i%5, fmt.Sprint("O", i), ends[i%4])
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		w.check()
-		if one, two := s.Health(), other.Health(); one.Sent+two.Sent != 301 {
-			t.Errorf("sent %+v and %+v", one, two)
-		}
-	})
-}
-
 // An order is a row with what its purchase and its end say.
 func TestRowsOfOrders(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -322,13 +323,7 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 	if path == "targets" {
 		return // the tables of the keys below are those of the defaults
 	}
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range inner {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
+	for _, name := range slices.Sorted(maps.Keys(inner)) {
 		out.WriteString("\n")
 		table(out, name, inner[name], comments)
 	}

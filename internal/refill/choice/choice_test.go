@@ -60,17 +60,6 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// A cost is finite and positive, whatever the sums.
-func TestSharesStayInRange(t *testing.T) {
-	dice := rand.New(rand.NewPCG(1, 1))
-	for range 10_000 {
-		all := 50 * dice.Float64()
-		if l := lower(all*dice.Float64(), all); !(l >= leastShare && l <= 1) {
-			t.Fatal(l)
-		}
-	}
-}
-
 // A fall of a share below half is noticed within about 30 outcomes.
 func TestAFallIsNoticed(t *testing.T) {
 	for _, c := range []struct{ was, is float64 }{{0.95, 0}, {0.95, 0.1}, {0.8, 0.05}} {

@@ -183,13 +183,11 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 		return map[string]any{"type": "object", "minProperties": 1, "propertyNames": map[string]any{"pattern": "^" + name + "$"},
 			"additionalProperties": sectionSchema(reflect.TypeFor[Target](), comments)}
 	}
+	plain := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
+	if name, is := plain[k.kind.Kind()]; is {
+		return orReference(name)
+	}
 	switch k.kind.Kind() {
-	case reflect.Bool:
-		return orReference("boolean")
-	case reflect.Int:
-		return orReference("integer")
-	case reflect.Float64:
-		return orReference("number")
 	case reflect.Pointer:
 		return sectionSchema(k.kind.Elem(), comments)
 	case reflect.Struct:
@@ -284,17 +282,10 @@ func (k documentedKey) kindName() string {
 	case k.kind == reflect.TypeFor[Prices]():
 		return "number or mapping"
 	}
-	switch k.kind.Kind() {
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Int, reflect.Float64:
-		return "number"
-	case reflect.Slice:
-		return "list"
-	case reflect.Struct, reflect.Pointer, reflect.Map:
-		return "section"
-	}
-	return "text"
+	return map[reflect.Kind]string{
+		reflect.Bool: "boolean", reflect.Int: "number", reflect.Float64: "number", reflect.Slice: "list",
+		reflect.Struct: "section", reflect.Pointer: "section", reflect.Map: "section", reflect.String: "text",
+	}[k.kind.Kind()]
 }
 
 // table lists the keys of a section, and then those of the sections inside it.

@@ -47,17 +47,12 @@ func (k documentedKey) words() []string {
 }
 
 func (k documentedKey) limits() (lo, hi string) {
-	if m := rangePhrase.FindStringSubmatch(k.doc); m != nil {
-		return m[1], m[2]
-	}
-	return "", ""
+	m := append(rangePhrase.FindStringSubmatch(k.doc), "", "", "") // "" = the comment has no limits
+	return m[1], m[2]
 }
 
 func (k documentedKey) preset() string {
-	if m := defaultPhrase.FindStringSubmatch(k.doc); m != nil {
-		return m[1]
-	}
-	return ""
+	return append(defaultPhrase.FindStringSubmatch(k.doc), "", "")[1] // "" = the comment has no default
 }
 
 // fieldComments returns the comments of all fields of structs, by the names of struct and field.

@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
 
 	"poold/internal/captcha"
 	"poold/internal/cli"
@@ -105,13 +106,6 @@ func TestTheKeyFollowsNoRedirect(t *testing.T) {
 	}
 }
 
-const (
-	orders = `{"records":[{"id":"O1","target":"login","owner":"qa","code":"","price":0.00299},
- {"id":"O2","target":"/solve","owner":"","code":"ERROR_\u001b[2J","price":null}],"next":"CUR"}`
-	usage = `{"lines":[{"date":"2026-01-02","key":"-","handed_out":5,"spent":1.23456789}]}`
-	csv   = "id,target\r\nO1,login\r\n"
-)
-
 // Each command sends its requests and prints the answer. A command that prints something fails if it
 // cannot print.
 func TestCommands(t *testing.T) {
@@ -124,100 +118,42 @@ func TestCommands(t *testing.T) {
 		"GET /events":                   `{"events":[{"at":"2026-01-02T03:04:05Z","kind":"k\u001b[2J","subject":"a\nb","text":"` + strings.Repeat("x", 5000) + `"}],"next":"17"}`,
 		"GET /readyz":                   `{"ready":true}`,
 	}
-	only := func(text string) map[string]string { return map[string]string{"": text} }
+	text, err := os.ReadFile("testdata/commands.yaml")
+	testkit.NoError(t, err)
+	var list []struct {
+		Args, Asked, Printed string
+		Answer               *string
+		Status, Code         int
+	}
+	testkit.NoError(t, yaml.Unmarshal(text, &list))
 	today := time.Now().UTC().Format(time.DateOnly)
-	for _, c := range []struct {
-		args    []string
-		answers map[string]string
-		status  int
-		asked   string
-		code    int
-		printed string // stdout and stderr; "…" at the end = the beginning
-	}{
-		{split("token login"), only(" 03AF\r\n"), 0, "POST /pool/login/token", 0, "03AF\n"},
-		{split("token --wait 0s login"), only("03AF"), 0, "POST /pool/login/token?wait=0s", 0, "03AF\n"},
-		{split("token login --json --min-ttl 60 --wait 20s"), only("{}\n"), 0, "POST /pool/login/token?min_ttl=60&wait=20s", 0, "{}\n"},
-		{split("token a/b?c"), only(`{"code":"unknown_target","detail":"none"}`), 404, "POST /pool/a%2Fb%3Fc/token", 1, "poold token: unknown_target: none…"},
-		{split("token login"), only(`{"code":"pool_empty"}`), 503, "POST /pool/login/token", 3, "poold token: pool_empty; try again in 7\uFFFD s\n"},
-		{split("token login"), only("<html>"), 502, "POST /pool/login/token", 1, "poold token: the daemon answered 502 Bad Gateway\n"},
-		{split("token login"), only(""), 204, "POST /pool/login/token", 1, "poold token: the daemon's answer is empty\n"},
-		{split("pause login"), shown, 0, "POST /pool/login/pause", 0, "login: paused\n"},
-		{[]string{"pause", "login", "--for", "2h", "--reason", "a\tb"}, shown, 0, `POST /pool/login/pause {"for":"2h","reason":"a\tb"}`, 0, "login: paused\n"},
-		{split("pause login --json"), shown, 0, "POST /pool/login/pause", 0, "{}\n"},
-		{split("resume login"), shown, 0, "POST /pool/login/resume", 0, "login: resumed\n"},
-		{split("flush login"), shown, 0, "DELETE /pool/login/tokens", 0, "login: flushed\n"},
-		{split("reload"), shown, 0, "POST /-/reload", 0, "the file was read again\n"},
-		{split("reload"), only(`{"code":"invalid_config","problems":["pools.yaml:1: a\nb"]}`), 422, "POST /-/reload", 1,
-			"poold reload: invalid_config; try again in 7\uFFFD s\n  pools.yaml:1: a\uFFFDb\n"},
-		{split("report login I/1 rejected"), shown, 0, `POST /pool/login/token/I%2F1/report {"outcome":"rejected"}`, 0, "login: reported\n"},
-		{split("report I1 accepted"), shown, 0, `POST /solve/I1/report {"outcome":"accepted"}`, 0, "I1: reported\n"},
-		{split("probe ac/me"), shown, 0, "POST /providers/ac%2Fme/probe", 0, "ac/me: probed; state down; reason no money; remedy top it up\n"},
-		{split("dead-letters replay"), shown, 0, "POST /dead-letters/replay", 0, "retried; replayed 3; dropped 2; expired 4; left 1\n"},
-		{split("dead-letters list"), shown, 0, "GET /dead-letters", 0,
-			"ORDER  TASK  AGE S\no1     t\uFFFD    75\n" +
-				"some of them cannot be read; the daemon's log says which\n"},
-		{split("dead-letters list"), only(`{"letters":[]}`), 0, "GET /dead-letters", 0, "nothing is recorded\n"},
-		{split("events --limit 1 --before 20"), shown, 0, "GET /events?before=20&limit=1", 0,
-			"AT                    KIND   SUBJECT  TEXT\n2026-01-02T03:04:05Z  k\uFFFD[2J  a\uFFFDb      " + strings.Repeat("x", 300) + "…\n" +
-				"there are more: add --before 17\n"},
-		{split("events"), only("<html>"), 0, "GET /events", 1, "poold events: reading the daemon's answer: invalid…"},
-		{split("healthcheck"), shown, 0, "GET /readyz", 0, ""},
-		{split("history site a/b?c --limit 5 --from 2026-01-02"), only(orders), 0, "GET /history/site/a%2Fb%3Fc?from=2026-01-02&limit=5", 0,
-			"ID  TARGET  CODE        PRICE\nO1  login   -           0.00299\nO2  /solve  ERROR_\uFFFD[2J  -\nthere are more: add --cursor CUR\n"},
-		{split("history site k --csv"), only(csv), 0, "GET /history/site/k", 0, csv + "there are more: add --cursor CUR\n"},
-		{split("history active --json"), only(orders + "\n"), 0, "GET /history/active", 0, orders + "\n"},
-		{split("history active"), only(`{"records":[]}`), 0, "GET /history/active", 0, "nothing is recorded\n"},
-		{split("history active"), only("<html>"), 0, "GET /history/active", 1, "poold history active: reading the daemon's answer: …"},
-		{split("history orders --status error --owner qa"), only("{}"), 0, "GET /history/orders?owner=qa&status=error", 0, "nothing is recorded\n"},
-		{split("history day"), only(`{"lines":[{"type":"a","solved":1},{"target":"b","solved":1}]}`), 0, "GET /history/day/" + today, 0,
-			"TYPE  TARGET  SOLVED\na     -       1\n-     b       1\n"},
-		{split("history usage --by owner"), only(`{"lines":[{"date":"","target":"","owner":"qa","orders":7}]}`), 0, "GET /history/usage?by=owner", 0,
-			"DATE  TARGET  OWNER  ORDERS\n-     -       qa     7\n"},
-		{split("history day 2026-01-02"), only("{}"), 0, "GET /history/day/2026-01-02", 0, "nothing is recorded\n"},
-		{split("history order O1"), only(`{"id":"O1","owner":"qa","list":[{"a":null}]}`), 0, "GET /history/order/O1", 0, "id        O1\nlist.0.a  -\nowner     qa\n"},
-		{split("history usage --by key --per day"), only(usage), 0, "GET /history/usage?by=key&per=day", 0,
-			"DATE        KEY  HANDED OUT  SPENT\n2026-01-02  -    5           1.2346\n"},
-		{split("history key a/b"), only(`{"code":"no_audit"}`), 404, "GET /history/key/a%2Fb", 1, "poold history key: no_audit; try again in 7\uFFFD s\n"},
-		{split("version"), nil, 0, "", 0, "poold 1.2.3\n"},
-		{split("--version"), nil, 0, "", 0, "poold 1.2.3\n"},
-		// Mistakes on the command line.
-		{split("tokn"), nil, 0, "", 2, "poold: unknown command \"tokn\" for \"poold\"\n\nDid you mean this?\n\ttoken\n"},
-		{split("token"), nil, 0, "", 2, "poold token: accepts 1 arg(s), received 0\n"},
-		{split("token a \x1b[2J"), nil, 0, "", 2, "poold token: accepts 1 arg(s), received 2\n"},
-		{split("token a --\x1b[2J"), nil, 0, "", 2, "poold token: unknown flag: --\uFFFD[2J\n"},
-		{split("report login id good"), nil, 0, "", 2, "poold report: the last word is accepted or rejected, not \"good\"\n"},
-		{split("status ["), nil, 0, "", 2, "poold status: a GLOB has *, ? and [a-z], and \"[\" is none\n"},
-		{split("history"), nil, 0, "", 2, "poold history: needs a command; `poold history --help` lists them\n"},
-		{split("history money"), nil, 0, "", 2, "poold history: unknown command…"},
-		{split("history orders"), nil, 0, "", 2, "poold history orders: required flag(s) \"status\" not set\n"},
-		{split("history active --json --csv"), nil, 0, "", 2, "poold history active: if any flags in the group [json csv] are set…"},
-		{split("healthcheck --url ftp://host"), nil, 0, "", 2, "poold healthcheck: --url must be like http://…"},
-		{split("healthcheck --url http://user:password@host"), nil, 0, "", 2, "poold healthcheck: --url holds a user or a password…"},
-		{split("healthcheck --url http://127.0.0.1:1"), nil, 0, "", 1, "poold healthcheck: asking the daemon: …"},
-		{split("healthcheck --key-file \x1b/none"), nil, 0, "", 1, "poold healthcheck: reading the key: open \uFFFD/none…"},
-	} {
-		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`}, "Retry-After": {"7\u009b"}}
-		d := &daemon{answers: c.answers, status: c.status, header: header}
-		code, stdout, stderr := d.run(t, c.args...)
-		if asked := strings.Join(d.asked, ", "); code != c.code || asked != c.asked || !matches(stdout+stderr, c.printed) {
-			t.Errorf("%q: exit %d, asked %s\n%swant\n%s", c.args, code, asked, stdout+stderr, c.printed)
+	for _, c := range list {
+		args, answers := strings.Split(c.Args, " "), shown
+		if c.Answer != nil {
+			answers = map[string]string{"": *c.Answer}
 		}
-		words := strings.Join(c.args, " ")
+		c.Asked, c.Printed = strings.ReplaceAll(c.Asked, "TODAY", today), strings.ReplaceAll(c.Printed, "X300", strings.Repeat("x", 300))
+		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`}, "Retry-After": {"7\u009b"}}
+		d := &daemon{answers: answers, status: c.Status, header: header}
+		code, stdout, stderr := d.run(t, args...)
+		if asked := strings.Join(d.asked, ", "); code != c.Code || asked != c.Asked || !matches(stdout+stderr, c.Printed) {
+			t.Errorf("%q: exit %d, asked %s\n%swant\n%s", args, code, asked, stdout+stderr, c.Printed)
+		}
 		wanted := "application/json"
 		switch {
-		case strings.Contains(words, "--csv"):
+		case strings.Contains(c.Args, "--csv"):
 			wanted = "text/csv"
-		case c.args[0] == "token" && !strings.Contains(words, "--json"):
+		case (args[0] == "token" || args[0] == "solve") && !strings.Contains(c.Args, "--json"):
 			wanted = "text/plain"
 		}
 		if accepted := d.sent.Get("Accept"); accepted != "" && accepted != wanted {
-			t.Errorf("%q: Accept %s, want %s", c.args, accepted, wanted)
+			t.Errorf("%q: Accept %s, want %s", args, accepted, wanted)
 		}
 		if stdout != "" {
-			d := &daemon{answers: c.answers, header: header}
+			d := &daemon{answers: answers, header: header}
 			var log strings.Builder
-			if code := d.runTo(t, full{}, &log, nil, c.args...); code != cli.ExitFailed && c.args[0] != "--version" {
-				t.Errorf("%q without a place to print: exit %d, %s", c.args, code, log.String())
+			if code := d.runTo(t, full{}, &log, nil, args...); code != cli.ExitFailed && args[0] != "--version" {
+				t.Errorf("%q without a place to print: exit %d, %s", args, code, log.String())
 			}
 		}
 	}
@@ -294,22 +230,6 @@ func TestSolve(t *testing.T) {
 			t.Errorf("%s: exit %d, %s%s%v\nasked for %+v\nwant %+v", args, code, stdout, stderr, err, got, want)
 		}
 	}
-	for args, want := range map[string]struct {
-		code   int
-		stderr string
-	}{
-		"--type x":                             {3, "poold solve: solve_timeout…"},
-		"":                                     {2, "poold solve: required flag(s) \"type\" not set\n"},
-		"--type x --min-score NaN":             {2, "poold solve: a flag needs a finite number, or true or false\n"},
-		"--type x --proxy-file /none":          {1, "poold solve: reading the proxy: open /none…"},
-		"--type x --image /none":               {1, "poold solve: reading the picture: open /none…"},
-		"--type x --proxy user:canary@host:80": {2, "poold solve: unknown flag: --proxy\n"},
-	} {
-		d := &daemon{answers: map[string]string{"": `{"code":"solve_timeout"}`}, status: 504}
-		if code, stdout, stderr := d.run(t, append([]string{"solve"}, split(args)...)...); code != want.code || stdout != "" || !matches(stderr, want.stderr) {
-			t.Errorf("%s: exit %d, %s%s", args, code, stdout, stderr)
-		}
-	}
 	d := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
 	env := map[string]string{"POOLD_PROXY": "env:canary@192.0.2.2:2"}
 	d.runTo(t, io.Discard, io.Discard, env, "solve", "--type", "hcaptcha", "--idempotency-key", "again")
@@ -356,10 +276,6 @@ func TestWatch(t *testing.T) {
 	stop()
 	if code := <-ended; code != 0 || log.String() != "not live: the daemon answered 502 Bad Gateway\n" || !strings.HasPrefix(printed.String(), "as of 1\n") {
 		t.Errorf("exit %d, %s\n%s", code, log.String(), printed.String())
-	}
-	d := &daemon{status: 401}
-	if code, _, stderr := d.run(t, "status", "--watch"); code != 1 || stderr != "poold status: the daemon answered 401 Unauthorized\n" {
-		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
 

@@ -176,23 +176,6 @@ func (w *world) logged(messages ...string) {
 
 var ends = []pool.How{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 
-// What ends at any replica is sent within two seconds, once, by whichever replica has the turn.
-func TestEndsAreSent(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		s, _ := w.sender(w.pool)
-		other, _ := w.sender(w.replica())
-		for i := range 301 {
-			w.order(i%5, fmt.Sprint("O", i), ends[i%4])
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		w.check()
-		if one, two := s.Health(), other.Health(); one.Sent+two.Sent != 301 {
-			t.Errorf("sent %+v and %+v", one, two)
-		}
-	})
-}
-
 // An order is a row with what its purchase and its end say.
 func TestRowsOfOrders(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
@@ -237,62 +220,34 @@ func TestRowsOfOrders(t *testing.T) {
 	}
 }
 
-// Tokens that keys take, miss, return and report are rows.
+// Tokens that keys take, miss, return and report are rows. The pool's tables and the audit of httpapi show their origin.
 func TestRowsOfHandouts(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		ask := history.Ask{Key: "ci", Target: "login"}
-		call := pool.Call{ID: "A", Name: "missed", MostTickets: 5, Row: ask.Row()}
-		if _, err := w.pool.Take(ctx, &call); err == nil {
-			t.Error("a token of nobody")
-		}
-		p := subject(0, "ORDER")
-		p.ID = "A"
-		w.place(&p)
-		w.end(p, pool.Solved, "")
-		call.Name = "back"
-		_, err := w.pool.Take(ctx, &call)
-		testkit.NoError(t, err)
-		w.pool.Cancel(&call)
-		synctest.Wait()
-		ask.Buys, ask.Image = true, "sha256:ab, 3 bytes"
-		call.Name, call.Row = "kept", ask.Row()
-		token, err := w.pool.Take(ctx, &call)
-		testkit.NoError(t, err)
-		token.Source = "solve"
-		for _, err := range []error{
-			w.pool.Shared(ctx, &token, ask.Row()),
-			w.pool.Shared(ctx, &pool.Token{Order: "ORDER", Source: "shared"}, ask.Row()),
-		} {
-			testkit.NoError(t, err)
-		}
-		for _, good := range []bool{true, false} {
-			if _, _, err := w.pool.Report(ctx, "ORDER", "A", good, "qa", fmt.Sprint(good), ask.Row()); err != nil {
-				t.Fatal(err)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+	for _, c := range []struct {
+		kind string
+		buys bool
+		want string // action, source, price
+	}{
+		{"hits", false, "taken pool 3"}, {"hits", true, "taken pool 3"}, {"waited", false, "taken wait 3"}, {"waited", true, "bought solve 3"},
+		{"shared", true, "taken shared 0"}, {"missed", false, "missed  0"}, {"left", true, "missed  0"}, {"returned", false, "returned  0"},
+		{"accepted", false, "accepted  0"}, {"rejected", false, "rejected  0"}, {"stopped", false, "a hand-out cannot be \"stopped\""},
+	} {
+		ask := history.Ask{Key: "ci", Target: "login", Image: "sha256:ab, 3 bytes", Buys: c.buys}
+		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER", JSON: ask.Row(), Price: 3})
+		if err != nil {
+			if err.Error() != c.want {
+				t.Errorf("%s: %v", c.kind, err)
 			}
+			continue
 		}
-		w.sender(w.pool)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		page, err := w.Find(ctx, history.Query{By: history.ByKey, Value: "ci", Limit: 99})
-		list, decoded := history.Decode[history.Handout](page)
-		if err != nil || decoded != nil {
-			t.Fatal(err, decoded)
+		list, err := history.Decode[history.Handout](history.Page{Rows: [][]byte{row.Text}})
+		testkit.NoError(t, err)
+		h := list[0]
+		if got := fmt.Sprintf("%s %s %d", h.Action, h.Source, h.Price); got != c.want || h.ID != "17-1" || !h.At.Equal(at) ||
+			h.Key != "ci" || h.Target != "login" || h.Order != "ORDER" || h.Image != ask.Image {
+			t.Errorf("%s: %+v, want %s", c.kind, h, c.want)
 		}
-		var got []string
-		for _, h := range slices.Backward(list) {
-			if h.ID == "" || time.Since(h.At.Time) > time.Minute || h.Target != "login" {
-				t.Errorf("%+v", h)
-			}
-			got = append(got, fmt.Sprintf("%s %s %s %d", h.Action, h.Order, h.Source, h.Price))
-		}
-		want := []string{
-			"missed   0", "taken ORDER pool 3", "returned ORDER  0", "taken ORDER pool 3", "bought ORDER solve 3", "taken ORDER shared 0", "accepted ORDER  0",
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
-	})
+	}
 }
 
 // A row that cannot be read and one that the store refuses do not block others, even if the store goes down while a

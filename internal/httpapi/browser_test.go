@@ -57,7 +57,7 @@ func TestBrowser(t *testing.T) {
 				if key != "" { // the browser then sends it by itself
 					address = "anyone:" + key + "@" + d.addr
 				}
-				testkit.NoError(t, page.Visit("http://"+address+"/status", ""))
+				testkit.NoError(t, page.Visit("http://"+address+"/status"))
 				v.waitFor("the targets", `document.querySelectorAll('.target').length > 0`)
 				return v
 			})

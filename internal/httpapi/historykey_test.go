@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,19 +43,9 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 		entryOf(3, "ci", "checkout", history.Accepted, back), entryOf(4, "-", "checkout", history.Rejected, 3*back), entryOf(5, "-", "checkout", history.Taken, 4*back),
 		entryOf(6, "ci", "checkout", history.Taken, 24*time.Hour),
 	)
-	line := func(date, key string, out, accepted, rejected, bought int, spent string) string {
-		return fmt.Sprintf(`{"date":"%s","key":"%s","handed_out":%d,"returned":0,"missed":0,"accepted":%d,"rejected":%d,"bought":%d,"spent":%s,"unpriced":0}`, date, key, out, accepted, rejected, bought, spent)
-	}
-	for query, lines := range map[string][]string{
-		"from=2025-12-30&to=2026-01-03": {line("", "-", 0, 0, 1, 0, "0"), line("", "ci", 3, 1, 0, 2, "0.00598")},
-		"per=day&from=2025-12-30&to=2026-01-03": {
-			line("2025-12-30", "-", 0, 0, 1, 0, "0"), line("2026-01-01", "ci", 1, 1, 0, 1, "0.00299"), line("2026-01-02", "ci", 2, 0, 0, 1, "0.00299")},
-	} {
-		want := `{"by":"key","first":"2025-12-30","last":"2026-01-02","lines":[` + strings.Join(lines, ",") + "]}\n"
-		if a := d.ask(t, "GET", "/history/usage?by=key&"+query); a.status != 200 || a.body != want {
-			t.Errorf("%s: %d\n%s\nwant\n%s", query, a.status, a.body, want)
-		}
-	}
+	d.golden(t, "keys.txt", [][2]string{
+		{"", "usage?by=key&from=2025-12-30&to=2026-01-03"}, {"", "usage?by=key&per=day&from=2025-12-30&to=2026-01-03"},
+	})
 	if got := decodeAnswer[UsageBy[KeyUsageLine]](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
 		t.Errorf("of the last days: %+v", got)
 	}

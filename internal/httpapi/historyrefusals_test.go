@@ -101,37 +101,28 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 // TestDisabledHistoryNamesTheSetting: without a store the response names the setting. Orders in
 // flight are still listed, and malformed queries are still refused.
 func TestDisabledHistoryNamesTheSetting(t *testing.T) {
-	const noHistory, noAudit, bad = "no history is kept: the configuration file has `history: {backend: none}`", "no audit is kept: the configuration file has `history: {audit: 0s}`", ""
-	for path, says := range map[string]string{
-		"site/6Le": noHistory, "orders?status=error": noHistory, "orders?status=solved": noHistory, "day/2026-01-02": noHistory,
-		"order/" + orderID(1): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
-		"key/ci": noAudit, "key/-": noAudit, "usage?by=key": noAudit, "usage?by=key&from=1970-01-01": noAudit,
-		"usage": bad, "orders?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "orders?status=polling": `{"records":[]}`,
+	const noHistory = `{"type":"urn:poold:problem:no_history"`
+	const noAudit, bad, empty = `{"type":"urn:poold:problem:no_audit"`, `{"type":"urn:poold:problem:bad_request"`, `{"records":[]}`
+	const says, saysAudit = "no history is kept: the configuration file has `history: {backend: none}`", "no audit is kept: the configuration file has `history: {audit: 0s}`"
+	for _, c := range []struct {
+		kept        history.Sink
+		paths       string
+		status      int
+		begin, says string
+	}{
+		{nil, "site/6Le orders?status=error orders?status=solved day/2026-01-02 usage?by=owner usage?by=target&from=1970-01-01 order/" + orderID(1),
+			404, noHistory, says},
+		{nil, "key/ci key/- usage?by=key usage?by=key&from=1970-01-01", 404, noHistory, says},
+		{newMemoryHistory(), "key/ci key/- usage?by=key usage?by=key&from=1970-01-01", 404, noAudit, saysAudit},
+		{nil, "usage orders?status=x day/x site/6Le?limit=0", 400, bad, ""},
+		{nil, "active orders?status=polling", 200, empty, ""},
 	} {
-		for _, kept := range []history.Sink{nil, newMemoryHistory()} {
-			if kept != nil && says != noAudit {
-				continue
-			}
-			want, status, code := says, 404, CodeNoHistory
-			switch {
-			case kept != nil:
-				code = CodeNoAudit
-			case says == noAudit:
-				want = noHistory
-			case says == bad:
-				status, code = 400, CodeBadRequest
-			case says != noHistory:
-				status, code = 200, ""
-			}
-			s := quietServer(t, func(deps *Deps) { deps.History = kept })
-			r := httptest.NewRequest("GET", "/history/"+path, nil)
+		s := quietServer(t, func(deps *Deps) { deps.History = c.kept })
+		for path := range strings.FieldsSeq(c.paths) {
+			r, w := httptest.NewRequest("GET", "/history/"+path, nil), httptest.NewRecorder()
 			r.Header.Set("Authorization", "Bearer "+keyAll)
-			w := httptest.NewRecorder()
 			s.Handler().ServeHTTP(w, r)
-			a := answer{asked: path, status: w.Code, body: w.Body.String()}
-			if a.check(t, path, status, want); code != "" {
-				a.check(t, path, status, `"code":"`+string(code)+`"`)
-			}
+			answer{asked: path, status: w.Code, body: w.Body.String()}.check(t, path, c.status, c.begin, c.says)
 		}
 	}
 }

@@ -49,6 +49,7 @@ func TestNamesOfOtherHostsAreMisdirected(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, host := range []string{
 		"evil.example:8080", "evil.localhost", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0:8080", "[::]:8080", "192.168.1.2", "127.1", "2130706433",
+		":80", "localhost.", "0177.0.0.1", "[::ffff:192.0.2.1]",
 	} {
 		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, CodeMisdirected, "")
 	}
@@ -91,17 +92,6 @@ func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	d.Handler().ServeHTTP(recorder, request)
 	if recorder.Code != 403 {
 		t.Errorf("%d %s", recorder.Code, recorder.Body)
-	}
-}
-
-// TestLoopbackHost tests Host headers that an HTTP client does not send.
-func TestLoopbackHost(t *testing.T) {
-	for host, want := range map[string]bool{
-		"localhost:1": true, "127.0.0.1": true, "::1": true, "[::ffff:127.0.0.1]:80": true,
-		"": false, ":80": false, "[::1%lo]:80": false, "localhost:80:80": false, "localhost.": false, "127.0.0.1, evil.example": false,
-		"[::ffff:192.0.2.1]": false, "0177.0.0.1": false, "localhost@evil.example": false, "evil.example#localhost": false,
-	} {
-		equal(t, host, loopbackHost(host), want)
 	}
 }
 

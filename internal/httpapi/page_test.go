@@ -83,15 +83,11 @@ func TestPageIsForItsKey(t *testing.T) {
 		{keyAll, "?tab=events&before=nothing", []string{"before must be the"}, nil},
 		{keyAll, "?q=staging", []string{"2 of 3 targets"}, []string{"o-checkout"}},
 	} {
-		body := d.ask(t, "GET", "/status"+c.query, asBrowser, basic(c.key)).body
-		for _, part := range c.has {
-			if !strings.Contains(body, part) {
-				t.Errorf("%s %s: no %q in\n%s", c.key, c.query, part, body)
-			}
-		}
+		a := d.ask(t, "GET", "/status"+c.query, asBrowser, basic(c.key))
+		a.check(t, c.key, 200, c.has...)
 		for _, part := range c.lacks {
-			if strings.Contains(body, part) {
-				t.Errorf("%s %s: %q in\n%s", c.key, c.query, part, body)
+			if strings.Contains(a.body, part) {
+				t.Errorf("%s %s: %q in\n%s", c.key, c.query, part, a.body)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -109,35 +108,24 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 }
 
 // A pooler shares the server's connections between transactions, so no statement may stay prepared on
-// a connection.
-func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
-	address, err := url.Parse(server.Database(t))
-	testkit.NoError(t, err)
-	address.RawQuery = "default_query_exec_mode=cache_statement&statement_cache_capacity=100"
-	db, _ := openMigrated(t, address.String(), postgrestest.Patience)
+// a connection. The style of dates that a database prefers changes nothing.
+func testSession(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	name := address[strings.LastIndex(address, "/")+1:]
+	server.SQL(t, name, "alter database "+name+" set datestyle to 'German'")
+	db, _ := openMigrated(t, address+"?default_query_exec_mode=cache_statement&statement_cache_capacity=100", postgrestest.Patience)
 	var prepared int
-	if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+	var now time.Time
+	const sql = "select count(*) + $1::integer, clock_timestamp() from pg_prepared_statements where name <> ''"
+	testkit.NoError(t, db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
 		for i := range 3 {
-			if err := tx.First(ctx, []any{&prepared}, "select count(*) + $1::integer from pg_prepared_statements where name <> ''", i-2); err != nil {
+			if err := tx.First(ctx, []any{&prepared, &now}, sql, i-2); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil || prepared != 0 {
-		t.Errorf("%d statements are prepared, %v", prepared, err)
-	}
-}
-
-// The style of dates that a database prefers changes nothing.
-func testDateStyle(t *testing.T, server *postgrestest.Server) {
-	address := server.Database(t)
-	name := address[strings.LastIndex(address, "/")+1:]
-	server.SQL(t, name, "alter database "+name+" set datestyle to 'German'")
-	db, _ := openMigrated(t, address, postgrestest.Patience)
-	var now time.Time
-	if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
-		return tx.First(ctx, []any{&now}, "select clock_timestamp()")
-	}); err != nil || time.Since(now).Abs() > time.Hour {
-		t.Errorf("%v, %v", now, err)
+	}))
+	if prepared != 0 || time.Since(now).Abs() > time.Hour {
+		t.Errorf("%d statements are prepared, it is %v", prepared, now)
 	}
 }

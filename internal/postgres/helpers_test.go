@@ -51,15 +51,14 @@ func selectOne(ctx context.Context, db *DB) error {
 // TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
-		"Down":              testDown,
-		"Heals":             testHeals,
-		"NothingIsPrepared": testNothingIsPrepared,
-		"DateStyle":         testDateStyle,
-		"ReadOnly":          testReadOnly,
-		"Transactions":      testTransactions,
-		"Notifications":     testNotifications,
-		"Migrate":           testMigrate,
-		"Try":               testTry,
-		"DroppedTable":      testDroppedTable,
+		"Down":          testDown,
+		"Heals":         testHeals,
+		"Session":       testSession,
+		"ReadOnly":      testReadOnly,
+		"Transactions":  testTransactions,
+		"Notifications": testNotifications,
+		"Migrate":       testMigrate,
+		"Try":           testTry,
+		"DroppedTable":  testDroppedTable,
 	})
 }

@@ -80,6 +80,32 @@ targets:
 	}
 }
 
+// Before its first solve, a simulated target expects the same lead time as the daemon does. This
+// lead time comes from the poll times of the file's first provider, or from the defaults of the
+// target's type.
+func TestSimulateBeginsAsTheDaemon(t *testing.T) {
+	const real = `url: "https://solver.example.com", key: 0123456789abcdef0123456789abcdef`
+	for provider, want := range map[string][2]time.Duration{
+		"":                               {15 * time.Second, 5 * time.Second},
+		"protocol: simulated":            {2 * time.Second, time.Second},
+		"protocol: create_task, " + real: {10 * time.Second, 3 * time.Second},
+		"first_poll: 7s, poll_interval: 2s, " + real: {7 * time.Second, 2 * time.Second},
+	} {
+		args := []string{"--depth", "1", "--demand", "poisson:0.1", "--length", "10m"}
+		if provider != "" {
+			file := filepath.Join(t.TempDir(), "pools.yaml")
+			text := "providers: [{name: s, " + provider + "}]\n" +
+				"targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com}}\n"
+			testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+			args = append(args, "--config", file, "--target", "login")
+		}
+		base, _ := baseOf(t, args...)
+		if got := [2]time.Duration{base.Params.FirstPoll, base.Params.PollInterval}; got != want {
+			t.Errorf("%s: first poll and interval %v, want %v", provider, got, want)
+		}
+	}
+}
+
 // A comparison contains each value of miss_cost once, including the target's own value. If a run
 // fails, the comparison returns its error.
 func TestComparisonHasEachPriceOnce(t *testing.T) {

@@ -67,9 +67,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 			}
 			stored[letter(n).Order] = letter(n)
 			if len(stored) == 20+7*round {
-				if err := child.Process.Kill(); err != nil {
-					t.Error(err)
-				}
+				testkit.NoError(t, child.Process.Kill())
 			}
 		}
 		if err := child.Wait(); err == nil || len(stored) < 20 {
@@ -77,9 +75,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 		}
 		s.mustOpen(t)
 		found, err := s.all()
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.NoError(t, err)
 		for _, l := range found {
 			if want, told := stored[l.Order]; told && l != want {
 				t.Errorf("stored %+v, found %+v", want, l)

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -46,17 +47,12 @@ func (k documentedKey) words() []string {
 }
 
 func (k documentedKey) limits() (lo, hi string) {
-	if m := rangePhrase.FindStringSubmatch(k.doc); m != nil {
-		return m[1], m[2]
-	}
-	return "", ""
+	m := append(rangePhrase.FindStringSubmatch(k.doc), "", "", "") // "" = the comment has no limits
+	return m[1], m[2]
 }
 
 func (k documentedKey) preset() string {
-	if m := defaultPhrase.FindStringSubmatch(k.doc); m != nil {
-		return m[1]
-	}
-	return ""
+	return append(defaultPhrase.FindStringSubmatch(k.doc), "", "")[1] // "" = the comment has no default
 }
 
 // fieldComments returns the comments of all fields of structs, by the names of struct and field.
@@ -182,13 +178,11 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 		return map[string]any{"type": "object", "minProperties": 1, "propertyNames": map[string]any{"pattern": "^" + name + "$"},
 			"additionalProperties": sectionSchema(reflect.TypeFor[Target](), comments)}
 	}
+	plain := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
+	if name, is := plain[k.kind.Kind()]; is {
+		return orReference(name)
+	}
 	switch k.kind.Kind() {
-	case reflect.Bool:
-		return orReference("boolean")
-	case reflect.Int:
-		return orReference("integer")
-	case reflect.Float64:
-		return orReference("number")
 	case reflect.Pointer:
 		return sectionSchema(k.kind.Elem(), comments)
 	case reflect.Struct:
@@ -283,17 +277,10 @@ func (k documentedKey) kindName() string {
 	case k.kind == reflect.TypeFor[Prices]():
 		return "number or mapping"
 	}
-	switch k.kind.Kind() {
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Int, reflect.Float64:
-		return "number"
-	case reflect.Slice:
-		return "list"
-	case reflect.Struct, reflect.Pointer, reflect.Map:
-		return "section"
-	}
-	return "text"
+	return map[reflect.Kind]string{
+		reflect.Bool: "boolean", reflect.Int: "number", reflect.Float64: "number", reflect.Slice: "list",
+		reflect.Struct: "section", reflect.Pointer: "section", reflect.Map: "section", reflect.String: "text",
+	}[k.kind.Kind()]
 }
 
 // table lists the keys of a section, and then those of the sections inside it.
@@ -322,13 +309,7 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 	if path == "targets" {
 		return // the tables of the keys below are those of the defaults
 	}
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range inner {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
+	for _, name := range slices.Sorted(maps.Keys(inner)) {
 		out.WriteString("\n")
 		table(out, name, inner[name], comments)
 	}

@@ -185,7 +185,7 @@ func (s *scene) take(url string, picture shot) error {
 			return err
 		}
 	}
-	if err := page.Visit(url+"/status"+picture.query, ""); err != nil {
+	if err := page.Visit(url + "/status" + picture.query); err != nil {
 		return err
 	}
 	time.Sleep(time.Second)

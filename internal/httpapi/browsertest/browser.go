@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -86,25 +85,8 @@ func (p *Page) Troubles() []string {
 	return list
 }
 
-// Visit loads an address. All requests have the given value in the header Authorization; "" = no
-// header.
-func (p *Page) Visit(address, authorization string) error {
-	if authorization != "" {
-		err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-			if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
-				return err
-			}
-			_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
-				Headers: network.Headers{"Authorization": authorization},
-			})
-			return err
-		}))
-		if err != nil {
-			return err
-		}
-	}
-	return chromedp.Do(p.ctx, chromedp.Navigate(address))
-}
+// Visit loads an address.
+func (p *Page) Visit(address string) error { return chromedp.Do(p.ctx, chromedp.Navigate(address)) }
 
 // Look sets the size and scale of the viewport, and the color scheme: light or dark.
 func (p *Page) Look(width, height int64, scale float64, scheme string) error {
@@ -144,16 +126,4 @@ func evalWithin[T any](p *Page, limit time.Duration, expression string) (T, erro
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-}
-
-// WaitUntil waits until a JavaScript expression is true in the page, and fails after the limit. The
-// page evaluates the expression every 20 ms.
-func (p *Page) WaitUntil(limit time.Duration, expression string) error {
-	_, err := Eval[bool](p, fmt.Sprintf(`new Promise((done, fail) => {
-		const end = performance.now() + %d;
-		const look = () => { let is = false; try { is = %s } catch {}
-			if (is) done(true); else if (performance.now() > end) fail(new Error(%q)); else setTimeout(look, 20); };
-		look();
-	})`, limit.Milliseconds(), expression, "not within "+limit.String()+": "+expression))
-	return err
 }

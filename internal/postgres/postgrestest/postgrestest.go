@@ -201,13 +201,6 @@ func (s *Server) Kill(t testing.TB) {
 	s.end(t, syscall.SIGKILL)
 }
 
-// Restart calls Stop and then Up.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
-	s.Stop(t)
-	s.Up(t)
-}
-
 // end sends a signal to the main process and waits until this process has ended. The
 // server's other processes end too.
 func (s *Server) end(t testing.TB, signal syscall.Signal) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,42 +54,6 @@ func TestBest(t *testing.T) {
 	} {
 		if index, how := best(c.prices, c.sums, c.dice); index != c.want || how != c.how {
 			t.Errorf("%s: %d, %s, want %d, %s", c.name, index, how, c.want, c.how)
-		}
-	}
-}
-
-// A cost is finite and positive, whatever the sums.
-func TestSharesStayInRange(t *testing.T) {
-	dice := rand.New(rand.NewPCG(1, 1))
-	for range 10_000 {
-		all := 50 * dice.Float64()
-		if l := lower(all*dice.Float64(), all); !(l >= leastShare && l <= 1) {
-			t.Fatal(l)
-		}
-	}
-}
-
-// A fall of a share below half is noticed within about 30 outcomes.
-func TestAFallIsNoticed(t *testing.T) {
-	for _, c := range []struct{ was, is float64 }{{0.95, 0}, {0.95, 0.1}, {0.8, 0.05}} {
-		all, draws := 0, 400
-		for seed := range draws {
-			dice, s := rand.New(rand.NewPCG(uint64(seed), 2)), pool.Sums{}
-			outcomes := func(n int, share float64) {
-				for range n {
-					adds := pool.Sums{"order:ended": 1}
-					if dice.Float64() < share {
-						adds["order:solved"] = 1
-					}
-					add(s, 0, "order:", adds)
-				}
-			}
-			for outcomes(200, c.was); mean(s["order:solved"], s["order:ended"]) > (c.was+c.is)/2; all++ {
-				outcomes(1, c.is)
-			}
-		}
-		if mean := float64(all) / float64(draws); mean > 32 {
-			t.Errorf("from %v to %v: noticed after %.0f outcomes", c.was, c.is, mean)
 		}
 	}
 }
@@ -238,58 +200,4 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 			t.Errorf("rows %+v", one.Rows())
 		}
 	})
-}
-
-// The function add of the tests moves sums as the scripts do.
-func TestSumsAreThoseOfTheModel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, want := start(t, redistest.InBubble(t), "a", "b"), pool.Sums{}
-		dice := rand.New(rand.NewPCG(1, 3))
-		began := time.Now()
-		now := func() float64 { return time.Since(began).Seconds() }
-		for range 60 {
-			at, how, adds := now(), pool.Solved, pool.Sums{"recent": 1, "order:ended": 1, "order:solved": 1}
-			if dice.IntN(4) == 0 {
-				how = pool.Failed
-				delete(adds, "order:solved")
-			}
-			order := r.end(t, "a", how)
-			if add(want, at, "order:", adds); how == pool.Solved {
-				verdict := []string{"rejected", "accepted"}[dice.IntN(2)]
-				add(want, now(), "report:", pool.Sums{"report:" + verdict + ":": 1})
-				_, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), verdict == "accepted", "qa", "n", "")
-				testkit.NoError(t, err)
-			}
-			time.Sleep(time.Duration(dice.IntN(100)) * time.Second)
-		}
-		add(want, now(), "", nil)
-		all, err := r.pool.Sums(t.Context(), []string{"a"})
-		testkit.NoError(t, err)
-		got := all[captcha.HCaptcha]["a"]
-		for name, sum := range want {
-			for long := range got {
-				if strings.HasPrefix(long, "report:") && strings.HasPrefix(long, name) {
-					name = long // with the hash of the caller
-				}
-			}
-			if name != "at" && math.Abs(got[name]-sum) > 0.001 {
-				t.Errorf("%s: %v, the model has %v", name, got[name], sum)
-			}
-		}
-	})
-}
-
-// add moves sums as the script function learn does, which TestSumsAreThoseOfTheModel proves.
-func add(s pool.Sums, second float64, kind string, adds pool.Sums) {
-	fade := math.Exp((s["at"] - second) / 3600)
-	for name := range s {
-		s[name] *= fade
-		if kind != "" && strings.HasPrefix(name, kind) {
-			s[name] *= math.Exp(-1.0 / 40)
-		}
-	}
-	for name, sum := range adds {
-		s[name] += sum
-	}
-	s["at"] = second
 }

@@ -4,7 +4,6 @@ package policy
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -320,25 +319,9 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	}
 }
 
-// Pending callers get orders whatever the forecast and the credit say.
-func TestPendingCallers(t *testing.T) {
-	x := newTarget(nil)
-	x.expire(60)
-	x.c.Waiting = 3
-	if d := x.decide(); d.Order != 3 {
-		t.Errorf("%+v", d)
-	}
-}
-
-// If slots are scarce, tokens are ordered for later, too. Free slots are soon believed.
-func TestFewSlots(t *testing.T) {
+// Scarce slots are noticed, and free slots are soon believed. The scenarios with few slots show what follows.
+func TestSlots(t *testing.T) {
 	x := newTarget(nil).hits(2000, 1)
-	want := func(gap float64) int { x.l.slots.gap = gap; return x.decide().Want }
-	free, few, fewer := want(0), want(1.5), want(3)
-	if few < free+10 || fewer < few+5 {
-		t.Errorf("%d wanted with free slots, %d with a slot each 1.5 s, %d with one each 3 s", free, few, fewer)
-	}
-	x.l.slots = slots{}
 	for range 100 {
 		x.at += 3.6
 		x.l.Ordered(x.p, 100, 1, after(x.at))
@@ -346,7 +329,6 @@ func TestFewSlots(t *testing.T) {
 	if gap := x.l.slots.gap; math.Abs(gap-3.6) > 0.1 {
 		t.Errorf("a slot each 3.6 s is taken for one each %g s", gap)
 	}
-	x.l.Ordered(x.p, 1, 1, after(x.at))
 	for range 1000 {
 		x.l.Ordered(x.p, 1, 1, after(x.at))
 	}
@@ -494,21 +476,4 @@ func TestWasteIsBounded(t *testing.T) {
 			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %g: %+v", r.Expired, r.Bought, r.Hits, r.Misses, bound, r)
 		}
 	})
-}
-
-// Tokens of min are kept without demand, and their replacements mostly land before they expire.
-func TestMinIsKept(t *testing.T) {
-	arrivals, dice := []float64{0}, rand.New(rand.NewPCG(1, 0))
-	for at := 0.0; len(arrivals) < 90; {
-		at += 300 + 900*dice.Float64()
-		arrivals = append(arrivals, at, at+0.1, at+0.2)
-	}
-	p := Solves{Median: 20 * time.Second, Sigma: 0.3, Least: 10 * time.Second, Most: 40 * time.Second}
-	s := Simulation{Params: usual(), Solves: p, Concurrency: 64, Arrivals: arrivals}
-	s.Params.MissCost = 1
-	without := simulated(t, s)
-	s.Params.Min = 3
-	if with := simulated(t, s); with.HitRate < 0.85 || without.HitRate > 0.5 {
-		t.Errorf("with min %+v\nwithout %+v", with, without)
-	}
 }

@@ -27,23 +27,6 @@ func TestSimulationWaits(t *testing.T) {
 	}
 }
 
-// A simulation of a fixed depth uses the same State as the daemon, and follows the rule of
-// docs/refill.md.
-func TestSimulationOfFixed(t *testing.T) {
-	k := usual()
-	k.Adaptive, k.Depth = false, 15
-	r := simulated(t, Simulation{Params: k, Arrivals: trace(t, "steady-mid")})
-	if r.HitRate < 0.999 || r.WastePerRequest > 0.1 {
-		t.Errorf("%+v", r)
-	}
-	k.IdleAfter = 2 * time.Minute
-	on := trace(t, "onoff")
-	always, idle := simulated(t, Simulation{Params: usualFixed(15), Arrivals: on}), simulated(t, Simulation{Params: k, Arrivals: on})
-	if idle.Bought > always.Bought/2 {
-		t.Errorf("with idle_after %d were bought, without it %d", idle.Bought, always.Bought)
-	}
-}
-
 func usualFixed(depth int) Params {
 	k := usual()
 	k.Adaptive, k.Depth = false, depth

@@ -17,6 +17,7 @@ func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
 	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
 	d.redis.OnLost(func(data string) {
+		d.ids.Forget()
 		text := "Redis lost its data: ready tokens, orders in flight and today's budgets are gone."
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
 	})

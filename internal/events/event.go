@@ -1,9 +1,7 @@
 package events
 
 import (
-	"strings"
 	"time"
-	"unicode"
 )
 
 // Kind is the kind of an event.
@@ -27,8 +25,7 @@ const (
 	ReplicaGone    Kind = "replica_gone" // the heartbeats of a replica ended without an orderly stop
 )
 
-// Event is one change. The texts may quote a service or an operator, so a program that shows an
-// event must escape the texts.
+// Event is one change. The Text may quote a service or an operator, so a program that shows an event must escape it.
 type Event struct {
 	ID      string    `json:"id"`      // decimal digits; later events have higher ids
 	At      time.Time `json:"at"`      // time of the change; Note replaces the zero time by the present time
@@ -44,37 +41,8 @@ type Event struct {
 	State string `json:"-"`
 }
 
-const (
-	// longestName and longestText limit the texts of an event, in characters.
-	longestName = 200
-	longestText = 500
-)
-
-// clean shortens the texts of an event and replaces characters that are not printable.
-func clean(e Event) Event {
-	e.Subject, e.Target, e.Actor = plain(e.Subject, longestName), plain(e.Target, longestName), plain(e.Actor, longestName)
-	e.Text = plain(e.Text, longestText)
-	return e
-}
-
-// plain returns a text of at most the given number of printable characters in one line.
-func plain(text string, most int) string {
-	var short strings.Builder
-	for _, r := range text {
-		if most--; most < 0 {
-			short.WriteString("…")
-			break
-		}
-		switch {
-		case unicode.IsSpace(r):
-			r = ' '
-		case !unicode.IsPrint(r):
-			r = unicode.ReplacementChar
-		}
-		short.WriteRune(r)
-	}
-	return short.String()
-}
+// longestText limits the text of an event, in bytes.
+const longestText = 500
 
 // ReplicaActor returns the Actor of an event that a replica noticed itself.
 func ReplicaActor(replica string) string { return "replica " + replica }

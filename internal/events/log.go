@@ -123,7 +123,7 @@ func (l *Log) Run(ctx context.Context) error {
 
 // add writes one event.
 func (l *Log) add(ctx context.Context, e Event) error {
-	e = clean(e)
+	e.Text = strings.ToValidUTF8(e.Text[:min(len(e.Text), longestText)], "")
 	e.At = e.At.UTC().Truncate(time.Millisecond)
 	body, err := json.Marshal(e)
 	if err != nil {

@@ -17,15 +17,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/redisdb"
 )
-
-// secretLife is the life of the secret in Redis. Keep extends it.
-const secretLife = 30 * 24 * time.Hour
 
 // Signer makes and checks IDs. It is safe for concurrent use.
 type Signer struct {
@@ -58,7 +54,7 @@ func (s *Signer) Order(id, caller string) (order string, valid bool) {
 	return order, subtle.ConstantTimeCompare([]byte(s.ID(order, caller)), []byte(id)) == 1
 }
 
-// Secret reads and keeps the secret that all replicas share.
+// Secret reads the secret that all replicas share.
 type Secret struct {
 	db     *redisdb.DB
 	key    string
@@ -68,52 +64,25 @@ type Secret struct {
 // New returns a Secret that is stored under a key.
 func New(db *redisdb.DB, key string) *Secret { return &Secret{db: db, key: key} }
 
-// Signer returns the Signer. The first call reads the secret from Redis.
+// Signer returns the Signer. The first call reads the secret from Redis, and stores a new one if there is none.
 func (s *Secret) Signer(ctx context.Context) (*Signer, error) {
 	if known := s.signer.Load(); known != nil {
 		return known, nil
 	}
-	if err := s.refresh(ctx); err != nil {
-		return nil, err
-	}
-	return s.signer.Load(), nil
-}
-
-// Keep refreshes the secret every hour until ctx ends. After a failure, it tries again every second.
-func (s *Secret) Keep(ctx context.Context) error {
-	for {
-		wait := time.Hour
-		if !s.db.Up() || s.refresh(ctx) != nil {
-			wait = time.Second
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-}
-
-// refresh reads the secret from Redis and extends the secret's life. If Redis has no secret, refresh
-// stores the known secret or a new one. It reads first, because a read works without free memory.
-func (s *Secret) refresh(ctx context.Context) error {
-	known := s.signer.Load()
-	shared, err := s.db.Slow.GetEx(ctx, s.key, secretLife).Result()
+	secret, err := s.db.Slow.Get(ctx, s.key).Result() // first, because it works without free memory
 	if errors.Is(err, redis.Nil) {
-		secret := rand.Text()
-		if known != nil {
-			secret = known.secret
+		if err := s.db.Slow.SetNX(ctx, s.key, rand.Text(), 0).Err(); err != nil {
+			return nil, err
 		}
-		if err := s.db.Slow.SetNX(ctx, s.key, secret, secretLife).Err(); err != nil {
-			return err
-		}
-		shared, err = s.db.Slow.Get(ctx, s.key).Result() // another replica may have stored its secret first
+		secret, err = s.db.Slow.Get(ctx, s.key).Result() // another replica may have stored its secret first
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if known == nil || known.secret != shared {
-		s.signer.Store(newSigner(shared))
-	}
-	return nil
+	signer := newSigner(secret)
+	s.signer.Store(signer)
+	return signer, nil
 }
+
+// Forget makes the next call of Signer read the secret: Redis has lost its data.
+func (s *Secret) Forget() { s.signer.Store(nil) }

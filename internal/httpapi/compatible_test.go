@@ -285,7 +285,7 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 func TestClientsMayAddASlash(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, path := range []string{"/getTaskResult/", "/in.php/"} {
-		response, err := http.Post("http://"+d.addr+path, "application/json", strings.NewReader(`{"clientKey":"no","key":"no"}`)) //nolint:noctx // of a test
+		response, err := http.Post("http://"+d.addr+path, "application/json", strings.NewReader(`{"clientKey":"no","key":"no"}`))
 		testkit.NoError(t, err)
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusOK {

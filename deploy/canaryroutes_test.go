@@ -116,10 +116,14 @@ func (c *canaries) requests(prepare bool) map[string]request {
 	}
 	for _, operation := range openapitest.Poold().Operations() {
 		if strings.HasPrefix(operation, "POST /report") {
-			all[operation] = request{body: auth + `,"taskId":` + task(callerTask) + `}`}
-			if strings.Contains(operation, "Image") {
-				all[operation] = request{body: auth + `,"taskId":` + task(pictureTask) + `}`}
+			of := callerTask
+			switch {
+			case strings.Contains(operation, "Image"):
+				of = pictureTask
+			case strings.Contains(operation, "Hcaptcha"):
+				of = `{"type":"HCaptchaTaskProxyless","websiteURL":"https://solve.example.com/h","websiteKey":"k"}`
 			}
+			all[operation] = request{body: auth + `,"taskId":` + task(of) + `}`}
 		}
 	}
 	return all

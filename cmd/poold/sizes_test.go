@@ -26,8 +26,8 @@ var sizeLimits = []struct {
 	{"lua", "lines of scripts", 705},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 430},
 	{"helpers", "Go lines of test packages, scripts and benches", 3770},
-	{"tests", "Go lines of _test.go files", 30620},
-	{"words", "words of Markdown", 24550},
+	{"tests", "Go lines of _test.go files", 30650},
+	{"words", "words of Markdown", 24560},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

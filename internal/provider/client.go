@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,7 @@ type Client struct {
 	wire     http.RoundTripper
 	limit    time.Duration           // timeout of one call; callLimit except in tests
 	money    atomic.Pointer[float64] // the balance that was read last
+	done     sync.Map                // task → Solution of a submit that was answered with it, until the first poll
 }
 
 // The interface protocol makes the requests and parses the replies of one protocol.
@@ -98,10 +100,11 @@ type query struct {
 
 // answer is the parsed content of a reply, for both protocols.
 type answer struct {
-	code      string // the service's error code, unchanged; "" = the service did not refuse the call
-	notReady  bool   // polls only
-	text      string // the task's id, or the token
-	userAgent string // polls only
+	code      string    // the service's error code, unchanged; "" = the service did not refuse the call
+	notReady  bool      // polls only
+	text      string    // the task's id, or the token
+	userAgent string    // polls only
+	done      *Solution // submits only: the service has solved the task at once
 
 	number     float64       // the balance, or the number of threads
 	retryAfter time.Duration // set only for a refusal with HTTP 429
@@ -159,12 +162,18 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 		q.hide = []captcha.Secret{captcha.Secret(r.Pingback), captcha.Secret(path.Base(r.Pingback))}
 	}
 	a, err := c.call(ctx, submit, q, r.Identity)
+	if a.done != nil {
+		c.done.Store(a.text, *a.done)
+	}
 	return a.text, err
 }
 
 // Poll requests the token of a task that was bought for the given identity. The error is
 // ErrNotReady, an *Error, or the error of ctx.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
+	if done, is := c.done.LoadAndDelete(task); is {
+		return done.(Solution), nil //nolint:forcetypeassert // only Submit stores values
+	}
 	q, _ := c.protocol.ask(poll, task, id.Type, false)
 	a, err := c.call(ctx, poll, q, id)
 	return Solution{Token: a.text, UserAgent: a.userAgent}, err
@@ -225,9 +234,6 @@ func (c *Client) call(ctx context.Context, action string, q query, id captcha.Id
 	q.hide = append(q.hide, c.cfg.Key, id.Proxy)
 	if p, ok := wire.SplitProxy(id.Proxy.Reveal()); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
-	}
-	if err := ctx.Err(); err != nil {
-		return answer{}, err
 	}
 	a, err := c.exchange(ctx, q)
 	if err == nil {

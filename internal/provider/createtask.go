@@ -76,7 +76,11 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	}
 	switch q.action {
 	case submit:
-		return createdAnswer(r.TaskID)
+		a, err := createdAnswer(r.TaskID)
+		if done, unread := readResult(q.identity.Type, r); err == nil && unread == nil && done.text != "" { // some services solve pictures at once
+			a.done = &Solution{done.text, done.userAgent}
+		}
+		return a, err
 	case report:
 		return answer{}, nil
 	case poll:

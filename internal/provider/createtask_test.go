@@ -2,10 +2,12 @@ package provider
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // If the protocol cannot express an identity, Submit returns a parameter fault without a call.
@@ -58,4 +60,16 @@ func FuzzTasks(f *testing.F) {
 			checkSolution(t, createTask{}, reply, kind)
 		}
 	})
+}
+
+// A service may answer createTask with the solution, and then not know the task any more.
+func TestATaskThatIsSolvedAtOnce(t *testing.T) {
+	c, _, w, says := newScriptedClient(t, Config{Protocol: ProtocolCreateTask})
+	says(http.StatusOK, `{"errorId":0,"taskId":"7","status":"ready","solution":{"text":"abc"}}`)
+	id := captcha.Identity{Type: captcha.Image}
+	task, err := c.Submit(t.Context(), Request{Identity: id, Image: thePicture()})
+	testkit.NoError(t, err)
+	if s, err := c.Poll(t.Context(), task, id); err != nil || s.Token != "abc" || w.count() != 1 {
+		t.Errorf("%+v, %v after %d calls", s, err, w.count())
+	}
 }

@@ -182,13 +182,21 @@ func (f *File) read() (*targets.Set, map[string]digest, error) {
 
 // content returns the content of a regular file; the error lacks its path.
 //
-// It watches the directory of the file, because a rename can replace the file, and the directory of
-// the file behind a link. It does this first, or a write before the watch would be missed.
+// It watches the directory of the file, because a rename can replace the file, and those of all links in a chain and of
+// the file behind it. It does this first, or a write before the watch would be missed.
 func (f *File) content(path string) ([]byte, error) {
 	if f.watcher != nil { // after a failure the next read tries again
-		_ = f.watcher.Add(filepath.Dir(path))
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			_ = f.watcher.Add(filepath.Dir(real))
+		link := path
+		for range 40 { // links in a circle have no end
+			folder, _ := filepath.EvalSymlinks(filepath.Dir(link))
+			_ = f.watcher.Add(folder)
+			to, err := os.Readlink(link)
+			if err != nil {
+				break
+			}
+			if link = to; !filepath.IsAbs(to) {
+				link = filepath.Join(folder, to)
+			}
 		}
 	}
 	// Opening a pipe may wait for a writer, and reading a device may never end.

@@ -63,6 +63,25 @@ func TestWatchFollowsLinks(t *testing.T) {
 	b.untilDepth(4)
 }
 
+// A link in the middle of a chain may be pointed elsewhere.
+func TestWatchFollowsAChainOfLinks(t *testing.T) {
+	b := newBench(t, "")
+	b.must(os.Remove(b.path("pools.yaml")))
+	for _, dir := range []string{"etc", "middle", "one", "two"} {
+		b.must(os.Mkdir(b.path(dir), 0o700))
+	}
+	b.put(b.path("one/real.yaml"), minimal("depth: 1"))
+	b.put(b.path("two/real.yaml"), minimal("depth: 2"))
+	b.File.path = b.path("etc/pools.yaml")
+	b.must(os.Symlink("../middle/link", b.File.path))
+	b.must(os.Symlink("../one/real.yaml", b.path("middle/link")))
+	b.load()
+	b.startWatch()
+	b.must(os.Symlink("../two/real.yaml", b.path("middle/new")))
+	b.must(os.Rename(b.path("middle/new"), b.path("middle/link")))
+	b.untilDepth(2)
+}
+
 // An unusable file is reported, and the last valid Set stays in use. The Status recovers when a
 // valid file is back.
 func TestWatchRecoversFromAnUnusableFile(t *testing.T) {

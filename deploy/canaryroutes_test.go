@@ -147,7 +147,7 @@ func (c *canaries) task(task string) string {
 	if err := json.Unmarshal([]byte(text), &created); err != nil || created.TaskID == "" {
 		c.Fatalf("POST /createTask: %v %s", err, text)
 	}
-	testkit.Within(c.TB, 20*time.Second, "a task", func() bool {
+	testkit.Within(c.TB, 20*time.Second, "a token of "+task, func() bool {
 		_, text := c.ask("right", "POST", "/getTaskResult", auth+`"taskId":`+string(created.TaskID)+`}`, secrets["CALLER_KEY"])
 		return strings.Contains(text, `"ready"`)
 	})

@@ -325,6 +325,23 @@ var stories = []struct {
 		want: "held 1, held 0, submit: ERROR_NO_SLOT_AVAILABLE, held 0; CAPCHA_NOT_READY, token 1 (solve)",
 	},
 	{
+		name: "a picture is ordered again if the service was busy", depth: -2, sold: 2,
+		play: func(w *solvetest.World, a, _ *side) {
+			busy := solvetest.Fail(pool.Busy, "no slot")
+			end := func(n int, e *pool.End) string {
+				if n == 1 {
+					return busy(n, e)
+				}
+				return ""
+			}
+			w.Set(func(w *solvetest.World) { w.End = end })
+			number := a.submit()
+			after(25 * time.Second)
+			a.poll(number)
+		},
+		want: "token 2 (solve); ",
+	},
+	{
 		name: "a picture whose replica died before the order fails in the end", depth: -2, sold: 0, counts: "0 0 1 0 0",
 		play: func(w *solvetest.World, a, b *side) {
 			w.Set(func(w *solvetest.World) { w.Concurrency = 0 })

@@ -287,7 +287,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // buy places an order for a picture whenever a ticket has neither a token nor an order.
 func (s *Service) buy(ctx context.Context, p picture) {
-	until, pause := time.Now().Add(picturePatience), 10*time.Millisecond // the ticket comes in a moment
+	until, pause, placed := time.Now().Add(picturePatience), 10*time.Millisecond, false // the ticket comes in a moment
 	for time.Now().Before(until) {
 		select {
 		case <-ctx.Done():
@@ -298,16 +298,13 @@ func (s *Service) buy(ctx context.Context, p picture) {
 		}
 		pause = lookEvery
 		c, err := s.Pool.Look(ctx, pool.Query{ID: p.spec.ID, Margin: p.spec.Margin})
+		served := c.Waiting <= c.Fresh+c.Orders
 		switch {
 		case err != nil:
-		case p.gone == nil && c.Waiting == 0:
+		case p.gone == nil && (c.Waiting == 0 || placed && served): // the client of a task may never poll
 			return
-		case c.Waiting > c.Fresh+c.Orders:
-			var placed bool
-			s.Buyer.Buy(ctx, p.spec, func(_ captcha.ID, err error) { placed = err == nil })
-			if placed && p.gone == nil { // nobody reads the answer of a task at once: its bytes are not kept for that
-				return
-			}
+		case !served:
+			s.Buyer.Buy(ctx, p.spec, func(_ captcha.ID, err error) { placed = placed || err == nil })
 		}
 	}
 }

@@ -272,7 +272,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		}
 		_, _ = p.Bought(ctx, order, fmt.Sprint(n), "")
 	}
-	if end.How != pool.Solved {
+	if end.How != pool.Solved && end.How != pool.Busy {
 		end.Answer = &pool.FailedError{Refused: end.How == pool.Hopeless, Reason: end.Reason}
 	}
 	ended := make(chan struct{})

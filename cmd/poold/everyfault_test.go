@@ -159,7 +159,7 @@ func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulate
 // refuseSubmits makes the service refuse each submission with a code that no profile knows.
 func (s *everyFault) refuseSubmits() {
 	const lasts = 6 * time.Second
-	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
+	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"})
 	before := s.submits()
 	s.wait(lasts)
 	// An identity may have three refused submits, and the account 20, before poold limits the

@@ -174,7 +174,7 @@ function freePort() {
 // names.
 async function tryFixedHosts() {
   await until("full pools", async () => (await targets()).every((t) => t.fresh === t.depth));
-  const refusal = "Received API error ERROR_DOMAIN_NOT_ALLOWED: target ts has another pageurl (https://e.example.com/ts)";
+  const refusal = "Received API error ERROR_DOMAIN_NOT_ALLOWED: no target of this key matches (first difference: pageurl)";
   const refused = {
     "2captcha-ts": ["ERROR_DOMAIN_NOT_ALLOWED", "ERROR_KEY_DOES_NOT_EXIST"],
     "captcha-solver": ["ERROR_DOMAIN_NOT_ALLOWED", "ERROR_KEY_DOES_NOT_EXIST"],

@@ -53,8 +53,10 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 		}
 		err = s.authenticate(c, asked.Key, asked.Bad)
-		if err == nil && len(asked.Order.Image) > MaxBody*3/4 {
+		if err == nil {
 			release() // the caller is no stranger any more
+		}
+		if err == nil && len(asked.Order.Image) > MaxBody*3/4 {
 			if release, err = s.pictures.hold(); err != nil {
 				return err
 			}

@@ -91,7 +91,7 @@ func (s *Spool) keep(name string, data []byte) error {
 	if err := s.makeFolder(); err != nil { // somebody may have removed it
 		return err
 	}
-	if _, err := s.read(name); err != nil { // a repeated callback needs no room
+	if _, missing := s.read(name); missing != nil { // a repeated callback needs no room
 		if s.Count() >= s.most {
 			return ErrFull
 		}
@@ -103,8 +103,8 @@ func (s *Spool) keep(name string, data []byte) error {
 			_ = os.Remove(written)
 			return err
 		}
-		if _, err := s.list(); err != nil {
-			return err
+		if errors.Is(missing, fs.ErrNotExist) { // a file that was no letter has been counted
+			s.letters.Add(1)
 		}
 	}
 	// Also for a letter that is there: the call that wrote it may have failed to sync.

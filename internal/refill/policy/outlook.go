@@ -65,17 +65,10 @@ func (o *outlook) pays(n int) bool {
 	price := o.p.MissCost
 	if n == 0 {
 		used := min(o.within(o.life).atLeast(1), o.late)
-		return price*used >= 1-used && !o.canWait()
+		return price*used >= 1-used
 	}
 	risk, used := o.risk(n), min(o.use.atLeast(n+1), o.late)
 	return risk > 1-o.p.HitRate && calibrated.cheaper*price*risk*used >= 1-used
-}
-
-// canWait reports whether the first token is better ordered later: it would expire before the request of a timer.
-func (o *outlook) canWait() bool {
-	step := calibrated.step * o.life
-	lead := o.lead(o.p, calibrated.leads[len(calibrated.leads)-1])
-	return o.within(lead+step).atLeast(1) < calibrated.early*o.within(o.life+step).atLeast(1)
 }
 
 // enough returns the number of tokens beyond which another one does not pay; at most the given number. If slots are
@@ -93,7 +86,7 @@ func (o *outlook) enough(most int) (want int) {
 		later, n := o.within(median+longer), 0
 		for ; n < most; n++ {
 			risk, used := o.rareness*later.atLeast(n), o.use.atLeast(n+1)
-			if n > 0 && risk <= 1-o.p.HitRate || o.p.MissCost*calibrated.cheaper*risk*used < 1-used {
+			if n > 0 && risk <= 1-o.p.HitRate || calibrated.cheaper*o.p.MissCost*risk*used < 1-used {
 				break
 			}
 		}

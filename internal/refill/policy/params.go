@@ -57,11 +57,8 @@ type Totals struct {
 }
 
 // calibrated has the constants that are not derived, and the only switches of the mechanisms. Times are in seconds at
-// a median lead time of usualLead, and stretch with the lead times. To try a change, run
-//
-//	go test ./internal/refill/policy -run 'TestScenarios|TestAblation' -v -scenarios all
-//
-// before and after it: the first table has the cost of each demand, the second what each mechanism is worth.
+// a median lead time of usualLead, and stretch with the lead times. scripts/policy-tables prints what a change of them
+// does to the cost of each demand and, with -a, what each mechanism is worth.
 var calibrated = struct {
 	decay        float64 // time constant of the count of recent requests
 	prior        float64 // shape of the rate without requests
@@ -74,9 +71,7 @@ var calibrated = struct {
 
 	leads   [3]float64 // quantiles of the lead time for the risk
 	weights [3]float64 // of these quantiles
-	cheaper float64    // one more token is worth more than computed: renewal in time avoids expiries
-	early   float64    // the first token waits if its requests are so much rarer than those of a later token
-	step    float64    // share of the usable life by which that later token is delayed
+	cheaper float64    // one more token is worth more than computed: without it there are fewer hits for the same cost
 	alone   float64    // another request soon is rare if it comes less often than by chance, by this factor
 
 	slotWaits, slotFree float64 // weights, in orders, of the mean wait for a slot: of an order that waited or did not
@@ -93,7 +88,7 @@ var calibrated = struct {
 	failPrior  float64
 }{
 	decay: 60, prior: 0.02, rateWeight: 2, entries: 1024, tick: 1, moments: 200, alike: 0.5, ignoreCounts: 190,
-	leads: [3]float64{0.5, 0.85, 0.97}, weights: [3]float64{0.6, 0.3, 0.1}, cheaper: 2, early: 0.15, step: 0.25, alone: 0.5,
+	leads: [3]float64{0.5, 0.85, 0.97}, weights: [3]float64{0.6, 0.3, 0.1}, cheaper: 2, alone: 0.5,
 	slotWaits: 16, slotFree: 128,
 	missEarns: 0.05, startMisses: 5, startLeast: 10, saveUp: 16, heldTimes: 2,
 	floorLead: 0.8, windowLead: 0.95, failDecay: 0.98, failPrior: 1.0 / 14,

@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"internal/refill/policy": {},
 	"internal/refill/choice": {"internal/captcha", "internal/pool"},
 	"internal/replicas":      {},
-	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/refill", "internal/refill/policy", "internal/targets",
+	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/history", "internal/refill", "internal/refill/policy", "internal/targets",
 		"internal/targets/reload"},
 	"internal/solve": {"internal/captcha", "internal/claims", "internal/panics", "internal/pool", "internal/purchase", "internal/redisdb"},
 	"internal/solve/solvetest": {"internal/captcha", "internal/claims", "internal/pool", "internal/redisdb", "internal/redisdb/redistest",

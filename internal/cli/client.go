@@ -65,6 +65,12 @@ func readSecret(file, fallback string) (string, error) {
 	return secret, err
 }
 
+// Get returns the body of a successful answer.
+func (d *Client) Get(ctx context.Context, path string) ([]byte, error) {
+	got, err := d.ask(ctx, http.MethodGet, path, nil, nil)
+	return got.body, err
+}
+
 // answer is a successful answer of the daemon.
 type answer struct {
 	header http.Header

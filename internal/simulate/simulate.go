@@ -32,11 +32,13 @@ const (
 	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
+	// progressAfter is how long a command runs before it shows its progress.
+	progressAfter = 2 * time.Second
 )
 
 // simulation holds the flags of `poold simulate`.
 type simulation struct {
-	config, target, trace, demand, lead string
+	config, target, trace, demand, history, lead, plot string
 
 	length, wait  time.Duration
 	fail          float64
@@ -45,6 +47,7 @@ type simulation struct {
 	seed          uint64
 	price         price
 	json, compare bool
+	daemon        func() (*cli.Client, error)
 }
 
 // simulationFlags adds the flags of the command. The flags for a target's settings have the values
@@ -56,7 +59,8 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
-	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with --trace by default until its last arrival")
+	flags.StringVar(&s.history, "from-history", "", "instead of a trace, the requests of the `key` with this name that a daemon's audit has, of the target or of all, in the last --length")
+	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with other demand by default until its last arrival")
 	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times of the provider, as `model`:MEDIAN,SIGMA,LEAST,MOST")
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
@@ -73,6 +77,11 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
+	flags.StringVar(&s.plot, "plot", "", "write an SVG `file` of the requests and the tokens of one run")
+	command.MarkFlagsMutuallyExclusive("plot", "compare")
+	command.MarkFlagsOneRequired("trace", "demand", "from-history")
+	command.MarkFlagsMutuallyExclusive("trace", "demand", "from-history")
+	s.daemon = cli.ClientFlags(command, c)
 	return s
 }
 
@@ -83,6 +92,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Short: "replay demand against a refill policy",
 		Long:  "Replays a trace or a model of demand against a refill policy, in virtual time and without a provider.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
+			"  poold simulate --target staging-login --from-history nightly --length 72h --plot run.svg\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare",
 		Args: cobra.NoArgs,
 	}
@@ -99,9 +109,11 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	if err != nil {
 		return err
 	}
-	base.Progress = func(float64) {}
-	if cli.TerminalOf(c.Stderr) != nil {
-		base.Progress = func(share float64) { _, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share) }
+	begun := time.Now()
+	base.Progress = func(share float64) {
+		if cli.TerminalOf(c.Stderr) != nil && time.Since(begun) > progressAfter {
+			_, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share)
+		}
 	}
 	if s.compare {
 		rows, err := compare(ctx, base, s.price)
@@ -110,9 +122,20 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 		}
 		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
 	}
+	picture := &plot{length: max(base.Length, base.Arrivals[len(base.Arrivals)-1]+1)}
+	if s.plot != "" {
+		base.Watch = picture.watch
+	}
 	result, err := base.Run(ctx)
 	if err != nil {
 		return err
+	}
+	if s.plot != "" {
+		title := fmt.Sprintf("%d requests, %.1f %% found a token at once; %.3f bought per token served",
+			result.Requests, 100*result.HitRate, result.BoughtPerServed)
+		if err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
+			return fmt.Errorf("writing the plot: %w", err)
+		}
 	}
 	spent := newMoney(result, s.price)
 	if s.json {
@@ -135,11 +158,11 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.Flag
 	if err := base.Solves.ParseLead(s.lead); err != nil {
 		return base, cli.UsageError("--lead: " + err.Error())
 	}
-	base.Arrivals, err = s.load()
+	base.Arrivals, base.Start, err = s.load(ctx)
 	if err == nil && len(base.Arrivals) == 0 {
 		err = errors.New("the demand has no request")
 	}
-	if s.demand != "" || flags.Changed("length") { // else to the last arrival
+	if s.demand != "" || s.trace != "" && flags.Changed("length") { // else to the last arrival
 		base.Length = s.length.Seconds()
 	}
 	return base, err
@@ -188,7 +211,6 @@ func (s *simulation) validate() error {
 		holds bool
 		text  string
 	}{
-		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand, and only one"},
 		{t.Refill == targets.RefillFixed || t.Refill == targets.RefillAdaptive, "--refill is fixed or adaptive"},
 		{t.Lifetime >= time.Second && t.Lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
 		{t.Margin >= 0 && t.Margin < t.Lifetime, "--margin is from 0s to below the lifetime"},
@@ -210,23 +232,30 @@ func (s *simulation) validate() error {
 	return nil
 }
 
-func (s *simulation) load() ([]float64, error) {
-	if s.demand != "" {
-		arrivals, err := policy.Demand(s.demand, s.length.Seconds(), s.seed)
-		if err != nil {
-			return nil, cli.UsageError("--demand: " + err.Error())
+// load returns the arrivals, and the time of second 0 if it is known.
+func (s *simulation) load(ctx context.Context) (arrivals []float64, start time.Time, err error) {
+	switch {
+	case s.demand != "":
+		if arrivals, err = policy.Demand(s.demand, s.length.Seconds(), s.seed); err != nil {
+			err = cli.UsageError("--demand: " + err.Error())
 		}
-		return arrivals, nil
+		return arrivals, start, err
+	case s.history != "":
+		daemon, err := s.daemon()
+		if err != nil {
+			return nil, start, err
+		}
+		return fromHistory(ctx, daemon, s.history, s.target, s.length)
 	}
 	file, err := os.Open(s.trace)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
+		return nil, start, fmt.Errorf("reading the trace: %w", err)
 	}
-	arrivals, err := policy.ReadTrace(file)
+	arrivals, err = policy.ReadTrace(file)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.trace, err)
+		return nil, start, fmt.Errorf("%s: %w", s.trace, err)
 	}
-	return arrivals, nil
+	return arrivals, start, nil
 }
 
 func printResult(w io.Writer, r policy.Result, spent *Money) error {

@@ -16,10 +16,11 @@ type order struct {
 	fails        bool
 }
 
-// replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Calls of
+// replay runs a State with a stock and a provider in virtual time, in seconds since start. Calls of
 // step and request must be in chronological order.
 type replay struct {
 	params      Params
+	start       time.Time // second 0
 	learned     *Learned
 	totals      Totals
 	leads       []time.Duration
@@ -93,7 +94,7 @@ func (r *replay) nextEvent() (at float64, event, i int) {
 	return at, event, i
 }
 
-func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
+func (r *replay) at() time.Time { return r.start.Add(time.Duration(r.now * float64(time.Second))) }
 
 // request runs a request for a token. If no token is ready, a patient caller waits.
 func (r *replay) request(at float64, patient bool) {

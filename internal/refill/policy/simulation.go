@@ -58,7 +58,8 @@ func (p *Solves) ParseLead(text string) error {
 
 // Simulation replays a demand with a policy in virtual time.
 type Simulation struct {
-	Params      Params // for its windows, second 0 is a Monday, 00:00 UTC
+	Params      Params
+	Start       time.Time // time of second 0, for the windows; zero = a Monday, 00:00 UTC
 	Solves      Solves
 	Concurrency int           // maximum number of orders in flight
 	Wait        time.Duration // how long a request waits for a token; 0 = no wait
@@ -68,6 +69,9 @@ type Simulation struct {
 	// Progress is optional. It is called from time to time with the completed share of the
 	// requests.
 	Progress func(done float64)
+	// Watch is optional. It is called after each event with the time in seconds, the ready tokens, the orders in flight
+	// and the result so far.
+	Watch func(at float64, ready, orders int, r *Result)
 }
 
 // Result is the outcome of a Simulation. `poold simulate` prints it as JSON.
@@ -100,8 +104,8 @@ const (
 	progressEvery = 1024
 )
 
-// epoch is second 0 of simulated time: a Monday, 00:00 UTC.
-var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
+// monday is second 0 of simulated time by default.
+var monday = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
 // Run replays the demand until 600 s after the last arrival. Run begins at the first arrival or, if
 // there are warm windows, at second 0. If Length is longer, the run continues without requests.
@@ -118,7 +122,10 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r := newReplay(s.Params, s.Concurrency, begin)
-	r.patience = s.Wait.Seconds()
+	r.start, r.patience = s.Start, s.Wait.Seconds()
+	if s.Start.IsZero() {
+		r.start = monday
+	}
 	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
 	length := max(s.Length, last, afterLast)
 	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
@@ -126,6 +133,9 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		for r.step(limit) {
 			if r.now < begin+length {
 				bought = r.result.Bought
+			}
+			if s.Watch != nil {
+				s.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
 			}
 			if steps++; steps%progressEvery > 0 {
 				continue
@@ -144,6 +154,9 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 		r.request(at, s.Wait > 0)
+		if s.Watch != nil {
+			s.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
+		}
 	}
 	if err := until(last + afterLast); err != nil {
 		return Result{}, err

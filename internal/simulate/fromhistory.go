@@ -1,0 +1,54 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"poold/internal/cli"
+	"poold/internal/history"
+	"poold/internal/refill/policy"
+)
+
+// fromHistory asks a daemon for the requests of a key in the last time, of the target or of all. The result has the
+// seconds of the requests after the first one, ascending, and the time of the first one.
+func fromHistory(ctx context.Context, daemon *cli.Client, key, target string, last time.Duration) (arrivals []float64, first time.Time, err error) {
+	query := url.Values{"from": {time.Now().Add(-last).UTC().Format(time.RFC3339)}, "limit": {strconv.Itoa(history.MostLimit)}}
+	var times []time.Time
+	for more := true; more; {
+		text, err := daemon.Get(ctx, "/history/key/"+url.PathEscape(key)+"?"+query.Encode())
+		if err != nil {
+			return nil, first, err
+		}
+		var page struct {
+			Records []history.Handout
+			Next    string
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return nil, first, fmt.Errorf("reading the daemon's answer: %w", err)
+		}
+		for _, h := range page.Records {
+			asked := h.Action == history.Taken || h.Action == history.Bought || h.Action == history.Missed
+			if asked && (target == "" || h.Target == target) {
+				times = append(times, h.At.Time)
+			}
+		}
+		if len(times) > policy.MostArrivals {
+			return nil, first, fmt.Errorf("the history has more than %d requests; give a shorter --length", policy.MostArrivals)
+		}
+		query.Set("cursor", page.Next)
+		more = page.Next != ""
+	}
+	if len(times) == 0 {
+		return nil, first, fmt.Errorf("the history has no request of the key %q in the last %v; see `poold history key %s`, or give a longer --length", key, last, key)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for _, at := range times {
+		arrivals = append(arrivals, at.Sub(times[0]).Seconds())
+	}
+	return arrivals, times[0], nil
+}

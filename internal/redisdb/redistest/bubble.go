@@ -56,7 +56,10 @@ func Embedded(t testing.TB) *Bubble {
 		_ = conn.Close()
 	}
 	b.Server().SetPreHook(b.intercept)
-	t.Cleanup(b.Close)
+	t.Cleanup(func() {
+		b.SetDown(true) // a connection that is dialled after the end would stay open
+		b.Close()
+	})
 	return b
 }
 

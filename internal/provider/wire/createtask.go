@@ -80,7 +80,10 @@ func ReadTasks(r Request) Call {
 	c.Key, c.IDs = body.ClientKey, []string{body.TaskID.String()}
 	if c.Action == Submit {
 		c.Order = body.order()
-		c.Order.addUnknown(members, strings.Fields("clientkey callbackurl languagepool taskid task"))
+		names := map[string]string{}
+		delete(members, "task")
+		flatten("", members, map[string]string{}, names)
+		c.Order.addUnknown(names, strings.Fields("clientkey callbackurl languagepool taskid"))
 		if c.Bad != "" {
 			c.Order.Bad, c.Order.BadField = c.Bad, ""
 		}
@@ -101,8 +104,8 @@ func (b *tasksRequest) order() Order {
 		o.refuse(CodeBadParams, "task")
 		return o
 	}
-	texts := map[string]string{}
-	flatten("", members, texts)
+	texts, names := map[string]string{}, map[string]string{}
+	flatten("", members, texts, names)
 	get := func(name string) string { return texts[strings.ToLower(name)] }
 
 	id := &o.Identity
@@ -120,8 +123,9 @@ func (b *tasksRequest) order() Order {
 	}
 	known := strings.Fields("type version body languagepool proxytype proxyaddress proxyport proxylogin proxypassword")
 	for _, name := range o.read(func(f captcha.Field) string { return f.CreateTask }, get) {
-		name, _, _ = strings.Cut(strings.ToLower(name), ".")
-		known = append(known, name)
+		name = strings.ToLower(name)
+		object, _, _ := strings.Cut(name, ".")
+		known = append(known, name, object)
 	}
 	id.Enterprise = id.Enterprise || enterprise
 	proxy := Proxy{
@@ -151,20 +155,21 @@ func (b *tasksRequest) order() Order {
 			o.refuse(CodeBadParams, "languagePool")
 		}
 	}
-	o.addUnknown(members, known)
+	o.addUnknown(names, known)
 	o.check("callbackUrl")
 	o.Bad = TasksCode(o.Bad)
 	return o
 }
 
 // flatten stores the text of each member that requests something, under its path in lower case, such as
-// enterprisepayload.s. Names are compared without regard to case, as encoding/json does.
-func flatten(path string, members map[string]json.RawMessage, texts map[string]string) {
+// enterprisepayload.s, and the path as it was sent. Names are compared without regard to case, as encoding/json does.
+func flatten(path string, members map[string]json.RawMessage, texts, names map[string]string) {
 	for name, value := range members {
 		if isNoRequest(name, value) {
 			continue
 		}
-		at := strings.ToLower(path + name)
+		sent := path + name
+		at := strings.ToLower(sent)
 		var text string
 		var inner map[string]json.RawMessage
 		switch {
@@ -172,11 +177,11 @@ func flatten(path string, members map[string]json.RawMessage, texts map[string]s
 		case value[0] == '[' || value[0] == '{':
 			text = unreadable
 			_ = json.Unmarshal(value, &inner) // fails for a list
-			flatten(at+".", inner, texts)
+			flatten(sent+".", inner, texts, names)
 		default: // a number or a boolean
 			text = string(value)
 		}
-		texts[at] = text
+		texts[at], names[at] = text, sent
 	}
 }
 
@@ -250,11 +255,11 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 // author of the client program or concern the service's own statistics and caches.
 var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}
 
-// addUnknown adds the names of unknown members with a value to o.Undone.
-func (o *Order) addUnknown(members map[string]json.RawMessage, knownNames []string) {
-	for name, value := range members {
-		lower := strings.ToLower(name)
-		if !isNoRequest(name, value) && !slices.Contains(harmless, lower) && !slices.Contains(knownNames, lower) {
+// addUnknown adds the sent names of unknown members to o.Undone. Of an unknown object, it adds only the name of the object.
+func (o *Order) addUnknown(sent map[string]string, known []string) {
+	for lower, name := range sent {
+		object, _, nested := strings.Cut(lower, ".")
+		if !slices.Contains(harmless, lower) && !slices.Contains(known, lower) && (!nested || slices.Contains(known, object)) {
 			o.Undone = append(o.Undone, name)
 		}
 	}
@@ -288,14 +293,16 @@ type TasksAnswer struct {
 	Balance          *float64 `json:"balance,omitempty"`
 }
 
-// Solved returns the object `solution` of a solved task, with the user agent. The solution
+// Solved returns the object `solution` of a solved task, with the extra members. The solution
 // consists of either the text or the named values.
-func Solved(t captcha.Type, text string, values map[string]string, agent string) any {
+func Solved(t captcha.Type, text string, values, extra map[string]string) any {
 	if member := captcha.Of(t).Solution; member != "" {
 		values = map[string]string{member: text}
 	}
-	if agent != "" {
-		values["userAgent"] = agent
+	for name, value := range extra {
+		if values[name] == "" && value != "" {
+			values[name] = value
+		}
 	}
 	return values
 }

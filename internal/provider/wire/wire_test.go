@@ -59,6 +59,10 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	}
 	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
 		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}).Order
+	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1}}`)
+	if want := []string{"enterprisePayload.Sentry", "other"}; !reflect.DeepEqual(nested.Undone, want) {
+		t.Errorf("unknown members within objects: %q, want %q", nested.Undone, want)
+	}
 	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}
@@ -151,10 +155,10 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{plain.Bare("7"), "7"}, {object.Bare("7"), `{"status":1,"request":"7"}`},
 		{JSON(TasksError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},
 		{JSON(TasksError(CodeNoSlot, "w")), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil, "a")}), `{"errorId":0,"solution":{"token":"t","userAgent":"a"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, "")}), `{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.Image, "t", nil, "")}), `{"errorId":0,"solution":{"text":"t"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"}, "a")}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil, map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})}), `{"errorId":0,"solution":{"respKey":"r","token":"t","userAgent":"a"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}), `{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.Image, "t", nil, nil)}), `{"errorId":0,"solution":{"text":"t"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"}, map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
 		{JSON(TasksAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
 	} {
 		if string(row.got.Body) != row.want {

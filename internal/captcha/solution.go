@@ -61,3 +61,45 @@ func pairs(text string) map[string]string {
 	}
 	return all
 }
+
+// Extra has the further members of a solution, such as userAgent and respKey, which a site may want with the token. It
+// is a JSON object of strings without the character |; "" = none.
+type Extra string
+
+// Each member is at most longMember bytes long, and there are at most mostMembers.
+const longMember, mostMembers = 4096, 16
+
+// NewExtra returns those members of a solution that are printable texts, without the token's, named values and the given
+// names in lower case. The user agent has the name userAgent, however a service spells it.
+func NewExtra(members map[string]json.RawMessage, without ...string) Extra {
+	extra := map[string]string{}
+	for name, raw := range members {
+		var text string
+		lower := strings.TrimPrefix(strings.ToLower(name), "geetest_")
+		isToken := slices.ContainsFunc(Kinds[:], func(k Kind) bool {
+			return lower == strings.ToLower(k.Solution) || slices.Contains(k.Values, lower)
+		})
+		switch {
+		case json.Unmarshal(raw, &text) != nil || text == "" || len(text) > longMember || Printable(name+text) != name+text:
+			continue
+		case isToken || slices.Contains(without, lower) || len(extra) == mostMembers:
+			continue
+		case lower == "useragent" || lower == "user_agent":
+			name = "userAgent"
+		}
+		extra[name] = text
+	}
+	if len(extra) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(extra) // of strings: no error is possible
+	return Extra(strings.ReplaceAll(string(text), "|", `\u007c`))
+}
+
+// Members returns the members; nil = none.
+func (e Extra) Members() (members map[string]string) {
+	if e != "" {
+		_ = json.Unmarshal([]byte(e), &members) // NewExtra has made it
+	}
+	return members
+}

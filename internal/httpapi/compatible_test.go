@@ -71,7 +71,7 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	second, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout", "&json=0")), "OK|")
 	for path, want := range map[string]string{
 		"&action=get2&id=" + id:                         "OK|" + token + "|0",
-		"&action=get&json=1&id=" + id:                   `{"status":1,"request":"` + token + `"}`,
+		"&action=get&json=1&id=" + id:                   `{"request":"` + token + `","status":1}`,
 		"&action=reportgood&json=1&id=" + id:            `{"status":1,"request":"OK_REPORT_RECORDED"}`,
 		"&action=reportbad&id=" + second:                "REPORT_NOT_RECORDED",
 		"&action=get&ids=" + id + ",1":                  token + "|ERROR_WRONG_CAPTCHA_ID",

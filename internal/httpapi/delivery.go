@@ -81,6 +81,7 @@ type tokenAnswer struct {
 	ExpiresAt history.Time      `json:"expires_at"`
 	TTL       int64             `json:"ttl_ms"`
 	UserAgent string            `json:"user_agent,omitempty"`
+	Extra     map[string]string `json:"extra,omitempty"` // the further members of the service's solution
 }
 
 // Deliver sends a token: as text if the caller prefers text, otherwise as JSON.
@@ -95,8 +96,10 @@ func (s *Server) Deliver(c *Context, t *Handout) error {
 	}
 	a := tokenAnswer{
 		ID: t.ID, Type: t.Kind, Token: token.Value, Solution: t.Solution, Source: token.Source, Provider: token.Provider,
-		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(), UserAgent: token.UserAgent,
+		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(), Extra: token.Extra.Members(),
 	}
+	a.UserAgent = a.Extra["userAgent"]
+	delete(a.Extra, "userAgent")
 	if c.Target != nil {
 		a.Target = c.Target.Name
 	}

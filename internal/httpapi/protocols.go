@@ -30,7 +30,14 @@ const legacyPrice = "0"
 
 func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 	token := &got.Token
-	v := wire.LegacyAnswer{Status: 1, Request: token.Value, UserAgent: token.UserAgent, Useragent: token.UserAgent}
+	v := map[string]any{}
+	for name, value := range token.Extra.Members() {
+		if name == "userAgent" { // the spellings of captchaai and of 2captcha
+			v["user_agent"], name = value, "useragent"
+		}
+		v[name] = value
+	}
+	v["status"], v["request"] = 1, token.Value
 	if values := captcha.Named(got.Type, token.Value); values != nil {
 		prefix := ""
 		if got.Type == captcha.GeeTest {
@@ -40,11 +47,11 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 		for name, value := range values {
 			object[prefix+name] = value
 		}
-		v.Request = object
+		v["request"] = object
 	}
 	text := "OK|" + token.Value
 	if priced {
-		v.Price, text = legacyPrice, text+"|"+legacyPrice
+		v["price"], text = legacyPrice, text+"|"+legacyPrice
 	}
 	return form.Say(text, v)
 }
@@ -103,7 +110,7 @@ func readTasks(sent wire.Request) call {
 func taskSolved(got *compat.Result) wire.Reply {
 	token := &got.Token
 	return wire.JSON(wire.TasksAnswer{
-		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.UserAgent),
+		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.Extra.Members()),
 		Cost: legacyPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
 	})
 }

@@ -11,7 +11,7 @@
 // the file. The brake of an account belongs to its key: there, ACCOUNT is PROVIDER.HASH OF THE KEY.
 //
 //	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
-//	token:ORDER          string  born ms|provider|price|user agent|text; until a minute after its expiry, or its hand-out
+//	token:ORDER          string  born ms|provider|price|extra|text; until a minute after its expiry, or its hand-out
 //	sale:ORDER           string  a token that landed: identity|provider|task|born ms|type, then |reported; until 15 min
 //	                             after its expiry, so that callers can report on it. Without another
 //	                             provider the type is empty

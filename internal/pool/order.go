@@ -151,9 +151,9 @@ var end = newScript("end", `
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
 -- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
---      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|user agent|text 9 row ('' = no sink) 10 reason
+--      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|extra|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
---      15 account 16 timed out (1: the service may still solve it) 17 type ('' = no provider is compared with this one)
+--      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
 -- Reply {how, next identity of wants, 1: a decision is due soon}, {gone} or {other}: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
@@ -397,17 +397,18 @@ type End struct {
 	Anyone bool // whether another replica may own the order: a callback, or past the deadline
 
 	// Of a solved order.
-	Provider, UserAgent, Value string
-	Task                       string
-	Repeats                    bool          // texts may repeat: a picture
-	Born                       time.Duration // from the placing to the earliest time of the solve
-	Lifetime, Margin           time.Duration
-	Lead                       time.Duration // 0 = not counted
+	Provider, Value  string
+	Extra            captcha.Extra
+	Task             string
+	Repeats          bool          // texts may repeat: a picture
+	Born             time.Duration // from the placing to the earliest time of the solve
+	Lifetime, Margin time.Duration
+	Lead             time.Duration // 0 = not counted
 
 	Type captcha.Type // by which the provider is compared with others; "" = there is no other
 
-	Reason   string // of another end
-	TimedOut bool   // the service may still solve the task of a failed order, and charge for it
+	Reason string // of another end
+	Costs  bool   // the service charges for a failed order, or may still solve its task
 	// Answer is what a caller of a solve without a target learns if no other order serves it.
 	Answer *FailedError
 	Row    string // JSON for the sink; "" = no sink
@@ -418,7 +419,7 @@ type End struct {
 func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next captcha.ID, err error) {
 	token, value, answer, owner := "", "", "", p.Replica
 	if e.How == Solved {
-		token = fmt.Sprintf("%s|%d|%s|%s", clean(e.Provider), o.Price, clean(e.UserAgent), e.Value)
+		token = fmt.Sprintf("%s|%d|%s|%s", clean(e.Provider), o.Price, e.Extra, e.Value)
 		if value = e.Value; e.Repeats {
 			value = o.Name
 		}
@@ -436,7 +437,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		keys = append(keys, p.key("spend", b.Scope))
 	}
 	v, err := p.call(ctx, end, keys, o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
-		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.TimedOut),
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.Costs),
 		string(e.Type))
 	if err != nil {
 		return "", "", err

@@ -336,7 +336,7 @@ var tables = map[string][]row{
 		{name: "another owner", given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
 		{name: "an ended order", given: "HSET order:o state e\n", call: ended(nil)},
 		{name: "a bought order fails", given: anOrder, call: ended(how(Failed))},
-		{name: "a timed out order may still cost something", given: anOrder, call: ended(func(e *End) { e.How, e.TimedOut = Failed, true })},
+		{name: "a timed out order may still cost something", given: anOrder, call: ended(func(e *End) { e.How, e.Costs = Failed, true })},
 		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n", call: ended(how(Failed))},
 		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
 		{name: "the submit is refused: nothing was bought", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Refused))},
@@ -573,7 +573,7 @@ func answers(refused bool) func(e *End) {
 
 func ended(changes ...func(e *End)) func(p *Pool) any {
 	e := &End{
-		How: Solved, Provider: "main", UserAgent: "agent", Value: "T", Task: "7", Born: 2 * time.Second, Lifetime: 2 * time.Minute,
+		How: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", Born: 2 * time.Second, Lifetime: 2 * time.Minute,
 		Margin: 5 * time.Second, Lead: 9 * time.Second, Row: "{}",
 	}
 	for _, change := range changes {

@@ -221,7 +221,7 @@ func taken(token Token, err error) any {
 		return describe(err)
 	}
 	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, agent %q", token.Value, token.Order, token.Provider,
-		time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source, token.UserAgent)
+		time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source, token.Extra)
 }
 
 func describe(err error) string {

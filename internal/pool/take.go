@@ -218,11 +218,12 @@ const (
 
 // Token is a token that was handed out. Times are on Redis' clock.
 type Token struct {
-	Order, Value, Provider, UserAgent string
-	Born, Dies                        time.Time     // the earliest possible time of the solve; the end of the life, without the margin
-	TTL                               time.Duration // from the answer to Dies
-	Source                            Source
-	Price                             int64 // billionths of the currency; -1 = unknown
+	Order, Value, Provider string
+	Extra                  captcha.Extra
+	Born, Dies             time.Time     // the earliest possible time of the solve; the end of the life, without the margin
+	TTL                    time.Duration // from the answer to Dies
+	Source                 Source
+	Price                  int64 // billionths of the currency; -1 = unknown
 }
 
 // Call is one request for a token. A retry of the request is the same Call.
@@ -383,7 +384,7 @@ func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
 	p.changed(c.ID)
-	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[6]), Provider: f[7], UserAgent: f[9], Value: f[10], Source: FromPool}
+	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[6]), Provider: f[7], Extra: captcha.Extra(f[9]), Value: f[10], Source: FromPool}
 	token.TTL = token.Dies.Sub(now)
 	token.Price, _ = strconv.ParseInt(f[8], 10, 64)
 	switch {

@@ -27,6 +27,9 @@ func (c Class) String() string {
 	return [...]string{"unknown", "capacity", "account", "parameters", "task"}[c]
 }
 
+// Unreadable is the error code of a task that the service has solved, in a way that this client cannot read.
+const Unreadable = "unreadable_solution"
+
 // NotAsked is the error code of a Submit that made no call, because the service's protocol cannot
 // express the identity.
 const NotAsked = "cannot_be_asked"
@@ -67,8 +70,9 @@ type Request struct {
 type Solution struct {
 	// Token is the solution as the service wrote it. It has passed IsAnswer. If the solution consists
 	// of named values, captcha.Named parses Token.
-	Token     string
-	UserAgent string // the solver's browser; "" = unknown
+	Token string
+	Extra captcha.Extra
+	Life  time.Duration // how long the service says that the token still lives; 0 = it does not say
 }
 
 // StateKind says whether a provider can be used.

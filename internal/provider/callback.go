@@ -79,7 +79,6 @@ var fieldNames = map[string]string{
 // the same common name, their values must be equal.
 var solutionNames = map[string]string{
 	"grecaptcharesponse": "token", "token": "token", "text": "token",
-	"useragent": "solver", "user_agent": "solver",
 }
 
 // add stores the value of a field. It returns an error if the field already has a different value.
@@ -137,8 +136,11 @@ func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 		if err := f.readJSON(raw, solutionNames); err != nil {
 			return err
 		}
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &members) // readJSON has read it
+		f["extra"] = string(captcha.NewExtra(members, "expiretime"))
 		return f.add("named", cmp.Or(namedValues(captcha.GeeTest, raw), namedValues(captcha.GeeTestV4, raw)))
-	case name == "agent", name == "solver":
+	case name == "agent":
 		value = jsonText(raw) // ignored if it is not a string
 	case raw[0] == '"':
 	case value == "", name == "code", name == "token", name == "solution":
@@ -183,8 +185,12 @@ func (f callbackFields) callback() (Callback, error) {
 	case !isReadable(cmp.Or(code, token), maxReply):
 		return Callback{}, unreadable("the token is invalid")
 	}
-	agent := validAgent(cmp.Or(f["solver"], f["agent"]))
-	return Callback{Task: task, Solution: Solution{Token: cmp.Or(code, token), UserAgent: agent}}, nil
+	extra := captcha.Extra(f["extra"])
+	if agent := f["agent"]; agent != "" && extra == "" {
+		raw, _ := json.Marshal(agent) // of a string: no error is possible
+		extra = captcha.NewExtra(map[string]json.RawMessage{"userAgent": raw})
+	}
+	return Callback{Task: task, Solution: Solution{Token: cmp.Or(code, token), Extra: extra}}, nil
 }
 
 // refusal returns the service's error code for a failed task, and "" for a solved task.

@@ -56,7 +56,7 @@ func TestCallbackForms(t *testing.T) {
 		{"an id of 0", "", `{"id":0,"code":"` + token + `"}`, "", ""},
 		{"with a user agent", "id=5&useragent=" + url.QueryEscape(ua) + "&code=" + esc, "", "5", ua},
 		{"with an odd user agent", "id=5&user_agent=a%0Ab&code=" + esc, "", "5", ""},
-		{"with too long a user agent", "id=5&user_agent=" + strings.Repeat("x", longAgent+1) + "&code=" + esc, "", "5", ""},
+		{"with too long a user agent", "id=5&user_agent=" + strings.Repeat("x", 4097) + "&code=" + esc, "", "5", ""},
 		{"said twice", "id=5&id=5&captcha_id=5&code=" + esc + "&code=" + esc, "", "5", ""},
 		{"with unknown fields", "x=1&x=2&x=%ff&id=5&code=" + esc, "", "5", ""},
 		{"a form of 2captcha", "", "id=71234567890&code=" + esc, "71234567890", ""},
@@ -79,8 +79,8 @@ func TestCallbackForms(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c, err := ReadCallback(valuesOf(t, row.query), []byte(row.body))
-			if got := verdictOf(c, err); got != token || c.Task != row.task || c.Solution.UserAgent != row.agent {
-				t.Errorf("%q of task %q by %q (%v)", got, c.Task, c.Solution.UserAgent, err)
+			if got := verdictOf(c, err); got != token || c.Task != row.task || agentOf(c.Solution) != row.agent {
+				t.Errorf("%q of task %q by %q (%v)", got, c.Task, agentOf(c.Solution), err)
 			}
 		})
 	}
@@ -279,7 +279,7 @@ func FuzzReadCallback(f *testing.F) {
 			t.Fatalf("task %q", c.Task)
 		}
 		if c.Err == nil {
-			if !isReadable(c.Solution.Token, maxReply) || validAgent(c.Solution.UserAgent) != c.Solution.UserAgent {
+			if !isReadable(c.Solution.Token, maxReply) {
 				t.Fatalf("solution %+v", c.Solution)
 			}
 			return

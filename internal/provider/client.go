@@ -100,11 +100,12 @@ type query struct {
 
 // answer is the parsed content of a reply, for both protocols.
 type answer struct {
-	code      string    // the service's error code, unchanged; "" = the service did not refuse the call
-	notReady  bool      // polls only
-	text      string    // the task's id, or the token
-	userAgent string    // polls only
-	done      *Solution // submits only: the service has solved the task at once
+	code     string        // the service's error code, unchanged; "" = the service did not refuse the call
+	notReady bool          // polls only
+	text     string        // the task's id, or the token
+	extra    captcha.Extra // polls only
+	life     time.Duration // polls only; 0 = unknown
+	done     *Solution     // submits only: the service has solved the task at once
 
 	number     float64       // the balance, or the number of threads
 	retryAfter time.Duration // set only for a refusal with HTTP 429
@@ -176,7 +177,7 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 	}
 	q, _ := c.protocol.ask(poll, task, id.Type, false)
 	a, err := c.call(ctx, poll, q, id)
-	return Solution{Token: a.text, UserAgent: a.userAgent}, err
+	return Solution{a.text, a.extra, a.life}, err
 }
 
 // Threads requests the maximum number of tasks that the account may have in flight. If the service

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
@@ -78,7 +79,7 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	case submit:
 		a, err := createdAnswer(r.TaskID)
 		if done, unread := readResult(q.identity.Type, r); err == nil && unread == nil && done.text != "" { // some services solve pictures at once
-			a.done = &Solution{done.text, done.userAgent}
+			a.done = &Solution{done.text, done.extra, done.life}
 		}
 		return a, err
 	case report:
@@ -100,9 +101,10 @@ func readResult(kind captcha.Type, r createTaskReply) (answer, error) {
 		return answer{}, unexpectedReply
 	}
 	var members map[string]json.RawMessage
-	if json.Unmarshal(r.Solution, &members) != nil {
+	if len(r.Solution) == 0 {
 		return answer{}, unexpectedReply
 	}
+	_ = json.Unmarshal(r.Solution, &members) // fails for a text or a list
 	var text string
 	switch k := captcha.Of(kind); {
 	case k.Values != nil:
@@ -112,5 +114,12 @@ func readResult(kind captcha.Type, r createTaskReply) (answer, error) {
 	default: // services disagree on the name of a token
 		text = cmp.Or(jsonText(members[k.Solution]), jsonText(members["gRecaptchaResponse"]), jsonText(members["token"]))
 	}
-	return solvedAnswer(kind, text, userAgent(members["userAgent"]))
+	a, err := solvedAnswer(kind, text, captcha.NewExtra(members, "expiretime"))
+	if err != nil {
+		return answer{code: Unreadable}, nil //nolint:nilerr // the task is solved, and another poll would bring the same
+	}
+	if expires, ok := finite(textOrDigits(members["expireTime"])); ok && expires > 1e12 { // CapSolver's, in Unix ms
+		a.life = max(time.Second, time.Until(time.UnixMilli(int64(expires))))
+	}
+	return a, nil
 }

@@ -160,3 +160,5 @@ func pollOne(t *testing.T, c *Client) error {
 	_, err := c.Poll(context.Background(), "1", v2)
 	return err
 }
+
+func agentOf(s Solution) string { return s.Extra.Members()["userAgent"] }

@@ -20,6 +20,7 @@ type hostile struct {
 	class   Class
 	bought  bool
 	bare    Class // of a submit, which the bare status refuses; 0 = the other fields hold
+	granted bool  // a poll says that the task is solved, with an unreadable solution
 }
 
 // dialect is the form in which a protocol writes answers.
@@ -43,54 +44,54 @@ func dialects() []dialect {
 
 func hostileAnswers(d dialect) []hostile {
 	rows := []hostile{
-		{"html page", answering(200, "<!doctype html><h1>maintenance</h1>"), "html", Capacity, true, 0},
-		{"500", answering(500, d.sold), "http_500", Capacity, true, 0},
-		{"500 with a code", answering(500, d.refused("ERROR_PAGEURL")), "http_500", Capacity, true, 0},
-		{"300", answering(300, d.sold), "http_300", Capacity, true, Account},
-		{"502 with a page", answering(502, "<html>"), "http_502", Capacity, true, 0},
-		{"503 with a code", answering(503, d.refused("ERROR_PAGEURL")), "http_503", Capacity, true, Capacity},
-		{"a front without its service", answering(521, "<html>"), "http_521", Capacity, true, Capacity},
-		{"a front that lost its service", answering(520, "<html>"), "http_520", Capacity, true, 0},
-		{"408", answering(408, ""), "http_408", Capacity, true, 0},
-		{"425", answering(425, ""), "http_425", Capacity, true, 0},
-		{"413", answering(413, ""), "http_413", Capacity, true, Parameters},
+		{"html page", answering(200, "<!doctype html><h1>maintenance</h1>"), "html", Capacity, true, 0, false},
+		{"500", answering(500, d.sold), "http_500", Capacity, true, 0, false},
+		{"500 with a code", answering(500, d.refused("ERROR_PAGEURL")), "http_500", Capacity, true, 0, false},
+		{"300", answering(300, d.sold), "http_300", Capacity, true, Account, false},
+		{"502 with a page", answering(502, "<html>"), "http_502", Capacity, true, 0, false},
+		{"503 with a code", answering(503, d.refused("ERROR_PAGEURL")), "http_503", Capacity, true, Capacity, false},
+		{"a front without its service", answering(521, "<html>"), "http_521", Capacity, true, Capacity, false},
+		{"a front that lost its service", answering(520, "<html>"), "http_520", Capacity, true, 0, false},
+		{"408", answering(408, ""), "http_408", Capacity, true, 0, false},
+		{"425", answering(425, ""), "http_425", Capacity, true, 0, false},
+		{"413", answering(413, ""), "http_413", Capacity, true, Parameters, false},
 		{"307", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, "http_307", Capacity, true, Account},
+		}, "http_307", Capacity, true, Account, false},
 		{"302", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
-			"http_302", Capacity, true, Account},
-		{"304", answering(304, ""), "http_304", Capacity, true, Account},
-		{"204", answering(204, ""), "empty", Capacity, true, 0},
-		{"404 page", answering(404, "404 page not found"), "http_404", Capacity, true, Account},
-		{"403 page", answering(403, "<html>checking your browser"), "http_403", Capacity, true, Account},
-		{"4xx that sells", answering(400, d.sold), "http_400", Capacity, true, 0},
+			"http_302", Capacity, true, Account, false},
+		{"304", answering(304, ""), "http_304", Capacity, true, Account, false},
+		{"204", answering(204, ""), "empty", Capacity, true, 0, false},
+		{"404 page", answering(404, "404 page not found"), "http_404", Capacity, true, Account, false},
+		{"403 page", answering(403, "<html>checking your browser"), "http_403", Capacity, true, Account, false},
+		{"4xx that sells", answering(400, d.sold), "http_400", Capacity, true, 0, false},
 		{"16 MB", func(w http.ResponseWriter, _ *http.Request) {
 			for range 256 {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 					return
 				}
 			}
-		}, "too_large", Capacity, true, 0},
+		}, "too_large", Capacity, true, 0, false},
 		{"without an end", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 					return
 				}
 			}
-		}, "too_large", Capacity, true, 0},
+		}, "too_large", Capacity, true, 0, false},
 		{"16 MB of header", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 16<<20))
-		}, "cut", Capacity, true, 0},
+		}, "cut", Capacity, true, 0, false},
 		{"cut short", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, d.sold)
-		}, "cut", Capacity, true, 0},
-		{"cut JSON", answering(200, d.sold[:len(d.sold)-2]), "cut", Capacity, true, 0},
-		{"nothing", answering(200, ""), "empty", Capacity, true, 0},
-		{"nothing but space", answering(200, " \r\n\t"), "empty", Capacity, true, 0},
+		}, "cut", Capacity, true, 0, false},
+		{"cut JSON", answering(200, d.sold[:len(d.sold)-2]), "cut", Capacity, true, 0, false},
+		{"nothing", answering(200, ""), "empty", Capacity, true, 0, false},
+		{"nothing but space", answering(200, " \r\n\t"), "empty", Capacity, true, 0, false},
 		{"silence", func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
-		}, "timeout", Capacity, true, 0},
+		}, "timeout", Capacity, true, 0, false},
 		{"a byte at a time", func(w http.ResponseWriter, r *http.Request) {
 			for i := range 64 {
 				_, _ = io.WriteString(w, d.sold[i%len(d.sold):i%len(d.sold)+1])
@@ -101,20 +102,20 @@ func hostileAnswers(d dialect) []hostile {
 					return
 				}
 			}
-		}, "timeout", Capacity, true, 0},
-		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true, 0},
+		}, "timeout", Capacity, true, 0, false},
+		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true, 0, false},
 
 		// These are proper refusals with a status other than 200.
-		{"400 with a code", answering(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false, 0},
-		{"402 with a code", answering(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false, 0},
-		{"429", answering(429, "slow down"), "http_429", Capacity, false, 0},
-		{"429 that sells", answering(429, d.sold), "http_429", Capacity, false, 0},
-		{"429 with a code", answering(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false, 0},
-		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false, 0},
-		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false, 0},
+		{"400 with a code", answering(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false, 0, false},
+		{"402 with a code", answering(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false, 0, false},
+		{"429", answering(429, "slow down"), "http_429", Capacity, false, 0, false},
+		{"429 that sells", answering(429, d.sold), "http_429", Capacity, false, 0, false},
+		{"429 with a code", answering(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false, 0, false},
+		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false, 0, false},
+		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false, 0, false},
 	}
 	if d.api == ProtocolInPHP {
-		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false, 0})
+		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false, 0, false})
 	}
 	// These are answers with wrong types, and answers of the other protocol.
 	for name, body := range map[string]string{
@@ -127,7 +128,8 @@ func hostileAnswers(d dialect) []hostile {
 		"nothing in it":  `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
 		"another tongue": map[string]string{ProtocolInPHP: dialects()[1].sold, ProtocolCreateTask: dialects()[0].sold}[d.api],
 	} {
-		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true, 0})
+		granted := d.api == ProtocolCreateTask && strings.Contains(body, d.granted+`,"request"`)
+		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true, 0, granted})
 	}
 	return rows
 }
@@ -167,6 +169,9 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	calls.Store(0)
 	_ = ask(t, c) // called again, because the first call may have left a connection open
 	e := faultOf(t, err)
+	if action == poll && row.granted {
+		row.code, row.class, outcome = Unreadable, Task, Task.String()
+	}
 	bought := row.bought && action == submit
 	if row.bare != 0 && action == submit {
 		bought, row.class = false, row.bare

@@ -52,12 +52,10 @@ func (l inPHP) ask(action, task string, _ captcha.Type, good bool) (query, bool)
 // inPHPReply is a parsed reply of in.php or res.php, from JSON or from plain text. encoding/json
 // ignores the case of field names.
 type inPHPReply struct {
-	Status     json.RawMessage `json:"status"`
-	Request    json.RawMessage `json:"request"`
-	Result     json.RawMessage `json:"result"`
-	UserAgent  json.RawMessage `json:"user_agent"`
-	UserAgent2 json.RawMessage `json:"useragent"`
-	Threads    json.RawMessage `json:"threads"`
+	Status  json.RawMessage `json:"status"`
+	Request json.RawMessage `json:"request"`
+	Result  json.RawMessage `json:"result"`
+	Threads json.RawMessage `json:"threads"`
 }
 
 // read parses the reply to a call. A balance and the reply to a report may be plain text without the prefix "OK|", and
@@ -117,7 +115,9 @@ func readSolved(id captcha.Identity, r inPHPReply, reply []byte) (answer, error)
 	default:
 		text = cmp.Or(first, second)
 	}
-	return solvedAnswer(id.Type, text, cmp.Or(userAgent(r.UserAgent), userAgent(r.UserAgent2)))
+	var members map[string]json.RawMessage
+	_ = decode(reply, &members) // fails for plain text
+	return solvedAnswer(id.Type, text, captcha.NewExtra(members, "status", "request", "result", "price"))
 }
 
 // besideStatus handles a reply in which the named values of a solution are fields of the reply

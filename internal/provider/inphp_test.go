@@ -159,7 +159,7 @@ func TestPollReplies(t *testing.T) {
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 513) + `"}`, "03AF", ""},
+		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 4097) + `"}`, "03AF", ""},
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
 		{ProtocolInPHP, captchaAI, ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
 		{ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
@@ -191,9 +191,9 @@ func TestPollReplies(t *testing.T) {
 		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
 		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"failed"}`, "status failed", ""},
 		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready"}`, capacity, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":"03AF"}`, capacity, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, capacity, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, capacity, ""},
+		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":"03AF"}`, Unreadable, ""},
+		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, Unreadable, ""},
+		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, Unreadable, ""},
 		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":7}`, capacity, ""},
 		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
 		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
@@ -201,8 +201,8 @@ func TestPollReplies(t *testing.T) {
 		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: row.profile})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", row.id)
-		if got := resultWord(s.Token, err); got != row.want || s.UserAgent != row.agent {
-			t.Errorf("%s is taken for %q by %q, want %q by %q", row.reply, got, s.UserAgent, row.want, row.agent)
+		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
+			t.Errorf("%s is taken for %q by %q, want %q by %q", row.reply, got, agentOf(s), row.want, row.agent)
 		}
 	}
 }

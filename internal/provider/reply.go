@@ -14,9 +14,8 @@ import (
 // This file contains the parsers that both protocols share. A reply may have any content.
 
 const (
-	longTask  = 128     // maximum length of a task's id, in bytes
-	longAgent = 512     // maximum length of a user agent, in bytes
-	longText  = 4 << 10 // maximum length of the text of a picture, in bytes
+	longTask = 128     // maximum length of a task's id, in bytes
+	longText = 4 << 10 // maximum length of the text of a picture, in bytes
 )
 
 // IsAnswer reports whether a text is a possible solution for a CAPTCHA of type t.
@@ -32,11 +31,11 @@ func IsAnswer(t captcha.Type, text string) bool {
 
 // solvedAnswer returns the answer for a solved task, or the error unexpectedReply if the text cannot be a
 // solution.
-func solvedAnswer(t captcha.Type, text, agent string) (answer, error) {
+func solvedAnswer(t captcha.Type, text string, extra captcha.Extra) (answer, error) {
 	if !IsAnswer(t, text) {
 		return answer{}, unexpectedReply
 	}
-	return answer{text: text, userAgent: agent}, nil
+	return answer{text: text, extra: extra}, nil
 }
 
 // namedValues returns the first candidate that contains the named values of a solution, as text, or ""
@@ -117,17 +116,4 @@ func amountAnswer(raw json.RawMessage) (answer, error) {
 		return answer{}, unexpectedReply
 	}
 	return answer{number: n}, nil
-}
-
-// userAgent returns the user agent in a JSON string, or "" if it is invalid.
-func userAgent(raw json.RawMessage) string {
-	return validAgent(jsonText(raw))
-}
-
-// validAgent returns the argument unchanged if it is a valid user agent, and "" otherwise.
-func validAgent(text string) string {
-	if len(text) > longAgent || captcha.Printable(text) != text {
-		return ""
-	}
-	return text
 }

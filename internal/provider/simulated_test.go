@@ -86,7 +86,7 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Servi
 			time.Sleep(time.Millisecond)
 			solution, err = c.Poll(ctx, task, id)
 		}
-		if err != nil || solution.UserAgent == "" {
+		if err != nil || agentOf(solution) == "" {
 			t.Fatalf("%+v: %+v, %v", id, solution, err)
 		}
 		sale := service.Sold()[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/captcha"
 )
@@ -183,25 +185,46 @@ func TestSolutionsOfEachType(t *testing.T) {
 			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
 		{ProtocolCreateTask, captcha.GeeTestV4, `{"status":"ready","solution":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}}`,
 			`{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}`, v4, "U"},
-		{ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, capacity, nil, ""},
+		{ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, Unreadable, nil, ""},
 		{ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"processing"}`, notReady, nil, ""},
 		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"zwei wörter","url":"http://x"}}`, "zwei wörter", nil, ""},
 		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":7}}`, "7", nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, capacity, nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, capacity, nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, capacity, nil, ""},
+		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, Unreadable, nil, ""},
+		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, Unreadable, nil, ""},
+		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, Unreadable, nil, ""},
 	} {
 		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: twoCaptcha})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
-		if got := resultWord(s.Token, err); got != row.want || s.UserAgent != row.agent {
-			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, s.UserAgent, row.want, row.agent)
+		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
+			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, agentOf(s), row.want, row.agent)
 		}
 		if got := captcha.Named(row.kind, s.Token); !maps.Equal(got, row.values) {
 			t.Errorf("%s %s has %v, want %v", row.kind, row.reply, got, row.values)
 		}
 		if err != nil && (strings.Contains(err.Error(), "jordan")) {
 			t.Errorf("an answer is shown: %v", err)
+		}
+	}
+}
+
+// Of a solution, all texts travel that are not the token, whatever the protocol. The service may say when it expires.
+func TestSolutionsTravelWhole(t *testing.T) {
+	soon := time.Now().Add(time.Minute).UnixMilli()
+	for _, row := range []struct{ api, reply, extra string }{
+		{ProtocolInPHP, `{"status":1,"request":"P1_x","useragent":"U","respKey":"E0|y","price":"0.1","n":7,"none":""}`, `{"respKey":"E0\u007cy","userAgent":"U"}`},
+		{ProtocolInPHP, "OK|P1_x", ""},
+		{ProtocolCreateTask, `{"status":"ready","solution":{"token":"P1_x","gRecaptchaResponse":"P1_x","respKey":"E0","bad":"a\u0000","o":{}}}`, `{"respKey":"E0"}`},
+		{ProtocolCreateTask, fmt.Sprintf(`{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":%d}}`, soon), ""},
+	} {
+		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: twoCaptcha})
+		says(http.StatusOK, row.reply)
+		s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.HCaptcha})
+		if err != nil || s.Token != "P1_x" || string(s.Extra) != row.extra {
+			t.Errorf("%s has %q, %v", row.reply, s.Extra, err)
+		}
+		if expires := strings.Contains(row.reply, "expireTime"); expires != (s.Life > 50*time.Second && s.Life <= time.Minute) {
+			t.Errorf("%s lives %v", row.reply, s.Life)
 		}
 	}
 }

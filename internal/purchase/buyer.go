@@ -36,6 +36,8 @@ var (
 const (
 	// stepTime limits a step in Redis that need not succeed.
 	stepTime = 3 * time.Second
+	// completeTime limits the poll that completes the solution of a callback.
+	completeTime = 2 * time.Second
 	// stepEvery is the pause before a step that must succeed is repeated, give or take a half.
 	stepEvery = 500 * time.Millisecond
 	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the

@@ -99,7 +99,7 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	}
 	l := spool.Letter{
 		Order: c.Order, Provider: c.Provider, Arrived: c.At, Task: answer.Task, Token: answer.Solution.Token,
-		UserAgent: answer.Solution.UserAgent,
+		Extra: answer.Solution.Extra,
 	}
 	if answer.Err != nil {
 		l.Code = "failed"
@@ -141,7 +141,7 @@ func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
 // deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
 // did not answer, and that it may be delivered again.
 func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completeTime+stepTime)
 	defer cancel()
 	e, is, err := b.c.Pool.Find(ctx, l.Order)
 	if err != nil {
@@ -169,7 +169,14 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	}
 	// The token was solved after the submit, and at most f.Delay before its callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
-	n.solution = provider.Solution{Token: l.Token, UserAgent: l.UserAgent}
+	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra}
+	if a, _ := b.accounts.of(f); a != nil && l.Code == "" && l.Extra == "" && f.Task != "" && captcha.Of(f.Identity.Type).Extra {
+		limited, stop := context.WithTimeout(ctx, completeTime) // the callbacks of some services have the token alone
+		if whole, err := a.Poll(limited, f.Task, f.Identity); err == nil {
+			n.solution = whole
+		}
+		stop()
+	}
 	if !arrived.IsZero() {
 		at := min(max(n.born, arrived.Sub(o.placed)), time.Since(o.placed)) // clocks may jump
 		n.solvedAt, n.lead, n.born = o.placed.Add(at), at-n.born, max(n.born, at-f.Delay)

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/testkit"
 )
 
 // calledBack is a provider that sends callbacks, and whose polls are answered "not ready".
@@ -76,8 +78,9 @@ func TestCallbacks(t *testing.T) {
 			slices.Sort(want)
 			same(t, "outcomes", two.counted(), strings.Join(want, ", "))
 			same(t, "kinds", w.kinds(), c.kinds)
+			polls := f.polled()
 			time.Sleep(50 * second)
-			same(t, "polled later", f.polled() > 0, !strings.Contains(c.kinds, " "))
+			same(t, "polled later", f.polled() > polls, !strings.Contains(c.kinds, " "))
 		})
 	}
 }
@@ -110,6 +113,33 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		time.Sleep(20 * second)
 		same(t, "kinds", w.kinds(), "open solved")
 	})
+}
+
+// A callback that has the token alone is completed by one poll, if sites want more than the token of the type.
+func TestACallbackIsCompleted(t *testing.T) {
+	for name, c := range map[string]struct{ query, token, extra string }{
+		"the token alone": {"id=main1&code=03AF", "03AF", `{"respKey":"r"}`},
+		"with the agent":  {"id=main1&code=03AF&useragent=U", "03AF", `{"userAgent":"U"}`},
+		"no answer":       {"id=main1&code=03AF-silent", "03AF-silent", ""},
+	} {
+		bubble(t, name, func(t *testing.T, w *world) {
+			f, e := calledBack("s")
+			f.poll = func(int, string) (provider.Solution, error) {
+				if c.extra == "" {
+					return provider.Solution{}, unheard("timeout")
+				}
+				return provider.Solution{Token: "03AF", Extra: `{"respKey":"r"}`}, nil
+			}
+			r := w.replica("r1", e)
+			r.mustBuy(spec())
+			time.Sleep(5 * second)
+			_ = r.Callback(t.Context(), request(f.requests[0].Pingback, c.query))
+			call := pool.Call{Name: "call", ID: identity.ID()}
+			token, err := r.pool.Take(t.Context(), &call)
+			testkit.NoError(t, err)
+			same(t, "token", token.Value+" "+string(token.Extra), c.token+" "+c.extra)
+		})
+	}
 }
 
 // The age of a token counts from callback_delay before the callback arrived, but not from before the submit.
@@ -246,7 +276,7 @@ func TestSilentCallbacks(t *testing.T) {
 		time.Sleep(11 * second)
 		same(t, "polls", f.pollTimes(), "60 121 182 193")
 		r.mustBuy(spec())
-		_ = r.Callback(t.Context(), request(f.requests[4].Pingback, "id=main5&code=03AF"))
+		_ = r.Callback(t.Context(), request(f.requests[4].Pingback, "id=main5&code=03AF&useragent=U"))
 		r.mustBuy(spec())
 		time.Sleep(61 * second)
 		same(t, "polls", f.pollTimes(), "60 121 182 193 254")
@@ -259,7 +289,7 @@ func TestSilentCallbacks(t *testing.T) {
 		for i := range 4 {
 			one.mustBuy(spec())
 			time.Sleep(5 * second)
-			_ = two.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i)))
+			_ = two.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d&useragent=U", i+1, i)))
 			time.Sleep(60 * second)
 		}
 		same(t, "polls", f.polled(), 0)

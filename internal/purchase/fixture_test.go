@@ -260,7 +260,7 @@ func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s pro
 	f.polls = append(f.polls, time.Now())
 	n, poll := len(f.polls), f.poll
 	f.mu.Unlock()
-	if s = (provider.Solution{Token: "token-of-" + task, UserAgent: "agent"}); poll != nil {
+	if s = (provider.Solution{Token: "token-of-" + task, Extra: `{"userAgent":"agent"}`}); poll != nil {
 		s, err = poll(n, task)
 	}
 	if ctx.Err() != nil {

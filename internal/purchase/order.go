@@ -217,9 +217,12 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	submitted := state != pool.Placed && n.trigger != stopped
 	end := pool.End{
 		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
-		Lifetime: f.Lifetime, UserAgent: n.solution.UserAgent, Value: n.solution.Token, Born: n.born, Lead: n.lead,
+		Lifetime: f.Lifetime, Extra: n.solution.Extra, Value: n.solution.Token, Born: n.born, Lead: n.lead,
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
-		TimedOut: n.code == CodeTimeout, Row: row(o, b.c.Sink && submitted),
+		Costs: n.code == CodeTimeout || n.code == provider.Unreadable, Row: row(o, b.c.Sink && submitted),
+	}
+	if life := n.solution.Life; life > 0 {
+		end.Lifetime = min(end.Lifetime, life+n.solvedAt.Sub(o.placed)-n.born)
 	}
 	if b.accounts.several() {
 		end.Type = f.Identity.Type

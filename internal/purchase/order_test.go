@@ -56,7 +56,7 @@ func TestEnds(t *testing.T) {
 			f := newFake("main")
 			f.submit = func(int, provider.Request) (string, error) { return "T1", c.submit }
 			f.poll = func(int, string) (provider.Solution, error) {
-				return provider.Solution{Token: "03AF", UserAgent: "agent"}, c.poll
+				return provider.Solution{Token: "03AF", Extra: `{"userAgent":"agent"}`}, c.poll
 			}
 			r := w.replica("r1", f.entry())
 			s := spec()

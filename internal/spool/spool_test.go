@@ -26,7 +26,7 @@ func letter(n int) Letter {
 	at := letterTime.Add(time.Duration(n) * time.Second)
 	return Letter{
 		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "turnstile:k:example.com:0", Provider: "one", Task: fmt.Sprint("t", n),
-		Token: fmt.Sprintf("%s<&>ü-%d", secret, n), UserAgent: "Mozilla/5.0", Arrived: at, Until: at.Add(time.Minute),
+		Token: fmt.Sprintf("%s<&>ü-%d", secret, n), Extra: `{"userAgent":"Mozilla/5.0"}`, Arrived: at, Until: at.Add(time.Minute),
 	}
 }
 
@@ -79,7 +79,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	s := opened(t)
 	hostile, fault := letter(1), letter(0)
 	hostile.Order = "../../etc/passwd\x00\n"
-	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
+	fault.Token, fault.Extra, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
 	s.mustKeep(t, fault, hostile, letter(2))
 	testkit.NoError(t, os.WriteFile(s.path("letter-ABC.tmp"), []byte("{"), 0o600))
 	later := New(s.dir) // of a process that starts after a crash
@@ -267,7 +267,7 @@ func TestLettersArePrivate(t *testing.T) {
 func TestAListShowsNoSecret(t *testing.T) {
 	s := opened(t)
 	token, fault := letter(1), letter(2)
-	token.Order, token.Task, token.Identity, token.UserAgent = "visible\x1b[2J", "t\x1b[2J-1", secret, secret
+	token.Order, token.Task, token.Identity, token.Extra = "visible\x1b[2J", "t\x1b[2J-1", secret, secret
 	token.Reason = "redis does not answer (\u202e127.0.0.1:6379)"
 	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 200)
 	s.mustKeep(t, token, fault)

@@ -233,9 +233,7 @@ type Reply struct {
 type LegacyAnswer struct {
 	Status    int    `json:"status"`
 	Request   any    `json:"request,omitempty"`
-	UserAgent string `json:"user_agent,omitempty"` // the spelling of captchaai
-	Useragent string `json:"useragent,omitempty"`  // the spelling of 2captcha
-	Price     string `json:"price,omitempty"`
+	Useragent string `json:"useragent,omitempty"` // the spelling of 2captcha
 	ErrorText string `json:"error_text,omitempty"`
 }
 

@@ -81,9 +81,8 @@ type Solver interface {
 type Events interface {
 	// Note adds an event. It does not block.
 	Note(e events.Event)
-	// Recent returns at most the given number of events, the newest first. If the argument before is
-	// not "", Recent returns only events that are older than the event with this ID.
-	Recent(ctx context.Context, limit int, before string) ([]events.Event, error)
+	// Recent returns all kept events, the newest first.
+	Recent(ctx context.Context) ([]events.Event, error)
 }
 
 // Deps are the dependencies of a Server.

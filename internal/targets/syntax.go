@@ -10,8 +10,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -24,8 +22,8 @@ const MaxFileSize = 16 << 20
 // wrong line and an explanation for the author of the file. The explanations never quote the file,
 // because any part of it may be a secret.
 func document(data []byte) (*yaml.Node, *Problem) {
-	if problem := unreadable(data); problem != nil {
-		return nil, problem
+	if len(data) > MaxFileSize {
+		return nil, &Problem{Line: 1, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFileSize>>20)}
 	}
 	roots, err := documents(data)
 	switch {
@@ -63,33 +61,6 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 	}
 }
 
-// unreadable returns a problem if the bytes cannot be YAML text. The library refuses most of these
-// files too, but does not report the line.
-func unreadable(data []byte) *Problem {
-	if len(data) > MaxFileSize {
-		return &Problem{Line: 1, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFileSize>>20)}
-	}
-	odd := func(c rune) bool { // YAML treats U+2028 and U+2029, and a \r alone, as line breaks
-		return unicode.IsControl(c) && c != '\t' || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF || c == 0x2028 || c == 0x2029
-	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
-		i := bytes.IndexFunc(text, odd)
-		c, _ := utf8.DecodeRune(text[max(i, 0):])
-		rule := first(
-			fault{line == 1 && bytes.HasPrefix(text, []byte("\xef\xbb\xbf")), "the file begins with a byte order mark: save it as UTF-8 without one"},
-			fault{!utf8.Valid(text), "the line is not valid UTF-8: save the file as UTF-8"},
-			fault{i >= 0, fmt.Sprintf("the line holds the control character U+%04X: remove it", c)},
-		)
-		if rule != "" {
-			return &Problem{Line: line, Text: rule}
-		}
-	}
-	return nil
-}
-
 // explanation has a part of a message of the YAML library, and what it means to the author.
 type explanation struct{ part, text string }
 
@@ -103,6 +74,8 @@ var explanations = []explanation{
 	{"expected '-' indicator", "the line does not fit the ones above: indent it like its neighbours, and quote values whole"},
 	{"expected node content", "a value, or the bracket that closes a list, is missing"},
 	{"escape", `an unknown \ escape in double quotes: write \\ or use single quotes`},
+	{"control characters", "the line holds a control character: remove it"},
+	{"UTF-", "the line is not valid UTF-8: save the file as UTF-8"},
 	{"max depth", "brackets or lists nest too deeply"},
 	{"", "this is not valid YAML"},
 }

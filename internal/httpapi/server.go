@@ -114,9 +114,9 @@ type Server struct {
 
 	pictures    Pictures
 	strangers   Pictures // of callers whose key is in the body
-	wrongKeys   Tries    // by address, as logged
-	wrongLogged Tries    // log lines about wrong keys
-	refusals    Tries    // log lines about refused calls of clients
+	wrongKeys   func(address string) bool
+	wrongLogged func(address string) bool // log lines about wrong keys
+	refusals    func(caller string) bool  // log lines about refused calls of clients
 	looks       singleflight.Group
 	scrapes     http.Handler
 	handler     http.Handler
@@ -130,8 +130,8 @@ type Server struct {
 func New(d Deps) *Server {
 	s := &Server{
 		Deps: d, pictures: make(Pictures, mostPictures), strangers: make(Pictures, mostStrangers),
-		wrongKeys: NewTries(triesAMinute, RetryWrong), wrongLogged: NewTries(1, time.Minute),
-		refusals: NewTries(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
+		wrongKeys: perSender(triesAMinute, RetryWrong), wrongLogged: perSender(1, time.Minute),
+		refusals: perSender(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
 	s.handler = s.router()
 	return s

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 
 	"poold/internal/captcha"
@@ -85,7 +86,7 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	if t := c.Target; t != nil {
 		call = CallFor(t)
 		call.MostTickets, call.Wait = max(call.MostTickets, solve.MostWaiting), asked.Timeout
-		request.Out = s.Out(t)
+		request.Out = func(ctx context.Context) bool { return s.IsOut(ctx, t) }
 		if s.IsHeld(c.Ctx(), t) {
 			call.Wait = 0
 		}

@@ -242,21 +242,15 @@ func OrderOf(p *purchase.Purchase) Order {
 
 // Ask is what the caller of a take knows of its hand-out. The scripts of package pool add the rest.
 type Ask struct {
-	Key, Target, Image string
-	Buys               bool // a token for which the call waits is bought for it
+	Key, Target string
+	Image       string `json:",omitempty"`
+	Buys        bool   `json:",omitempty"` // a token for which the call waits is bought for it
 }
 
-// Row returns the text that package pool keeps with the call. Encoded by hand, because each take needs it: names of
-// keys and targets have no character that JSON escapes.
+// Row returns the text that package pool keeps with the call.
 func (a Ask) Row() string {
-	text := `{"Key":"` + a.Key + `","Target":"` + a.Target
-	if a.Image != "" {
-		text += `","Image":"` + a.Image
-	}
-	if a.Buys {
-		return text + `","Buys":true}`
-	}
-	return text + `"}`
+	text, _ := json.Marshal(a) // of texts: no error is possible
+	return string(text)
 }
 
 // handoutOf reads a row about a hand-out or a report.

@@ -56,14 +56,12 @@ func (s *Server) solve(c *Context) error {
 // readSolve reads the body. The caller must call release when it no longer needs the picture, even
 // after an error.
 func (s *Server) readSolve(c *Context) (asked targets.SolveRequest, release func(), err error) {
-	var bad error
-	release, err = s.pictures.Read(c, maxSolveBody, func(body []byte) {
-		if bad = c.CheckJSON(); bad == nil {
-			asked, bad = targets.ReadSolve(body)
-		}
-	})
+	body, release, err := s.pictures.Read(c, maxSolveBody)
 	if err == nil {
-		err = bad
+		err = c.CheckJSON()
+	}
+	if err == nil {
+		asked, err = targets.ReadSolve(body)
 	}
 	if len(asked.Image) == 0 {
 		release()

@@ -70,12 +70,13 @@ var explanations = []explanation{
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
 	{"mapping values are not allowed", "a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"},
 	{"cannot start any token", "a value may not begin with this character (@, % or `): put it in quotes"},
-	{"expected key", "the line does not fit the ones above: indent it like its neighbours, and quote values whole"},
-	{"expected '-' indicator", "the line does not fit the ones above: indent it like its neighbours, and quote values whole"},
+	{"expected key", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
+	{"expected '-' indicator", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
 	{"expected node content", "a value, or the bracket that closes a list, is missing"},
 	{"escape", `an unknown \ escape in double quotes: write \\ or use single quotes`},
 	{"control characters", "the line holds a control character: remove it"},
 	{"UTF-", "the line is not valid UTF-8: save the file as UTF-8"},
+	{"unexpected end of stream", "the quote that is opened here is not closed: add the closing quote"},
 	{"max depth", "brackets or lists nest too deeply"},
 	{"", "this is not valid YAML"},
 }
@@ -84,17 +85,11 @@ var (
 	namedLine      = regexp.MustCompile(`line (\d+):`)
 	bareReference  = regexp.MustCompile(`[\[{].*[\s,\[{]\$\{`)
 	tabIndentation = regexp.MustCompile(`^ *\t`)
-	// quotedText matches comments, and quoted texts together with the rest of their line. A text without a
-	// closing quote extends to the end of the file.
-	quotedText = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
 )
 
 // explain converts a message of the YAML library to a line and an explanation. It does not quote the
 // message, because the message may quote the file ("unknown anchor …").
 func explain(data []byte, message string) *Problem {
-	if line := openQuote(data); line > 0 {
-		return &Problem{Line: line, Text: "the quote that is opened here is not closed in its line: add the closing quote"}
-	}
 	i := slices.IndexFunc(explanations, func(e explanation) bool { return strings.Contains(message, e.part) })
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
 	// For most errors the library names only the start of the surrounding block. The wrong line is the first
@@ -117,21 +112,4 @@ func explain(data []byte, message string) *Problem {
 		problem.Text = "a tab indents the line: indent with spaces"
 	}
 	return problem
-}
-
-// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML treats the next
-// quote, which is in a later line, as the closing quote, and fails at the text after it.
-func openQuote(data []byte) int {
-	for _, at := range quotedText.FindAllSubmatchIndex(data, -1) {
-		if at[2] < 0 { // a comment
-			continue
-		}
-		quoted, rest := data[at[2]:at[4]], bytes.TrimSpace(data[at[4]:at[5]])
-		never := at[4] == len(data) && (len(quoted) == 1 || quoted[len(quoted)-1] != quoted[0])
-		strange := len(rest) > 0 && !bytes.ContainsAny(rest[:1], ",:]}#")
-		if never || strange && bytes.IndexByte(quoted, '\n') >= 0 {
-			return bytes.Count(data[:at[2]], []byte("\n")) + 1
-		}
-	}
-	return 0
 }

@@ -9,8 +9,6 @@ import (
 
 	"poold/internal/backend"
 	"poold/internal/cli"
-	"poold/internal/history/dynamostore"
-	"poold/internal/targets"
 	"poold/internal/targets/reload"
 )
 
@@ -32,33 +30,23 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 }
 
 func initHistory(ctx context.Context, c *cli.Console, config string) error {
-	log := slog.New(slog.DiscardHandler)
-	set, err := reload.NewFile(config, c.Lookup, log).Load()
+	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load()
+	if err != nil {
+		return err
+	}
+	stores, err := backend.Stores(ctx, set)
+	for _, s := range stores {
+		defer s.Close()
+	}
 	if err != nil {
 		return err
 	}
 	done := ""
-	if set.History.Backend == targets.HistoryDynamoDB {
-		table, err := dynamostore.Open(ctx, backend.TableOptions(set.History))
-		if err == nil {
-			defer table.Close()
-			err = table.Init(ctx)
+	for _, s := range stores {
+		if err := s.Init(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.Key, err)
 		}
-		if err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-		done = "the table " + set.History.Table + " is ready\n"
-	}
-	for _, d := range backend.Databases(set) {
-		db, err := d.Open(log) //nolint:contextcheck // Open does not connect
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		if err := db.Migrate(ctx); err != nil {
-			return fmt.Errorf("%s: %w", d.Key, err)
-		}
-		done += "the tables of " + d.Key + " are ready\n"
+		done += s.Ready + "\n"
 	}
 	if done == "" {
 		done = "there is nothing to prepare for the backend " + string(set.History.Backend)

@@ -89,7 +89,6 @@ var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                         {"internal/targets", "internal/simulate", "internal/httpapi/openapi/openapitest"},
 	"github.com/go-json-experiment/json":       {"internal/strictjson"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/httpapi/openapi/openapitest"},
-	"github.com/fsnotify/fsnotify":             {"internal/targets/reload"},
 	"github.com/agnivade/levenshtein":          {"internal/targets"},
 	"github.com/robfig/cron/v3":                {"internal/targets"},
 	"golang.org/x/time":                        {"internal/httpapi"},

@@ -50,7 +50,7 @@ func (d *daemon) openStores(ctx context.Context, set *targets.Set) error {
 		if err != nil {
 			return err
 		}
-		kept := pgstore.New(db, pgstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
+		kept := pgstore.New(db, wanted.Keep, wanted.Audit)
 		s.sink, s.runs = kept, append(s.runs, kept.Run)
 	case targets.HistoryDynamoDB:
 		table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
@@ -60,7 +60,7 @@ func (d *daemon) openStores(ctx context.Context, set *targets.Set) error {
 		s.sink, s.active, s.checks["history"] = table, wanted.ActiveItems, table.Check
 		s.closers = append(s.closers, table.Close)
 	case targets.HistoryRedis:
-		s.sink = redisstore.New(d.redis, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
+		s.sink = redisstore.New(d.redis, wanted.Keep, wanted.Audit)
 	}
 	if s.sink != nil {
 		s.sender = history.NewSender(d.pool, s.sink, d.log)

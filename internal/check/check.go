@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"poold/internal/backend"
 	"poold/internal/cli"
 	"poold/internal/targets"
 	"poold/internal/targets/reload"
@@ -32,33 +32,42 @@ func Command(c *cli.Console) *cobra.Command {
 	live := command.Flags().Bool("live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		ctx := command.Context()
-		set, err := validate(ctx, c, *config)
+		set, err := load(c, *config)
+		if err != nil {
+			return err
+		}
+		stores, err := backend.Stores(ctx, set) // their libraries know rules that the file does not
+		for _, s := range stores {
+			defer s.Close()
+		}
+		if err == nil {
+			err = c.Print(describe(set, *config))
+		}
 		if err != nil || !*live {
 			return err
 		}
-		return checkLive(ctx, c, set)
+		return checkLive(ctx, c, set, stores)
 	}
 	return command
 }
 
-// validate prints one line for each error, warning and fact. Each line begins with its class.
-func validate(ctx context.Context, c *cli.Console, config string) (*targets.Set, error) {
+// load reads the file, or prints one line for each problem.
+func load(c *cli.Console, config string) (*targets.Set, error) {
 	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load()
 	if problems := (targets.Problems)(nil); errors.As(err, &problems) {
-		return nil, cmp.Or(c.Print(classed("error", problems)), fmt.Errorf("problems in %s: %d", config, len(problems)))
+		err = cmp.Or(c.Print(classed("error", problems)), fmt.Errorf("problems in %s: %d", config, len(problems)))
 	}
-	if err == nil {
-		err = openStores(ctx, set)
-	}
-	if err != nil {
-		return nil, err
-	}
+	return set, err
+}
+
+// describe returns one line for each warning and fact about a valid file. Each line begins with its class.
+func describe(set *targets.Set, config string) string {
 	text := classed("warning", set.Warnings)
 	text += fmt.Sprintf("note: %s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
 	for i := range set.Targets {
 		text += targetLine(set, &set.Targets[i]) + "\n"
 	}
-	return set, c.Print(text)
+	return text
 }
 
 func classed(class string, problems []targets.Problem) string {

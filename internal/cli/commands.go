@@ -63,10 +63,9 @@ func clientCommands() []request {
 		{
 			use: "events", short: "list what changed on all replicas, the newest first: reloads, pauses, outages, budgets",
 			example: "events --limit 20",
-			method:  http.MethodGet, path: "/events", shown: listed("--before", []string{"events"}, "at", "kind", "subject", "actor", "text"),
+			method:  http.MethodGet, path: "/events", shown: listed("events", "at", "kind", "subject", "actor", "text"),
 			flags: []field{
 				{name: "limit", help: "show at most `N` events, 1 to 1000 (default 50)"},
-				{name: "before", help: "continue after an answer that had more, from its `id`"},
 			},
 		},
 		{
@@ -81,7 +80,7 @@ func deadLetterCommands() []request {
 	return []request{
 		{
 			use: "list", short: "list these callbacks, without tokens", example: "dead-letters list", method: http.MethodGet, path: "/dead-letters",
-			shown: listed("", []string{"letters"}, "order", "provider", "task", "kind", "code", "arrived", "age_s", "until", "reason"),
+			shown: listed("letters", "order", "provider", "task", "kind", "code", "arrived", "age_s", "until", "reason"),
 		},
 		{
 			use: "replay", short: "store these callbacks in Redis now", example: "dead-letters replay",
@@ -105,7 +104,7 @@ func historyCommands() []request {
 		},
 		{
 			use: "day [DATE]", short: "show the figures of a day, by default today (UTC)", example: "history day 2026-01-02",
-			args: cobra.MaximumNArgs(1), prepare: prepareDay, shown: listed("", []string{"lines"}, sumColumns...),
+			args: cobra.MaximumNArgs(1), prepare: prepareDay, shown: listed("lines", sumColumns...),
 		},
 		{
 			use: "orders --status STATUS", short: "list orders by status", example: "history orders --status error --target staging-login", path: "/orders",
@@ -122,7 +121,7 @@ func historyCommands() []request {
 		},
 		{
 			use: "usage --by owner|target|key", short: "show the spend by owner, target or key",
-			example: "history usage --by owner --csv", path: "/usage", shown: listed("", []string{"lines"}, sumColumns...),
+			example: "history usage --by owner --csv", path: "/usage", shown: listed("lines", sumColumns...),
 			flags: []field{
 				{name: "by", help: "`what` each line sums up: owner, target or key", required: true},
 				paged[0], paged[1],
@@ -137,7 +136,7 @@ func historyCommands() []request {
 	for i := range list {
 		list[i].method, list[i].hasCSV, list[i].path = http.MethodGet, true, "/history"+list[i].path
 		if list[i].shown == nil {
-			list[i].shown = listed("--cursor", []string{"records"}, rowColumns...)
+			list[i].shown = listed("records", rowColumns...)
 		}
 	}
 	return list

@@ -142,15 +142,10 @@ func decode[T any](body []byte) (value T, err error) {
 	return value, d.Decode(&value)
 }
 
-// listed formats the lists in the given fields of an object as a table. The flag continues with the
-// next page.
-func listed(flag string, fields []string, columns ...string) format {
+// listed formats the list in a field of an object as a table.
+func listed(field string, columns ...string) format {
 	return func(_ string, of map[string]any) string {
-		var list []any
-		for _, name := range fields {
-			part, _ := of[name].([]any)
-			list = append(list, part...)
-		}
+		list, _ := of[field].([]any)
 		printed := "nothing is recorded\n"
 		if len(list) > 0 {
 			printed = table(list, columns...)
@@ -159,7 +154,7 @@ func listed(flag string, fields []string, columns ...string) format {
 			printed += "some of them cannot be read; the daemon's log says which\n"
 		}
 		if next := text(of["next"]); next != "" {
-			printed += "there are more: add " + flag + " " + next + "\n"
+			printed += "there are more: add --cursor " + next + "\n"
 		}
 		return printed
 	}

@@ -54,15 +54,15 @@ func (r *replica) start(t *testing.T, run func(context.Context) error) {
 func (r *replica) kinds(t *testing.T) string {
 	t.Helper()
 	var kinds []string
-	for _, e := range r.recent(t, events.Newest, "") {
+	for _, e := range r.recent(t) {
 		kinds = append([]string{string(e.Kind)}, kinds...)
 	}
 	return strings.Join(kinds, " ")
 }
 
-func (r *replica) recent(t *testing.T, limit int, before string) []events.Event {
+func (r *replica) recent(t *testing.T) []events.Event {
 	t.Helper()
-	list, err := r.Recent(t.Context(), limit, before)
+	list, err := r.Recent(t.Context())
 	testkit.NoError(t, err)
 	return list
 }
@@ -88,29 +88,22 @@ func testList(t *testing.T, p redistest.Place) {
 	at := time.Now().Add(-time.Minute)
 	one.Note(events.Event{At: at, Kind: events.TargetPaused, Text: hostile})
 	two.Note(events.Event{At: at, Kind: events.TargetPaused, Text: "the same moment"})
-	testkit.Within(t, 20*time.Second, "two events", func() bool { return len(one.recent(t, 10, "")) == 2 })
+	testkit.Within(t, 20*time.Second, "two events", func() bool { return len(one.recent(t)) == 2 })
 	for _, r := range []*replica{one, two} {
 		r.Note(events.Event{Kind: events.ProviderDown, Topic: "provider", State: "down"})
 	}
-	testkit.Within(t, 20*time.Second, "three events", func() bool { return len(one.recent(t, 10, "")) == 3 })
+	testkit.Within(t, 20*time.Second, "three events", func() bool { return len(one.recent(t)) == 3 })
 	one.Note(events.Event{Kind: events.ProviderUp, Topic: "provider", State: "up"})
-	testkit.Within(t, 20*time.Second, "the fourth event", func() bool { return len(one.recent(t, 10, "")) == 4 })
+	testkit.Within(t, 20*time.Second, "the fourth event", func() bool { return len(one.recent(t)) == 4 })
 	two.Note(events.Event{Kind: events.ProviderUp, Topic: "provider", State: "up"})
 	two.Note(events.Event{Kind: events.TargetResumed})
 	testkit.Within(t, 20*time.Second, "the last event", func() bool { return strings.HasSuffix(one.kinds(t), "resumed") })
 
-	var paged []events.Event
-	for before := ""; ; before = paged[len(paged)-1].ID {
-		page := two.recent(t, 2, before)
-		paged = append(paged, page...)
-		if len(page) < 2 {
-			break
-		}
+	list := two.recent(t)
+	if got, want := one.kinds(t), "target_paused target_paused provider_down provider_up target_resumed"; got != want || len(list) != 5 {
+		t.Errorf("%s, and %d at another replica; want %s", got, len(list), want)
 	}
-	if got, want := one.kinds(t), "target_paused target_paused provider_down provider_up target_resumed"; got != want || len(paged) != 5 {
-		t.Errorf("%s, %d by pages; want %s", got, len(paged), want)
-	}
-	for _, e := range paged[3:] {
+	for _, e := range list[3:] {
 		if e.At.Sub(at).Abs() > time.Second {
 			t.Errorf("an event of %v has the time %v", at, e.At)
 		}
@@ -132,12 +125,12 @@ func TestEventsWaitForRedis(t *testing.T) {
 		for range events.Newest + 6 {
 			r.Note(events.Event{Kind: events.TargetFlushed})
 		}
-		if err := func() error { _, err := r.Recent(t.Context(), 1, ""); return err }(); err == nil {
+		if err := func() error { _, err := r.Recent(t.Context()); return err }(); err == nil {
 			t.Error("the list was read while redis is away")
 		}
 		redis.SetDown(false)
 		time.Sleep(time.Minute)
-		list := r.recent(t, events.Newest, "")
+		list := r.recent(t)
 		if len(list) != events.Newest || list[len(list)-1].At.Sub(began).Abs() > time.Second {
 			t.Errorf("%d events, the first of %v, noted at %v", len(list), list[len(list)-1].At, began)
 		}
@@ -146,7 +139,7 @@ func TestEventsWaitForRedis(t *testing.T) {
 		}
 		r.Note(events.Event{Kind: events.TargetResumed})
 		time.Sleep(time.Second)
-		if list := r.recent(t, events.Newest+1, ""); len(list) != events.Newest || list[0].Kind != events.TargetResumed {
+		if list := r.recent(t); len(list) != events.Newest || list[0].Kind != events.TargetResumed {
 			t.Errorf("%d events after one more", len(list))
 		}
 	})
@@ -160,7 +153,7 @@ func TestListForgets(t *testing.T) {
 			r.Note(events.Event{Kind: events.TargetPaused, Text: fmt.Sprint(i)})
 			time.Sleep(11 * 24 * time.Hour)
 		}
-		if list := r.recent(t, 10, ""); len(list) != 2 || list[1].Text != "3" {
+		if list := r.recent(t); len(list) != 2 || list[1].Text != "3" {
 			t.Errorf("%d events of the last 30 days, want 2: %v", len(list), list)
 		}
 	})

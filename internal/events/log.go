@@ -135,10 +135,8 @@ func (l *Log) add(ctx context.Context, e Event) error {
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }
 
-// Recent returns events, newest first. The argument limit is the maximum number of events. If the
-// argument before is the ID of an event, Recent returns only events with lower IDs; "" = all
-// events.
-func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, error) {
+// Recent returns all kept events, at most Newest, the newest first.
+func (l *Log) Recent(ctx context.Context) ([]Event, error) {
 	members, err := l.db.Slow.LRange(ctx, l.key(), 0, -1).Result()
 	if err != nil {
 		return nil, err
@@ -147,11 +145,8 @@ func (l *Log) Recent(ctx context.Context, limit int, before string) ([]Event, er
 	for _, member := range members {
 		var e Event
 		id, body, _ := strings.Cut(member, " ")
-		older := before == "" || len(id) < len(before) || len(id) == len(before) && id < before
-		if !older || json.Unmarshal([]byte(body), &e) != nil || time.Since(e.At) > kept {
-			continue
-		}
-		if e.ID = id; len(list) < limit {
+		if json.Unmarshal([]byte(body), &e) == nil && time.Since(e.At) <= kept {
+			e.ID = id
 			list = append(list, e)
 		}
 	}

@@ -110,15 +110,17 @@ const (
 // Row is a line of the history as a store keeps it. A store needs only the fields by which it finds the row: Text
 // is all of it.
 type Row struct {
-	Kind          Kind
-	ID            string // unique among the rows of its kind
-	At            time.Time
-	Target, Owner string
-	Sitekey, Task string // of an order
-	Status        Status // of an order
-	Key           string // of a hand-out
-	Text          []byte // JSON of the Order or Handout
-	Sums          []Sum  // what the row adds to the figures of its day
+	Kind    Kind            `json:"kind"`
+	ID      string          `json:"id"` // unique among the rows of its kind
+	At      time.Time       `json:"at"`
+	Target  string          `json:"target"`
+	Owner   string          `json:"owner"`
+	Sitekey string          `json:"sitekey"` // of an order
+	Task    string          `json:"task"`    // of an order
+	Status  Status          `json:"status"`  // of an order
+	Key     string          `json:"key"`     // of a hand-out
+	Text    json.RawMessage `json:"content"` // the Order or Handout
+	Sums    []Sum           `json:"-"`       // what the row adds to the figures of its day
 }
 
 // Kind is the kind of a row.

@@ -162,10 +162,21 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 		}
 		batch = append(batch, row)
 	}
-	err := appendParts(ctx, s.to, batch, func(r Row, err error) {
-		dropped++
-		s.log.Error("the history refuses a row, which is dropped", "row", r.ID, "err", err)
-	})
+	isDown := func(err error) bool {
+		return errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || err != nil && ctx.Err() != nil
+	}
+	err := s.to.Append(ctx, batch)
+	if err != nil && !isDown(err) { // the refused rows must not hold up the others
+		for _, row := range batch {
+			if err = s.to.Append(ctx, []Row{row}); isDown(err) {
+				return err
+			} else if err != nil {
+				dropped++
+				s.log.Error("the history refuses a row, which is dropped", "row", row.ID, "err", err)
+			}
+		}
+		err = nil
+	}
 	if err == nil && len(batch) == 0 { // so that the health stays true
 		_, err = s.to.Days(ctx, time.Now())
 	}
@@ -177,27 +188,6 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 	s.health.Sent += int64(len(rows) - dropped)
 	s.health.Dropped += int64(dropped)
 	return nil
-}
-
-// appendParts appends rows. If the store refuses the content of a batch, it halves the batch until a single row is
-// refused: one bad row must not hold up the others. It returns an error if the store does not respond.
-func appendParts(ctx context.Context, to Sink, batch []Row, refuse func(Row, error)) error {
-	if len(batch) == 0 {
-		return nil
-	}
-	err := to.Append(ctx, batch)
-	switch {
-	case err == nil, errors.Is(err, ErrDown), errors.Is(err, redisdb.ErrDown), ctx.Err() != nil:
-		return err
-	case len(batch) == 1:
-		refuse(batch[0], err)
-		return nil
-	}
-	half := len(batch) / 2
-	if err := appendParts(ctx, to, batch[:half:half], refuse); err != nil {
-		return err
-	}
-	return appendParts(ctx, to, batch[half:], refuse)
 }
 
 // outcomes are the ends of orders. Others have no row: nothing was submitted.
@@ -252,21 +242,15 @@ func OrderOf(p *purchase.Purchase) Order {
 
 // Ask is what the caller of a take knows of its hand-out. The scripts of package pool add the rest.
 type Ask struct {
-	Key, Target, Image string
-	Buys               bool // a token for which the call waits is bought for it
+	Key, Target string
+	Image       string `json:",omitempty"`
+	Buys        bool   `json:",omitempty"` // a token for which the call waits is bought for it
 }
 
-// Row returns the text that package pool keeps with the call. Encoded by hand, because each take needs it: names of
-// keys and targets have no character that JSON escapes.
+// Row returns the text that package pool keeps with the call.
 func (a Ask) Row() string {
-	text := `{"Key":"` + a.Key + `","Target":"` + a.Target
-	if a.Image != "" {
-		text += `","Image":"` + a.Image
-	}
-	if a.Buys {
-		return text + `","Buys":true}`
-	}
-	return text + `"}`
+	text, _ := json.Marshal(a) // of texts: no error is possible
+	return string(text)
 }
 
 // handoutOf reads a row about a hand-out or a report.

@@ -49,7 +49,7 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 		if a.limiters[key.Name] = limiter; limit == 0 {
 			limiter = nil // no limit
 		}
-		c := &Caller{Name: key.Name, Digest: key.SHA256, Scopes: key.Scopes, Limiter: limiter, StableName: "key\x00" + key.Name + "\x00"}
+		c := &Caller{Key: key, Limiter: limiter, StableName: "key\x00" + key.Name + "\x00"}
 		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
 			c.Globs = key.Targets
 		}
@@ -64,7 +64,7 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 func (a *Access) Owner(secret string) (owner *Caller) {
 	digest := sha256.Sum256([]byte(secret))
 	for _, c := range a.Callers {
-		if subtle.ConstantTimeCompare(digest[:], c.Digest[:]) == 1 && secret != "" { // the file may list the digest of ""
+		if subtle.ConstantTimeCompare(digest[:], c.SHA256[:]) == 1 && secret != "" { // the file may list the digest of ""
 			owner = c
 		}
 	}
@@ -72,13 +72,11 @@ func (a *Access) Owner(secret string) (owner *Caller) {
 }
 
 // Caller is one key of the configuration file, or every caller on this machine if the file has no
-// keys. Several keys of the same name differ only in the Digest.
+// keys. Several keys of the same name differ only in the SHA256.
 type Caller struct {
-	Name    string            // name of the key; "" = the file has no keys
-	Digest  [sha256.Size]byte // SHA-256 of the key
-	Scopes  []targets.Scope
-	Globs   []string      // nil = all targets
-	Limiter *rate.Limiter // nil = no limit
+	targets.Key               // its Name is "" if the file has no keys
+	Globs       []string      // nil = all targets
+	Limiter     *rate.Limiter // nil = no limit
 	// StableName is the name of the caller in Redis. Each stored Idempotency-Key begins with the
 	// StableName of its caller. StableName is also stored with each taken token, because only the
 	// caller of the take may report on the token. The StableName of a key never equals that of a

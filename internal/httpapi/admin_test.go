@@ -160,8 +160,8 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"for":"2"}`: `"for" must be`, `{"for":"0s"}`: `"for" must be`, `{"for":"721h"}`: `"for" must be`, `{"for":""}`: `"for" must be`,
 		`{"reason":"` + strings.Repeat("x", 201) + `"}`: "at most 200 characters",
-		`{"reason":"a\nb"}`:                             `"reason" must not hold line breaks or other control characters`,
-		`{"reason":"a\u202Eb"}`:                         `"reason" must not hold U+202E, which turns the direction of the text around it: remove it`,
+		`{"reason":"a\nb"}`:                             `"reason" must not hold U+000A: remove the line break, or the invisible character`,
+		`{"reason":"a\u202Eb"}`:                         `"reason" must not hold U+202E: remove the line break, or the invisible character`,
 		`{"until":"2h"}`:                                "the body must be", `{"for":7200}`: "the body must be", `[]`: "the body must be", `{}{}`: "the body must be",
 	} {
 		a := send(body)

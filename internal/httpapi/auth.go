@@ -208,29 +208,23 @@ const RetryWrong = time.Minute / triesAMinute
 
 const triesAMinute = 20
 
-// Tries counts events per sender, and forgets senders without recent ones.
-type Tries struct {
-	store *middleware.RateLimiterMemoryStore
-}
-
-// NewTries returns Tries that allow each sender a burst of events, and then one per interval.
-func NewTries(burst int, interval time.Duration) Tries {
-	return Tries{middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+// perSender returns a function that counts an event of a sender, and reports whether it is allowed: each sender has a
+// burst of events, and then one per interval. Senders without recent events are forgotten.
+func perSender(burst int, interval time.Duration) func(sender string) bool {
+	store := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
 		Rate: rate.Every(interval), Burst: burst, ExpiresIn: time.Duration(burst) * interval,
-	})}
-}
-
-// Allow counts an event of a sender, and reports whether the sender is within the limit.
-func (t Tries) Allow(sender string) bool {
-	allowed, _ := t.store.Allow(sender) // this store never fails
-	return allowed
+	})
+	return func(sender string) bool {
+		allowed, _ := store.Allow(sender) // this store never fails
+		return allowed
+	}
 }
 
 // allowWrongKey counts and logs a wrong key, which the configuration file lacks. It returns false if too many came from
 // the address of the request. Each address is logged at most once a minute.
 func (s *Server) allowWrongKey(c *Context) bool {
 	address := c.RealIP()
-	if s.wrongLogged.Allow(address) {
+	if s.wrongLogged(address) {
 		s.Log.WarnContext(c.Ctx(), "the configuration file does not have a caller's key; correct the key of this caller",
 			slog.String("address", address), slog.String("route", c.Path()))
 	}
@@ -239,5 +233,5 @@ func (s *Server) allowWrongKey(c *Context) bool {
 		network, _ := ip.Prefix(64)
 		address = network.String()
 	}
-	return s.wrongKeys.Allow(address)
+	return s.wrongKeys(address)
 }

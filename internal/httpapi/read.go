@@ -138,11 +138,10 @@ func (p Pictures) hold() (release func(), err error) {
 	}
 }
 
-// Read reads a body of at most the given number of bytes, and calls the function decode with it. The
-// caller must call release when it no longer needs the picture, even after an error. If too many
-// large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
+// Read reads a body of at most the given number of bytes. The caller must call release when it no
+// longer needs the picture, even after an error. If too many large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
 // the whole body, because many clients read no response before they have sent it.
-func (p Pictures) Read(c *Context, most int64, decode func(body []byte)) (release func(), err error) {
+func (p Pictures) Read(c *Context, most int64) (body []byte, release func(), err error) {
 	release = func() {}
 	r := c.Request()
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
@@ -151,13 +150,9 @@ func (p Pictures) Read(c *Context, most int64, decode func(body []byte)) (releas
 		c.AnswerWithin(pictureLimit + WriteLimit)
 		if release, err = p.hold(); err != nil {
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
-			return release, err
+			return nil, release, err
 		}
 	}
-	body, err := c.ReadBody(most)
-	if err != nil {
-		return release, err
-	}
-	decode(body)
-	return release, nil
+	body, err = c.ReadBody(most)
+	return body, release, err
 }

@@ -90,7 +90,7 @@ func clip(text string) string {
 func (s *Server) logRefusal(c *Context, err error, says codes) {
 	var bad *fault
 	refused := errors.As(err, &bad) || compat.CauseOf(err).IsRefusal()
-	if refused && c.Caller != nil && s.refusals.Allow(logKey(c, says.legacy+says.why)) {
+	if refused && c.Caller != nil && s.refusals(logKey(c, says.legacy+says.why)) {
 		s.Log.WarnContext(c.Ctx(), "client's call refused; correct the call, the key or the target",
 			slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", says.legacy), slog.String("err", says.why))
 	}

@@ -20,34 +20,10 @@ var (
 	ErrReported = errors.New("httpapi: token reported before")
 )
 
-// soldAs returns the order of a token's id. Only the caller that got the token knows the id.
-func (s *Server) soldAs(c *Context, id string) (order string, err error) {
-	signer, err := s.IDs.Signer(c.Ctx())
-	if err != nil {
-		return "", err
-	}
-	order, valid := signer.Order(id, c.Caller.StableName)
-	if !valid {
-		return "", ErrUnknownToken
-	}
-	return order, nil
-}
-
 // ReceiveReport is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token
 // was accepted. The provider also gets the report.
 func (s *Server) ReceiveReport(c *Context) error {
-	good, err := readOutcome(c)
-	if err != nil {
-		return err
-	}
-	order, err := s.soldAs(c, c.Param("id"))
-	if err != nil {
-		return err
-	}
-	if err := s.countReport(c, order, c.Target.ID, c.Target.Identity.Type, good); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	return s.receiveReport(c, c.Param("id"), c.Target.ID, c.Target.Identity.Type)
 }
 
 // SolveID returns the id of a token of /solve: it also contains the identity and the type of the captcha.
@@ -59,10 +35,6 @@ var solveID = regexp.MustCompile(`^([^.]+\.[^.]+)\.([\w.:-]+)\.([^.]*)$`)
 
 // ReceiveSolveReport is POST /solve/{id}/report: a caller reports on a token that it got from POST /solve.
 func (s *Server) ReceiveSolveReport(c *Context) error {
-	good, err := readOutcome(c)
-	if err != nil {
-		return err
-	}
 	parts := solveID.FindStringSubmatch(c.Param("id"))
 	if parts == nil || !slices.Contains(captcha.SolvableTypes(), captcha.Type(parts[3])) {
 		return ErrUnknownToken
@@ -71,11 +43,24 @@ func (s *Server) ReceiveSolveReport(c *Context) error {
 	if err := c.Admit(id); err != nil {
 		return err
 	}
-	order, err := s.soldAs(c, parts[1])
+	return s.receiveReport(c, parts[1], id, captcha.Type(parts[3]))
+}
+
+// receiveReport reads a report on a token and counts it. Only the caller that got the token knows its id.
+func (s *Server) receiveReport(c *Context, token string, id captcha.ID, kind captcha.Type) error {
+	good, err := readOutcome(c)
 	if err != nil {
 		return err
 	}
-	if err := s.countReport(c, order, id, captcha.Type(parts[3]), good); err != nil {
+	signer, err := s.IDs.Signer(c.Ctx())
+	if err != nil {
+		return err
+	}
+	order, valid := signer.Order(token, c.Caller.StableName)
+	if !valid {
+		return ErrUnknownToken
+	}
+	if err := s.countReport(c, order, id, kind, good); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)

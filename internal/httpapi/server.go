@@ -81,9 +81,8 @@ type Solver interface {
 type Events interface {
 	// Note adds an event. It does not block.
 	Note(e events.Event)
-	// Recent returns at most the given number of events, the newest first. If the argument before is
-	// not "", Recent returns only events that are older than the event with this ID.
-	Recent(ctx context.Context, limit int, before string) ([]events.Event, error)
+	// Recent returns all kept events, the newest first.
+	Recent(ctx context.Context) ([]events.Event, error)
 }
 
 // Deps are the dependencies of a Server.
@@ -115,9 +114,9 @@ type Server struct {
 
 	pictures    Pictures
 	strangers   Pictures // of callers whose key is in the body
-	wrongKeys   Tries    // by address, as logged
-	wrongLogged Tries    // log lines about wrong keys
-	refusals    Tries    // log lines about refused calls of clients
+	wrongKeys   func(address string) bool
+	wrongLogged func(address string) bool // log lines about wrong keys
+	refusals    func(caller string) bool  // log lines about refused calls of clients
 	looks       singleflight.Group
 	scrapes     http.Handler
 	handler     http.Handler
@@ -131,8 +130,8 @@ type Server struct {
 func New(d Deps) *Server {
 	s := &Server{
 		Deps: d, pictures: make(Pictures, mostPictures), strangers: make(Pictures, mostStrangers),
-		wrongKeys: NewTries(triesAMinute, RetryWrong), wrongLogged: NewTries(1, time.Minute),
-		refusals: NewTries(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
+		wrongKeys: perSender(triesAMinute, RetryWrong), wrongLogged: perSender(1, time.Minute),
+		refusals: perSender(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
 	}
 	s.handler = s.router()
 	return s

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 
 	"poold/internal/captcha"
@@ -55,14 +56,12 @@ func (s *Server) solve(c *Context) error {
 // readSolve reads the body. The caller must call release when it no longer needs the picture, even
 // after an error.
 func (s *Server) readSolve(c *Context) (asked targets.SolveRequest, release func(), err error) {
-	var bad error
-	release, err = s.pictures.Read(c, maxSolveBody, func(body []byte) {
-		if bad = c.CheckJSON(); bad == nil {
-			asked, bad = targets.ReadSolve(body)
-		}
-	})
+	body, release, err := s.pictures.Read(c, maxSolveBody)
 	if err == nil {
-		err = bad
+		err = c.CheckJSON()
+	}
+	if err == nil {
+		asked, err = targets.ReadSolve(body)
 	}
 	if len(asked.Image) == 0 {
 		release()
@@ -85,7 +84,7 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	if t := c.Target; t != nil {
 		call = CallFor(t)
 		call.MostTickets, call.Wait = max(call.MostTickets, solve.MostWaiting), asked.Timeout
-		request.Out = s.Out(t)
+		request.Out = func(ctx context.Context) bool { return s.IsOut(ctx, t) }
 		if s.IsHeld(c.Ctx(), t) {
 			call.Wait = 0
 		}

@@ -117,13 +117,9 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	}
 	switch query.Get("tab") {
 	case "events":
-		path := "/events?limit=100"
-		if before := query.Get("before"); before != "" {
-			path += "&before=" + url.QueryEscape(before)
-		}
 		var list EventList
-		load(path, &list)
-		view.Events, view.Next = list.Events, list.Next
+		load("/events?limit=200", &list)
+		view.Events = list.Events
 	case "money":
 		load(usagePath(query), &view.Usage)
 	default:

@@ -40,8 +40,7 @@ func (m *market) server() *Server {
 	return &Server{Deps: Deps{Pool: m, Status: status.NewCollector(status.Sources{File: file, Buyer: buyer})}}
 }
 
-// TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An outage counts only
-// after a while. An operator must act first while a target is paused or refused.
+// TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An operator must act first while a target is paused or refused.
 func TestATokenCannotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		used := func(length time.Duration) string {
@@ -50,39 +49,31 @@ func TestATokenCannotCome(t *testing.T) {
 		now := time.Now()
 		refused := pool.Brake{Kind: string(pool.Hopeless), Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
 		for name, c := range map[string]struct {
-			target            targets.Target
-			market            market
-			atOnce, out, held bool
+			target    targets.Target
+			market    market
+			out, held bool
 		}{
 			"tokens can be bought":        {},
-			"the budget is used up":       {market: market{counts: pool.Counts{Status: used(time.Hour)}}, atOnce: true, out: true},
+			"the budget is used up":       {market: market{counts: pool.Counts{Status: used(time.Hour)}}, out: true},
 			"the budget has room again":   {market: market{counts: pool.Counts{Status: used(-time.Second)}}},
 			"the budget, with an order":   {market: market{counts: pool.Counts{Status: used(time.Hour), Orders: 1}}},
 			"the budget, with a token":    {market: market{counts: pool.Counts{Status: used(time.Hour), Fresh: 1}}},
 			"an outage":                   {market: market{down: true}, out: true},
 			"an outage, with an order":    {market: market{down: true, counts: pool.Counts{Orders: 1}}},
 			"starved":                     {market: market{counts: pool.Counts{Status: `{"state":"starved"}`}}},
-			"paused":                      {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}}}, atOnce: true, out: true, held: true},
+			"paused":                      {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}}}, out: true, held: true},
 			"paused, with an order":       {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}, Orders: 1}}, held: true},
-			"paused in the file":          {target: targets.Target{Paused: true}, atOnce: true, out: true, held: true},
-			"refused":                     {market: market{counts: pool.Counts{Brake: refused}}, atOnce: true, out: true, held: true},
+			"paused in the file":          {target: targets.Target{Paused: true}, out: true, held: true},
+			"refused":                     {market: market{counts: pool.Counts{Brake: refused}}, out: true, held: true},
 			"the pool cannot be read":     {market: market{err: errors.New("away"), down: true}},
 			"cannot be read while paused": {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
 		} {
 			target, supply := &c.target, c.market.server()
-			out := supply.Out(target)
-			if got := out(t.Context()); got != c.atOnce {
-				t.Errorf("%s: out at once: %v", name, got)
-			}
 			if got := supply.IsHeld(t.Context(), target); got != c.held {
 				t.Errorf("%s: held: %v", name, got)
 			}
 			if got := supply.IsOut(t.Context(), target); got != c.out {
 				t.Errorf("%s: out: %v", name, got)
-			}
-			time.Sleep(outagePatience)
-			if got := out(t.Context()); got != c.out {
-				t.Errorf("%s: out after a while: %v", name, got)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strings"
@@ -40,7 +41,7 @@ func (s *Server) take(c *Context) error {
 	}
 	var token pool.Token
 	if buys {
-		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: s.Out(c.Target)})
+		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, c.Target) }})
 	} else {
 		token, err = s.Pool.Take(c.Ctx(), &call)
 	}

@@ -74,52 +74,39 @@ func (db *DB) readSchema(ctx context.Context) (version int, missing string, err 
 	return version, missing, err
 }
 
-// Schema is the state of the schema in the database.
-type Schema int
-
-// The states of a schema.
-const (
-	SchemaReady Schema = iota // the schema has this program's version
-	SchemaOld                 // Migrate can bring the schema up to date
-	SchemaNone                // Migrate can create the schema
-)
-
-// Trial is the result of Try.
-type Trial struct {
-	Server string // version of the server
-	Schema Schema
-}
-
-// Try checks whether poold can use the database, and changes nothing. It returns an error if Migrate or a later call
-// would fail: the server is away or read-only, the schema is newer, a table was dropped, or the user lacks a right.
-func (db *DB) Try(ctx context.Context) (found Trial, err error) {
+// Try checks whether poold can use the database, and changes nothing. It returns the version of the server and the
+// state of the schema. It returns an error if Migrate or a later call would fail: the server is away or read-only, the
+// schema is newer, a table was dropped, or the user lacks a right.
+func (db *DB) Try(ctx context.Context) (found string, err error) {
 	if err = db.probe(ctx); err != nil {
-		return found, err
+		return "", err
 	}
 	version, missing, err := db.readSchema(ctx)
 	if err != nil {
-		return found, err
+		return "", err
 	}
-	makes, refused := false, "" // a table on which the user lacks a right
+	server, makes, refused := "", false, "" // refused is a table on which the user lacks a right
 	err = db.Do(ctx, func(ctx context.Context, tx Tx) error {
-		return tx.First(ctx, []any{&found.Server, &makes, &refused}, `select split_part(current_setting('server_version'), ' ', 1),
+		return tx.First(ctx, []any{&server, &makes, &refused}, `select split_part(current_setting('server_version'), ' ', 1),
 			coalesce(has_schema_privilege(current_schema(), 'create'), false),
 			coalesce((select min(name) from unnest($1::text[]) name where to_regclass(name) is not null and not (
 				has_table_privilege(name, 'select') and has_table_privilege(name, 'insert')
 				and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete'))), '')`, tables)
 	})
+	found = "version " + server
 	switch {
 	case err != nil:
+		return "", err
 	case version < newest && !makes:
-		err = &fault{reason: "the user lacks the right to make tables", down: true}
+		return "", &fault{reason: "the user lacks the right to make tables", down: true}
 	case version == 0:
-		found.Schema = SchemaNone
+		return found + "; the next start makes its tables", nil
 	case version < newest:
-		found.Schema = SchemaOld
+		return found + "; the next start brings its tables up to date", nil
 	case missing != "":
-		err = noTable(missing)
+		return "", noTable(missing)
 	case refused != "":
-		err = &fault{reason: "the user lacks a right on the table " + refused, down: true}
+		return "", &fault{reason: "the user lacks a right on the table " + refused, down: true}
 	}
-	return found, err
+	return found + ", tables ready", nil
 }

@@ -83,14 +83,6 @@ func (r *reader) readFile(data []byte) *Set {
 	return &kept
 }
 
-// refuse explains why the overall budget cannot have the key per_hour.
-func (*totalBudget) refuse(key string) string {
-	if key == "per_hour" {
-		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
-	}
-	return ""
-}
-
 // readTargets decodes the targets over the defaults, and compares their identities.
 func (s *Set) readTargets(at, inherited *place, defaults Target) {
 	names := 0

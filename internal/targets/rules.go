@@ -45,18 +45,12 @@ func (at *place) text() bool {
 }
 
 // TextFault returns why a text of an operator, such as an owner or the reason for a pause, cannot
-// be shown in one line. It returns "" for a valid text. Characters that change the direction of
-// text are invalid, because they would also change how the rest of the line is shown. So are characters
-// without a width, such as the byte order mark that an editor writes into the file of a key.
+// be shown in one line. It returns "" for a valid text. Line breaks, control characters, characters that change
+// the direction of text, and the byte order mark that an editor writes into the file of a key are invalid.
 func TextFault(text string) string {
 	for _, c := range text {
-		switch {
-		case unicode.IsControl(c):
-			return "must not hold line breaks or other control characters"
-		case 0x202a <= c && c <= 0x202e, 0x2066 <= c && c <= 0x2069:
-			return fmt.Sprintf("must not hold U+%04X, which turns the direction of the text around it: remove it", c)
-		case c == 0x200b, c == 0x2060, c == 0xfeff:
-			return fmt.Sprintf("must not hold the invisible character U+%04X: remove it, or save the file without a byte order mark", c)
+		if !unicode.IsGraphic(c) && (c < 0x200c || c > 0x200f) { // joiners and marks that some languages need
+			return fmt.Sprintf("must not hold U+%04X: remove the line break, or the invisible character", c)
 		}
 	}
 	return ""

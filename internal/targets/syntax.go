@@ -10,8 +10,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -24,8 +22,8 @@ const MaxFileSize = 16 << 20
 // wrong line and an explanation for the author of the file. The explanations never quote the file,
 // because any part of it may be a secret.
 func document(data []byte) (*yaml.Node, *Problem) {
-	if problem := unreadable(data); problem != nil {
-		return nil, problem
+	if len(data) > MaxFileSize {
+		return nil, &Problem{Line: 1, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFileSize>>20)}
 	}
 	roots, err := documents(data)
 	switch {
@@ -63,33 +61,6 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 	}
 }
 
-// unreadable returns a problem if the bytes cannot be YAML text. The library refuses most of these
-// files too, but does not report the line.
-func unreadable(data []byte) *Problem {
-	if len(data) > MaxFileSize {
-		return &Problem{Line: 1, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFileSize>>20)}
-	}
-	odd := func(c rune) bool { // YAML treats U+2028 and U+2029, and a \r alone, as line breaks
-		return unicode.IsControl(c) && c != '\t' || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF || c == 0x2028 || c == 0x2029
-	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
-		i := bytes.IndexFunc(text, odd)
-		c, _ := utf8.DecodeRune(text[max(i, 0):])
-		rule := first(
-			fault{line == 1 && bytes.HasPrefix(text, []byte("\xef\xbb\xbf")), "the file begins with a byte order mark: save it as UTF-8 without one"},
-			fault{!utf8.Valid(text), "the line is not valid UTF-8: save the file as UTF-8"},
-			fault{i >= 0, fmt.Sprintf("the line holds the control character U+%04X: remove it", c)},
-		)
-		if rule != "" {
-			return &Problem{Line: line, Text: rule}
-		}
-	}
-	return nil
-}
-
 // explanation has a part of a message of the YAML library, and what it means to the author.
 type explanation struct{ part, text string }
 
@@ -99,10 +70,13 @@ var explanations = []explanation{
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
 	{"mapping values are not allowed", "a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"},
 	{"cannot start any token", "a value may not begin with this character (@, % or `): put it in quotes"},
-	{"expected key", "the line does not fit the ones above: indent it like its neighbours, and quote values whole"},
-	{"expected '-' indicator", "the line does not fit the ones above: indent it like its neighbours, and quote values whole"},
+	{"expected key", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
+	{"expected '-' indicator", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
 	{"expected node content", "a value, or the bracket that closes a list, is missing"},
 	{"escape", `an unknown \ escape in double quotes: write \\ or use single quotes`},
+	{"control characters", "the line holds a control character: remove it"},
+	{"UTF-", "the line is not valid UTF-8: save the file as UTF-8"},
+	{"unexpected end of stream", "the quote that is opened here is not closed: add the closing quote"},
 	{"max depth", "brackets or lists nest too deeply"},
 	{"", "this is not valid YAML"},
 }
@@ -111,17 +85,11 @@ var (
 	namedLine      = regexp.MustCompile(`line (\d+):`)
 	bareReference  = regexp.MustCompile(`[\[{].*[\s,\[{]\$\{`)
 	tabIndentation = regexp.MustCompile(`^ *\t`)
-	// quotedText matches comments, and quoted texts together with the rest of their line. A text without a
-	// closing quote extends to the end of the file.
-	quotedText = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
 )
 
 // explain converts a message of the YAML library to a line and an explanation. It does not quote the
 // message, because the message may quote the file ("unknown anchor …").
 func explain(data []byte, message string) *Problem {
-	if line := openQuote(data); line > 0 {
-		return &Problem{Line: line, Text: "the quote that is opened here is not closed in its line: add the closing quote"}
-	}
 	i := slices.IndexFunc(explanations, func(e explanation) bool { return strings.Contains(message, e.part) })
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
 	// For most errors the library names only the start of the surrounding block. The wrong line is the first
@@ -144,21 +112,4 @@ func explain(data []byte, message string) *Problem {
 		problem.Text = "a tab indents the line: indent with spaces"
 	}
 	return problem
-}
-
-// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML treats the next
-// quote, which is in a later line, as the closing quote, and fails at the text after it.
-func openQuote(data []byte) int {
-	for _, at := range quotedText.FindAllSubmatchIndex(data, -1) {
-		if at[2] < 0 { // a comment
-			continue
-		}
-		quoted, rest := data[at[2]:at[4]], bytes.TrimSpace(data[at[4]:at[5]])
-		never := at[4] == len(data) && (len(quoted) == 1 || quoted[len(quoted)-1] != quoted[0])
-		strange := len(rest) > 0 && !bytes.ContainsAny(rest[:1], ",:]}#")
-		if never || strange && bytes.IndexByte(quoted, '\n') >= 0 {
-			return bytes.Count(data[:at[2]], []byte("\n")) + 1
-		}
-	}
-	return 0
 }

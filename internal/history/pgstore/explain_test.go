@@ -33,7 +33,7 @@ const fill = `insert into captcha_history (kind, id, at, target, owner, sitekey,
 // Each query reads its index, and few pages more than its result occupies.
 func testIndexes(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	s, _ := openStore(t, address, postgrestest.Patience, Options{Keep: 30 * 24 * time.Hour, KeepAudit: 30 * 24 * time.Hour})
+	s, _ := openStore(t, address, postgrestest.Patience, 30*24*time.Hour, 30*24*time.Hour)
 	for statement := range strings.SplitSeq(fill, ";\n") { // vacuum cannot run in a transaction
 		server.SQL(t, address, statement)
 	}
@@ -44,7 +44,7 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		many = append(many, fmt.Sprint("target-", 2*n+1))
 	}
 	many = append(many, "now", "before")
-	forget := func(sql string, kind history.Kind) []any { return []any{sql, string(kind), s.o.Keep, 100} }
+	forget := func(sql string, kind history.Kind) []any { return []any{sql, string(kind), s.keep, 100} }
 	for name, c := range map[string]struct {
 		q         history.Query
 		targets   []string

@@ -13,26 +13,21 @@ import (
 	"poold/internal/postgres"
 )
 
-// Options are the options of New.
-type Options struct {
-	Keep      time.Duration // how long orders and their figures are kept; 0 = 90 days
-	KeepAudit time.Duration // how long hand-outs and their figures are kept; 0 = 90 days
-	Clean     time.Duration // interval between two deletions of expired rows; 0 = 1 minute
-}
+// sweepEvery is the interval between two deletions of expired rows.
+const sweepEvery = time.Minute
 
 // Store implements history.Sink.
 type Store struct {
-	db *postgres.DB
-	o  Options
+	db              *postgres.DB
+	keep, keepAudit time.Duration // how long orders, and hand-outs, are kept with their figures
 }
 
 var _ history.Sink = (*Store)(nil)
 
-// New returns the store of a database. Store.Run calls postgres.DB.Run, so the caller must not call
-// postgres.DB.Run.
-func New(db *postgres.DB, o Options) *Store {
-	const quarter = 90 * 24 * time.Hour
-	return &Store{db, Options{cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter), cmp.Or(o.Clean, time.Minute)}}
+// New returns the store of a database. Without an audit keepAudit is 0; then hand-outs of an earlier one are kept like
+// orders. Store.Run calls postgres.DB.Run, so the caller must not call postgres.DB.Run.
+func New(db *postgres.DB, keep, keepAudit time.Duration) *Store {
+	return &Store{db, keep, cmp.Or(keepAudit, keep)}
 }
 
 // Run keeps a connection, brings the schema up to date, and deletes expired rows until ctx ends. If the server is down,
@@ -40,22 +35,8 @@ func New(db *postgres.DB, o Options) *Store {
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { s.db.Sweep(ctx, s.o.Clean, s.forget) })
+	group.Go(func() { s.db.Sweep(ctx, sweepEvery, s.forget) })
 	return s.db.Run(ctx, "", nil)
-}
-
-// rowJSON is a row of captcha_history.
-type rowJSON struct {
-	Kind    history.Kind    `json:"kind"`
-	ID      string          `json:"id"`
-	At      time.Time       `json:"at"`
-	Target  string          `json:"target"`
-	Owner   string          `json:"owner"`
-	Sitekey string          `json:"sitekey"`
-	Task    string          `json:"task"`
-	Status  history.Status  `json:"status"`
-	Key     string          `json:"key"`
-	Content json.RawMessage `json:"content"`
 }
 
 const (
@@ -74,11 +55,11 @@ const (
 
 // Append implements history.Sink.
 func (s *Store) Append(ctx context.Context, rows []history.Row) error {
-	var list []rowJSON
+	var list []history.Row             // its JSON has the columns of captcha_history
 	sums := map[string][]history.Sum{} // by kind and ID
 	for _, r := range rows {
 		if r.Kind != history.KindActive {
-			list = append(list, rowJSON{r.Kind, r.ID, r.At, r.Target, r.Owner, r.Sitekey, r.Task, r.Status, r.Key, r.Text})
+			list = append(list, r)
 			sums[string(r.Kind)+r.ID] = r.Sums
 		}
 	}
@@ -95,7 +76,7 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 					days[figure{sum.Day, sum.Scope, sum.Name, sum.Owner, name}] += n
 				}
 			}
-		}, insert, string(text), s.o.Keep, s.o.KeepAudit); err != nil || len(days) == 0 {
+		}, insert, string(text), s.keep, s.keepAudit); err != nil || len(days) == 0 {
 			return err
 		}
 		var list []any
@@ -129,9 +110,9 @@ const fewTargets = 20
 
 // query returns the statement that reads a page and one more row, newest first.
 func (s *Store) query(q history.Query) (sql string, args []any) {
-	kind, keep := history.KindOrder, s.o.Keep
+	kind, keep := history.KindOrder, s.keep
 	if q.By == history.ByKey {
-		kind, keep = history.KindHandout, s.o.KeepAudit
+		kind, keep = history.KindHandout, s.keepAudit
 	}
 	// A row's time is before q.To if and only if the row's position is before (q.To, "").
 	end := history.Position{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -214,7 +195,7 @@ const (
 
 // forget deletes expired rows.
 func (s *Store) forget(ctx context.Context) error {
-	for kind, keep := range map[history.Kind]time.Duration{history.KindOrder: s.o.Keep, history.KindHandout: s.o.KeepAudit} {
+	for kind, keep := range map[history.Kind]time.Duration{history.KindOrder: s.keep, history.KindHandout: s.keepAudit} {
 		for _, statement := range []string{forgetRows, forgetDays} {
 			for deleted := int64(mostDeleted); deleted == mostDeleted; {
 				if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {

@@ -20,29 +20,31 @@ import (
 	"poold/internal/testkit"
 )
 
+const quarter = 90 * 24 * time.Hour
+
 // openStore returns the store of one daemon until the test ends. If the server responds, openStore
 // creates the schema. It does not run the deletion of expired rows.
-func openStore(t testing.TB, address string, limit time.Duration, o Options) (*Store, *testkit.Log) {
+func openStore(t testing.TB, address string, limit time.Duration, keep, keepAudit time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
 	db, err := postgres.Open(address, postgres.Options{Log: l.Logger(), Limit: limit})
 	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
-	return New(db, o), l
+	return New(db, keep, keepAudit), l
 }
 
 // Two replicas pass the suite while both delete expired rows. No deadlock occurs.
 func testSuite(t *testing.T, server *postgrestest.Server) {
 	address, stop := server.Database(t), func() {}
-	one, _ := openStore(t, address, postgrestest.Patience, Options{})
-	two, _ := openStore(t, address, postgrestest.Patience, Options{})
+	one, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
+	two, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
 	historytest.Test(t, func(t testing.TB, orders, handouts time.Duration) (replicas []history.Sink) {
 		stop()
 		server.SQL(t, address, "truncate captcha_history, captcha_days")
 		var stops []func()
 		for _, db := range []*postgres.DB{one.db, two.db} {
-			s := New(db, Options{Keep: orders, KeepAudit: handouts})
+			s := New(db, orders, handouts)
 			stops = append(stops, postgrestest.Run(t, func(ctx context.Context) error {
 				db.Sweep(ctx, 20*time.Millisecond, s.forget)
 				return nil
@@ -63,7 +65,7 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
 		t.Fatalf("a < B: %s", got)
 	}
-	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, Options{})
+	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, quarter, quarter)
 	at := time.Now()
 	testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}))
 	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 9})
@@ -84,7 +86,7 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now, day := time.Now(), 24*time.Hour
 	limit := now.UTC().Truncate(day).Add(-day - day/2) // noon of the day before yesterday
-	old, _ := openStore(t, address, postgrestest.Patience, Options{})
+	old, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
 	rows := []history.Row{historytest.Order("now", now), historytest.Handout("now", now), historytest.Order("same day", limit.Add(-time.Hour))}
 	for n := range 12 {
 		at := limit.Add(time.Hour - time.Duration(n)*day)
@@ -96,12 +98,12 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 		create table deletions (n bigint);
 		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
 		create trigger note after delete on captcha_history referencing old table as gone for each statement execute function note()`)
-	s, _ := openStore(t, address, postgrestest.Patience, Options{Keep: now.Sub(limit), KeepAudit: now.Sub(limit) + 5*day, Clean: 10 * time.Millisecond})
-	postgrestest.Run(t, s.Run)
-	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
-		return server.SQL(t, address, `select kind, count(*) from captcha_history group by kind
-			union all select scope, count(distinct day) from captcha_days group by scope order by 1`) == "handout|7\nkey|7\norder|2\ntarget|2\ntype|2"
-	})
+	s, _ := openStore(t, address, postgrestest.Patience, now.Sub(limit), now.Sub(limit)+5*day)
+	testkit.NoError(t, s.forget(t.Context()))
+	if got := server.SQL(t, address, `select kind, count(*) from captcha_history group by kind
+			union all select scope, count(distinct day) from captcha_days group by scope order by 1`); got != "handout|7\nkey|7\norder|2\ntarget|2\ntype|2" {
+		t.Errorf("left are %s", got)
+	}
 	if n := server.SQL(t, address, "select max(n) from deletions"); n != fmt.Sprint(mostDeleted) {
 		t.Errorf("%s rows in a batch", n)
 	}
@@ -119,7 +121,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	var senders sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
-		s, _ := openStore(t, through, postgrestest.Patience, Options{})
+		s, _ := openStore(t, through, postgrestest.Patience, quarter, quarter)
 		mine := slices.Clone(rows)
 		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
 		senders.Go(func() {
@@ -150,7 +152,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 
 // While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.
 func testAway(t *testing.T, server *postgrestest.Server) {
-	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), 0, Options{})
+	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), 0, quarter, quarter)
 	_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
 	_, days := s.Days(t.Context(), time.Now())
 	for i, err := range []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days} {
@@ -164,7 +166,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 // A full or read-only server is an outage. A content that it refuses is not: the Sender drops such a row.
 func testRefusals(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	s, _ := openStore(t, address, postgrestest.Patience, Options{})
+	s, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
 	server.SQL(t, address, `create function refuse() returns trigger language plpgsql as $$ begin
 			raise exception using errcode = (regexp_split_to_array(new.id, ' '))[2]; end $$;
 		create trigger refuse before insert on captcha_history for each row execute function refuse()`)

@@ -21,7 +21,7 @@ import (
 // Each key expires after the retention of its rows, counted from the last change.
 func TestEachKeyExpires(t *testing.T) {
 	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
-	s := redisstore.New(db, redisstore.Options{Keep: 100 * time.Hour, KeepAudit: 70 * time.Hour})
+	s := redisstore.New(db, 100*time.Hour, 70*time.Hour)
 	for _, id := range []string{"1", "2"} {
 		testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 		date := time.Now().UTC().Format(time.DateOnly)
@@ -47,7 +47,7 @@ func TestEachKeyExpires(t *testing.T) {
 // A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all. Rows that are
 // older than the retention leave the list of a site that still gets orders.
 func TestListsKeepTheNewest(t *testing.T) {
-	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p"), redisstore.Options{})
+	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p"), week, week)
 	began := time.Now().Add(-time.Minute)
 	for batch := range 102 {
 		var rows []history.Row
@@ -107,7 +107,7 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 		for n, more := 0, true; more; n++ {
 			synctest.Test(t, func(t *testing.T) {
 				redis := redistest.InBubble(t)
-				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"), redisstore.Options{})
+				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"), week, week)
 				testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}))
 				was, seen := redis.Dump(), 0
 				var refused []string
@@ -134,7 +134,7 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 // A value that cannot be read is an error, and no outage.
 func TestMalformedValues(t *testing.T) {
 	address := redistest.Server(t)
-	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + address}, "p"), redisstore.Options{})
+	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + address}, "p"), week, week)
 	redistest.Do(t, address, "ZADD", "p:orders:{history}:error", time.Now().UnixMilli(), "{")
 	redistest.Do(t, address, "HSET", "p:day:{history}:"+time.Now().UTC().Format(time.DateOnly), "a", "1")
 	for _, name := range []string{"Find", "Days"} {
@@ -149,7 +149,7 @@ func TestExpiredRowsAreNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "p"),
-			redisstore.Options{Keep: 50 * time.Hour, KeepAudit: 60 * time.Hour})
+			50*time.Hour, 60*time.Hour)
 		for _, id := range []string{"old", "young"} {
 			testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 			time.Sleep(29 * time.Hour)

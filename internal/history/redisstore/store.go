@@ -65,34 +65,25 @@ const (
 	mostOfKey    = 10_000
 )
 
-// Options sets how long the store keeps rows and figures; 0 = 7 days.
-type Options struct {
-	Keep      time.Duration // orders
-	KeepAudit time.Duration // hand-outs
-}
-
 // Store implements history.Sink.
 type Store struct {
-	db *redisdb.DB
-	o  Options
+	db              *redisdb.DB
+	keep, keepAudit time.Duration // how long orders, and hand-outs, are kept with their figures
 }
 
 var _ history.Sink = (*Store)(nil)
 
 // New returns a Store that uses db. The caller opens, runs and closes db.
-func New(db *redisdb.DB, o Options) *Store {
-	const week = 7 * 24 * time.Hour
-	return &Store{db, Options{cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)}}
-}
+func New(db *redisdb.DB, keep, keepAudit time.Duration) *Store { return &Store{db, keep, keepAudit} }
 
 func (s *Store) key(kind, of string) string { return s.db.Prefix + ":" + kind + ":{history}:" + of }
 
 // day returns the key of a day and how long rows of a kind are kept.
 func (s *Store) day(kind history.Kind, date string) (string, time.Duration) {
 	if kind == history.KindHandout {
-		return s.key("usage", date), s.o.KeepAudit
+		return s.key("usage", date), s.keepAudit
 	}
-	return s.key("day", date), s.o.Keep
+	return s.key("day", date), s.keep
 }
 
 // Append implements history.Sink.
@@ -156,12 +147,12 @@ func (s *Store) append(ctx context.Context, rows map[string]*history.Row) (known
 
 // Find implements history.Sink.
 func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
-	lists, most, keep := []string{s.key("orders", q.Value)}, q.Limit+2, s.o.Keep
+	lists, most, keep := []string{s.key("orders", q.Value)}, q.Limit+2, s.keep
 	switch q.By {
 	case history.BySite:
 		lists = []string{s.key("orders", "site:"+q.Value)}
 	case history.ByKey:
-		lists, keep = []string{s.key("handouts", q.Value)}, s.o.KeepAudit
+		lists, keep = []string{s.key("handouts", q.Value)}, s.keepAudit
 	case history.ByID, history.ByTask:
 		lists, most = []string{s.key("orders", string(history.StatusSolved)), s.key("orders", string(history.StatusError))}, mostOfStatus
 	case history.ByStatus:

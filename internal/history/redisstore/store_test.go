@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
+const week = 7 * 24 * time.Hour
+
 var prefixes atomic.Int64
 
 func openDB(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
@@ -38,7 +40,7 @@ func replicas(p redistest.Place) historytest.Open {
 	return func(t testing.TB, orders, handouts time.Duration) (list []history.Sink) {
 		prefix := fmt.Sprint("history", prefixes.Add(1))
 		for range 2 {
-			list = append(list, redisstore.New(openDB(t, p, prefix), redisstore.Options{Keep: orders, KeepAudit: handouts}))
+			list = append(list, redisstore.New(openDB(t, p, prefix), orders, handouts))
 		}
 		return list
 	}

@@ -53,7 +53,7 @@ type Query url.Values
 var choices = map[string][]string{
 	"tab": {"targets", "events", "money"}, "sort": {"problems", "name", "hits", "requests", "lead", "spent"},
 	"by": {"owner", "target", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"}, "only": {"", "problems"}, "group": {"", "owner"}, "hold": {"", "1"},
-	"q": nil, "open": nil, "page": nil, "before": nil, "act": nil, "of": nil, "done": nil,
+	"q": nil, "open": nil, "page": nil, "act": nil, "of": nil, "done": nil,
 }
 
 // ReadQuery keeps the known parameters of an address or a form.
@@ -114,7 +114,6 @@ type View struct {
 
 	Detail *status.TargetDetail // of the opened target; nil = none is open
 	Events []events.Event       // of the tab Events, the newest first
-	Next   string               // value of the parameter before for the older events; "" = all are shown
 	Usage  struct {             // of the tab Money: a part of GET /history/usage
 		First, Last string
 		Lines       []map[string]any

@@ -125,7 +125,7 @@ func TestQueryKeepsWhatIsKnown(t *testing.T) {
 		every            int
 	}{
 		{"", "/status?open=a%26b", "targets", 2},
-		{"tab=events&evil=1&before=7", "/status?before=7&open=a%26b&tab=events", "events", 10},
+		{"tab=events&evil=1&page=7", "/status?open=a%26b&page=7&tab=events", "events", 10},
 		{"tab=money&by=nobody", "/status?by=nobody&open=a%26b&tab=money", "money", 0},
 		{"tab=x&hold=1&q=", "/status?hold=1&open=a%26b&tab=x", "targets", 0},
 		{"act=flush&of=a&open=c", "/status?of=a&open=a%26b", "targets", 0},

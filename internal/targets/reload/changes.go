@@ -29,20 +29,32 @@ func attributes(changes []Change) (list []any) {
 }
 
 // changesBetween returns the targets that a reload added, changed or removed, and the other keys that
-// it changed, such as providers.main.key. It shortens long lists. The result is empty if only comments
+// it changed, such as providers.main. It shortens long lists. The result is empty if only comments
 // changed.
 func changesBetween(old, set *targets.Set) (changes []Change) {
+	before, now := map[string][]any{}, map[string][]any{}
+	keysOf("", reflect.ValueOf(*old), before)
+	keysOf("", reflect.ValueOf(*set), now)
 	names := map[string][]string{}
-	compare("", reflect.ValueOf(*old), reflect.ValueOf(*set), func(key, how string) {
+	all := maps.Clone(before)
+	maps.Copy(all, now)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		how := "changed"
 		name, isTarget := strings.CutPrefix(key, "targets.")
-		if !isTarget {
+		switch {
+		case reflect.DeepEqual(before[key], now[key]):
+			continue
+		case !isTarget:
 			how = "keys"
+		case before[key] == nil:
+			how = "added"
+		case now[key] == nil:
+			how = "removed"
 		}
 		names[how] = append(names[how], name)
-	})
+	}
 	for _, how := range []string{"added", "changed", "removed", "keys"} {
 		list := names[how]
-		slices.Sort(list)
 		if more := len(list) - maxNamed; more > 0 {
 			list = append(list[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
 		}
@@ -53,49 +65,22 @@ func changesBetween(old, set *targets.Set) (changes []Change) {
 	return changes
 }
 
-// whole are the types whose keys are not compared one by one.
-var whole = []reflect.Type{reflect.TypeFor[targets.Target](), reflect.TypeFor[targets.Prices]()}
-
-// compare reports the keys with different values. It reports a section or an item of a list as a whole
-// if only one of the two Sets has it.
-func compare(path string, was, is reflect.Value, report func(key, how string)) {
-	switch kind := was.Type(); {
-	case reflect.DeepEqual(was.Interface(), is.Interface()):
-	case kind.Kind() == reflect.Pointer && !was.IsNil() && !is.IsNil():
-		compare(path, was.Elem(), is.Elem(), report)
-	case kind.Kind() == reflect.Struct && !slices.Contains(whole, kind) && kind.Field(0).Tag.Get("yaml") != "":
-		for i := range kind.NumField() {
-			if key := kind.Field(i).Tag.Get("yaml"); key != "" {
-				compare(strings.TrimPrefix(path+"."+key, "."), was.Field(i), is.Field(i), report)
+// keysOf collects the keys below a section with their values. An item of a list with names is one key;
+// items with one name, such as the keys of one caller, are one together.
+func keysOf(path string, v reflect.Value, into map[string][]any) {
+	switch t := v.Type(); {
+	case t.Kind() == reflect.Struct && t.Field(0).Tag.Get("yaml") != "":
+		for i := range t.NumField() {
+			if key := t.Field(i).Tag.Get("yaml"); key != "" {
+				keysOf(strings.TrimPrefix(path+"."+key, "."), v.Field(i), into)
 			}
 		}
-	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Struct && kind.Elem().Field(0).Name == "Name":
-		before, now := byName(was), byName(is)
-		names := maps.Clone(before)
-		maps.Copy(names, now)
-		for name := range names {
-			switch old, item := before[name], now[name]; {
-			case len(old) == 1 && len(item) == 1:
-				compare(path+"."+name, reflect.ValueOf(old[0]), reflect.ValueOf(item[0]), report)
-			case len(old) == 0:
-				report(path+"."+name, "added")
-			case len(item) == 0:
-				report(path+"."+name, "removed")
-			case !reflect.DeepEqual(old, item):
-				report(path+"."+name, "changed")
-			}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && t.Elem().Field(0).Name == "Name":
+		for _, item := range v.Seq2() {
+			key := path + "." + item.Field(0).String()
+			into[key] = append(into[key], item.Interface())
 		}
 	default:
-		report(path, "changed")
+		into[path] = append(into[path], v.Interface())
 	}
-}
-
-// byName returns the items of a list by their names, because the keys of one caller share a name.
-func byName(list reflect.Value) map[string][]any {
-	items := map[string][]any{}
-	for _, item := range list.Seq2() {
-		name := item.Field(0).String()
-		items[name] = append(items[name], item.Interface())
-	}
-	return items
 }

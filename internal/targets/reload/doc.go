@@ -7,13 +7,14 @@
 //
 // # Watching
 //
-// A File watches the directories of the configuration file and of the files to which it refers: the
-// references ${file:PATH} and the certificate. It watches directories, because a rename can replace
-// a file by a different file. It also polls the files every 30 seconds, because some changes cause
-// no event. If a file is invalid, empty, half written or missing, only the Status changes.
+// A File polls the state of the configuration file and of the files to which it refers: the references
+// ${file:PATH} and the certificates. The state says whether a file was written or replaced, and follows
+// links, such as those of a ConfigMap in Kubernetes. The files are also read every 30 seconds, because
+// a network disk may not show a change. If a file is invalid, empty, half written or missing, only the
+// Status changes.
 //
-// A file is read after 200 ms without an event, so that a half-written file is not applied, and at the
-// latest 800 ms after the first event. Only regular files are read.
+// A changed file is read after 200 ms without a further change, so that a half-written file is not
+// applied, and at the latest 800 ms after the first one. Only regular files are read.
 //
 // # Invariants
 //

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"poold/internal/targets"
 )
@@ -33,16 +32,16 @@ type File struct {
 	lookup func(string) (string, bool)
 	log    *slog.Logger
 
-	quiet  time.Duration // after an event, the file is read when no further event came for this time
-	latest time.Duration // maximum time from the first event to the read, while events continue
-	every  time.Duration // interval of the polls
+	quiet  time.Duration // interval of the polls; a changed file is read when one finds no further change
+	latest time.Duration // while changes continue, the file is read at the first poll this long after the one that found the first change
+	every  time.Duration // maximum time between two reads
 
 	// mu guards the fields below, and orders the attempts, so that an older Set cannot replace a newer one.
 	mu      sync.Mutex
 	refused string            // why the last attempt was refused; "" = not refused
 	remarks targets.Problems  // changes in the file that need a restart
 	used    map[string]digest // the files of the Set in use, by path; nil before the first
-	watcher *fsnotify.Watcher // nil = Run does not run, or the system gives no events
+	paths   []string          // the files of the last attempt, sorted
 
 	state atomic.Pointer[state] // never nil; each update stores a new state
 }
@@ -58,7 +57,7 @@ type state struct {
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
 		path: path, lookup: lookup, log: log, Apply: func(context.Context, *targets.Set) {}, Report: func(Outcome) {},
-		quiet: 200 * time.Millisecond, latest: 800 * time.Millisecond, every: 30 * time.Second,
+		quiet: 200 * time.Millisecond, latest: 500 * time.Millisecond, every: 30 * time.Second,
 	}
 	f.state.Store(new(state))
 	return f
@@ -151,7 +150,7 @@ type digest [sha256.Size]byte
 // changed reports whether a file of the Set in use has another content, or cannot be read.
 func (f *File) changed() bool {
 	for path, was := range f.used {
-		data, err := f.content(path)
+		data, err := content(path)
 		if err != nil || sha256.Sum256(data) != was {
 			return true
 		}
@@ -163,8 +162,9 @@ func (f *File) changed() bool {
 // refers. The error is targets.Problems.
 func (f *File) read() (*targets.Set, map[string]digest, error) {
 	files := map[string]digest{}
+	defer func() { f.paths = slices.Sorted(maps.Keys(files)) }()
 	get := func(path string) ([]byte, error) {
-		data, err := f.content(path)
+		data, err := content(path)
 		files[path] = sha256.Sum256(data)
 		return data, err
 	}
@@ -181,24 +181,7 @@ func (f *File) read() (*targets.Set, map[string]digest, error) {
 }
 
 // content returns the content of a regular file; the error lacks its path.
-//
-// It watches the directory of the file, because a rename can replace the file, and those of all links in a chain and of
-// the file behind it. It does this first, or a write before the watch would be missed.
-func (f *File) content(path string) ([]byte, error) {
-	if f.watcher != nil { // after a failure the next read tries again
-		link := path
-		for range 40 { // links in a circle have no end
-			folder, _ := filepath.EvalSymlinks(filepath.Dir(link))
-			_ = f.watcher.Add(folder)
-			to, err := os.Readlink(link)
-			if err != nil {
-				break
-			}
-			if link = to; !filepath.IsAbs(to) {
-				link = filepath.Join(folder, to)
-			}
-		}
-	}
+func content(path string) ([]byte, error) {
 	// Opening a pipe may wait for a writer, and reading a device may never end.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")

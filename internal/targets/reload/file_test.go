@@ -35,6 +35,8 @@ type testFile struct {
 	dir string
 	log *testkit.Log
 
+	comment string // see writeLonger
+
 	mu      sync.Mutex
 	applied []*targets.Set
 }

@@ -2,70 +2,53 @@ package reload
 
 import (
 	"context"
+	"io/fs"
+	"os"
+	"slices"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 // Run reloads the file after each change until ctx ends, and then returns nil. Run begins with a
-// read, because the file may have changed since Load.
-//
-// Every event in the directories causes a read, regardless of the name in the event. For instance,
-// Kubernetes replaces a ConfigMap by renaming a link, and the events do not contain the name of the
-// file. A read of unchanged bytes has no effect.
+// read, because the file may have changed since Load. A read of unchanged bytes has no effect.
 func (f *File) Run(ctx context.Context) error {
-	var events <-chan fsnotify.Event // stays nil and never delivers if the system cannot watch files
-	var lost <-chan error
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		f.log.Warn("the configuration file is polled, because the system gives no events", "err", err, "every", f.every)
-	} else {
-		events, lost = watcher.Events, watcher.Errors
-		defer func() { _ = watcher.Close() }()
-		f.watch(watcher)
-		defer f.watch(nil)
+	poll := time.NewTicker(f.quiet)
+	defer poll.Stop()
+	var seen []fs.FileInfo      // by the last poll
+	var read, changed time.Time // of the last read, and of the first change after it; zero = none
+	for ctx.Err() == nil {
+		found := f.look()
+		settled := slices.EqualFunc(found, seen, same)
+		if seen = found; !settled && changed.IsZero() {
+			changed = time.Now()
+		}
+		isDue := !changed.IsZero() && (settled || time.Since(changed) >= f.latest)
+		if isDue || time.Since(read) >= f.every {
+			_ = f.Reload(ctx, ByWatch) // logs its result and updates the Status
+			read, changed = time.Now(), time.Time{}
+		}
+		select {
+		case <-ctx.Done():
+		case <-poll.C:
+		}
 	}
-	f.follow(ctx, events, lost)
 	return nil
 }
 
-// watch sets the watcher to which reads add their directories.
-func (f *File) watch(watcher *fsnotify.Watcher) {
+// look returns the state of each file of the last attempt; nil = it cannot be read.
+func (f *File) look() (found []fs.FileInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.watcher = watcher
+	for _, path := range f.paths {
+		info, _ := os.Stat(path)
+		found = append(found, info)
+	}
+	return found
 }
 
-// follow reads the file after events and at intervals, until ctx ends. The channels may be nil. It
-// waits for a quiet time after each event, so that a half-written file is not read, but reads at the
-// latest after the maximum delay, because other files in the directory may change all the time.
-func (f *File) follow(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error) {
-	poll := time.NewTicker(f.every)
-	defer poll.Stop()
-	settled := time.NewTimer(0) // fires at once for the first read
-	defer settled.Stop()
-	var deadline time.Time // latest time of the next read; zero = no event
-	for {
-		read := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-events:
-		case err := <-lost: // perhaps an event about the file
-			f.log.Debug("events of the file system were lost", "err", err)
-		case <-poll.C:
-			read = true
-		case <-settled.C:
-			read = true
-		}
-		if read {
-			deadline = time.Time{}
-			_ = f.Reload(ctx, ByWatch) // logs its result and updates the Status
-			continue
-		}
-		if deadline.IsZero() {
-			deadline = time.Now().Add(f.latest)
-		}
-		settled.Reset(min(f.quiet, time.Until(deadline)))
+// same reports whether a file is probably unchanged. A rename replaces a file by another one.
+func same(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
 }

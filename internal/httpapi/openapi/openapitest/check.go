@@ -166,15 +166,15 @@ func (d *Description) checkHeaders(declared node, given http.Header) error {
 	return nil
 }
 
-// WantsBody reports whether the method End needs the body.
-func (x *Exchange) WantsBody() bool { return x.media.value != nil && x.isJSON }
+// wantsBody reports whether the method End needs the body.
+func (x *Exchange) wantsBody() bool { return x.media.value != nil && x.isJSON }
 
 // End checks a complete body.
 func (x *Exchange) End(body []byte) (err error) {
 	switch {
 	case x.media.value == nil && len(body) > 0:
 		err = errors.New("an undeclared body")
-	case x.WantsBody():
+	case x.wantsBody():
 		err = x.d.checkJSON(x.media, body)
 	}
 	if err != nil {

@@ -125,7 +125,7 @@ func (b *body) Read(into []byte) (int, error) {
 	if b.ended {
 		return n, err
 	}
-	if b.exchange.WantsBody() {
+	if b.exchange.wantsBody() {
 		b.got = append(b.got, into[:n]...)
 	}
 	if errors.Is(err, io.EOF) || b.length >= 0 && int64(len(b.got)) == b.length && n > 0 {

@@ -155,7 +155,7 @@ func send(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
 // query is a call that was parsed but not executed yet.
 type query struct {
 	Call
-	pingback pingback
+	pingback string                       // URL for the result of a submit in the legacy protocol; "" = none
 	refuse   func(code string) wire.Reply // returns the answer with an error code
 	sold     int64                        // number of the task that this call sold; 0 = none
 }
@@ -174,17 +174,14 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 		if order = c.Order; c.Action == Submit || c.Bad == "" {
 			q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
 		}
-		q.pingback.form = "query"
-		if s.opts.Flavour == TwoCaptcha {
-			q.pingback.form = "form"
-		}
+		q.pingback = order.Pingback
 	case wire.IsTasksPath(r.URL.Path) && r.Method == http.MethodPost:
 		c := wire.ReadTasks(sent)
 		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.TasksError(code, code)) }
-		q.Action, q.Task, order, q.pingback.form = c.Action, c.IDs[0], c.Order, "json"
+		q.Action, q.Task, order = c.Action, c.IDs[0], c.Order
 	}
 	if q.Action == Submit {
-		q.Identity, q.pingback.url = order.Identity, order.Pingback
+		q.Identity = order.Identity
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

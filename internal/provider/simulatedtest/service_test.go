@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,21 +100,6 @@ func TestLeadTimesFollowTheDistribution(t *testing.T) {
 	}
 }
 
-func TestUnsolvable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(optionsWith(func(o *Options) { o.FailShare = 1 }))
-		id := buy(t, s)
-		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
-		time.Sleep(constantOptions.Median)
-		want(t, "legacy", poll(t, s, id), "ERROR_CAPTCHA_UNSOLVABLE")
-		v := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
-		want(t, "tasks", v["errorId"], any(12.0))
-		sale := s.Sold()[0]
-		want(t, "no token", sale.Token+sale.TokenSHA256, "")
-		want(t, "polls", sale.Polls, 3)
-	})
-}
-
 func TestTokens(t *testing.T) {
 	s := New(constantOptions)
 	buy(t, s)
@@ -202,40 +186,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// With many concurrent callers, each token is unique, and the number of threads stays within its
-// limit. This test is for the race detector.
-func TestParallelCallers(t *testing.T) {
-	s := New(Options{Median: 5 * time.Millisecond, Sigma: 0.5, Threads: 8})
-	var callers sync.WaitGroup
-	for range 16 {
-		callers.Go(func() {
-			for range 25 {
-				var id string
-				for ok := false; !ok; {
-					id, ok = strings.CutPrefix(get(t, s, recaptchaQuery()), "OK|")
-					time.Sleep(time.Millisecond)
-				}
-				for strings.HasPrefix(poll(t, s, id), "CAPCHA") {
-					time.Sleep(time.Millisecond)
-				}
-			}
-		})
-	}
-	callers.Wait()
-	totals := s.Totals()
-	want(t, "submitted", totals.Submitted, 400)
-	want(t, "collected", totals.Collected, 400)
-	want(t, "repeated", totals.Repeated, 0)
-	if totals.PeakInFlight > 8 {
-		t.Errorf("%d at once", totals.PeakInFlight)
-	}
-	tokens := make(map[string]bool)
-	for _, sale := range s.Sold() {
-		tokens[sale.Token] = true
-	}
-	want(t, "different tokens", len(tokens), 400)
-}
-
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	var config net.ListenConfig
@@ -255,14 +205,14 @@ func TestServe(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
 	address := "http://" + l.Addr().String() + recaptchaQuery()
-	if _, body, err := fetch(t, c, address, 1<<10); err != nil || !strings.HasPrefix(body, "OK|") {
+	if _, body, err := fetch(t, c, address); err != nil || !strings.HasPrefix(body, "OK|") {
 		t.Fatalf("submit: %q, %v", body, err)
 	}
 	want(t, "sold", len(s.Sold()), 1)
 	s.SetFaults(Fault{Kind: Hang})
 	held := make(chan error, 1)
 	go func() {
-		_, _, err := fetch(t, c, address, 1<<10)
+		_, _, err := fetch(t, c, address)
 		held <- err
 	}()
 	for s.Totals().Refused == 0 {

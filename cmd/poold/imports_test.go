@@ -79,7 +79,6 @@ var mayImport = map[string][]string{
 	"internal/targets":        {"internal/captcha", "internal/strictjson"},
 	"internal/targets/reload": {"internal/targets"},
 	"internal/testkit":        {},
-	"scripts/licenses":        {},
 	"scripts/provider":        {"internal/provider/simulatedtest"},
 	"scripts/page":            {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
 }

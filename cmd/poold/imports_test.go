@@ -13,7 +13,6 @@ import (
 
 // mayImport is the import table: the packages of this module that each package may import.
 var mayImport = map[string][]string{
-	"bench/baselines": {},
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/claims", "internal/cli", "internal/compat", "internal/events", "internal/history",
 		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi",
 		"internal/listener", "internal/pool", "internal/pool/tokenid", "internal/postgres", "internal/provider", "internal/provider/simulated",
@@ -93,10 +92,10 @@ var livesIn = map[string][]string{
 	"github.com/robfig/cron/v3":                {"internal/targets"},
 	"golang.org/x/time":                        {"internal/httpapi"},
 	"go.uber.org/goleak":                       {"internal/redisdb/redistest"},
-	"github.com/redis/go-redis/v9":             {"internal/targets", "internal/redisdb", "internal/redisdb/redistest", "internal/solve/solvetest", "internal/events", "internal/pool", "internal/pool/tokenid", "internal/history/redisstore", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},
+	"github.com/redis/go-redis/v9":             {"internal/targets", "internal/redisdb", "internal/redisdb/redistest", "internal/solve/solvetest", "internal/events", "internal/pool", "internal/pool/tokenid", "internal/history/redisstore", "internal/check", "cmd/poold", "scripts/page"},
 	"github.com/chromedp":                      {"internal/httpapi/browsertest"},
 	"golang.org/x/sync":                        {"internal/pool", "internal/purchase", "internal/solve", "internal/refill", "internal/status", "internal/history/dynamostore", "internal/httpapi", "cmd/poold"},
-	"github.com/labstack/echo/v4":              {"internal/httpapi", "internal/httpapi/page", "bench/baselines"},
+	"github.com/labstack/echo/v4":              {"internal/httpapi", "internal/httpapi/page"},
 	"github.com/munnerz/goautoneg":             {"internal/httpapi"},
 	"github.com/prometheus/client_golang":      {"internal/status", "internal/httpapi"},
 	"github.com/spf13/cobra":                   {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},

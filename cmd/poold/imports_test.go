@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"internal/targets/reload": {"internal/targets"},
 	"internal/testkit":        {},
 	"scripts/provider":        {"internal/provider/simulatedtest"},
-	"scripts/page":            {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
+	"scripts/page":            {"internal/httpapi/browsertest"},
 }
 
 // livesIn lists the packages that may import an external library.
@@ -92,7 +92,7 @@ var livesIn = map[string][]string{
 	"github.com/robfig/cron/v3":                {"internal/targets"},
 	"golang.org/x/time":                        {"internal/httpapi"},
 	"go.uber.org/goleak":                       {"internal/redisdb/redistest"},
-	"github.com/redis/go-redis/v9":             {"internal/targets", "internal/redisdb", "internal/redisdb/redistest", "internal/solve/solvetest", "internal/events", "internal/pool", "internal/pool/tokenid", "internal/history/redisstore", "internal/check", "cmd/poold", "scripts/page"},
+	"github.com/redis/go-redis/v9":             {"internal/targets", "internal/redisdb", "internal/redisdb/redistest", "internal/solve/solvetest", "internal/events", "internal/pool", "internal/pool/tokenid", "internal/history/redisstore", "internal/check", "cmd/poold"},
 	"github.com/chromedp":                      {"internal/httpapi/browsertest"},
 	"golang.org/x/sync":                        {"internal/pool", "internal/purchase", "internal/solve", "internal/refill", "internal/status", "internal/history/dynamostore", "internal/httpapi", "cmd/poold"},
 	"github.com/labstack/echo/v4":              {"internal/httpapi", "internal/httpapi/page"},

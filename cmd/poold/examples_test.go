@@ -77,7 +77,6 @@ var notRun = map[string]map[string][]string{
 		"needs a poold with a certificate; scripts/clients": {"curl --cacert"},
 	},
 	"docs/deploying.md": {"needs Docker": {"docker build", "docker run"}},
-	"docs/redis.md":     {"measures for minutes": {"go test ./deploy -run - -bench"}},
 	"docs/developing.md": {
 		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint"},
 		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate", "scripts/mutate-go", "go test ./internal/targets -fuzz", "scripts/page/pictures"},

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -97,21 +95,4 @@ func (c callback) send(base string) (status int, err error) {
 	}
 	_ = response.Body.Close()
 	return response.StatusCode, nil
-}
-
-// takeRefused requests a token from an empty pool, and returns the code and the Retry-After of the
-// refusal.
-func (p *process) takeRefused(target string) (code string, retry time.Duration) {
-	p.t.Helper()
-	response, err := http.Get(p.url + "/pool/" + target + "/token?wait=0s")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var problem struct{ Code string }
-	if err := json.NewDecoder(response.Body).Decode(&problem); err != nil {
-		p.t.Fatal(err)
-	}
-	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	return problem.Code, time.Duration(seconds) * time.Second
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"poold/internal/daemontest"
 )
 
 // callbackDoor is the public address of the replicas, like the address of a load balancer. It
@@ -67,7 +69,7 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.mu.Unlock()
 	}
 	for _, p := range replicas {
-		status, err := c.send(p.url)
+		status, err := c.send(p.URL)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			continue
 		}
@@ -88,7 +90,7 @@ func (c callback) send(base string) (status int, err error) {
 	if c.contentType != "" {
 		request.Header.Set("Content-Type", c.contentType)
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: checking(&http.Transport{DisableKeepAlives: true})}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
 	response, err := client.Do(request)
 	if err != nil {
 		return 0, err

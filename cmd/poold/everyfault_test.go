@@ -117,7 +117,7 @@ func TestEveryFaultInTurn(t *testing.T) {
 // checkEvents stops a replica. The others list the stop and the changes before it; all replicas noticed each
 // change of the provider, and it is listed once.
 func (s *everyFault) checkEvents() {
-	if err := s.replicas[2].stop(); err != nil {
+	if err := s.replicas[2].Stop(); err != nil {
 		s.Error(err)
 	}
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
@@ -268,7 +268,7 @@ func (s *everyFault) refuseAccount() {
 func (p *process) providerState() string {
 	p.t.Helper()
 	var document struct{ Providers []struct{ State string } }
-	getJSON(p.t, p.url+"/status.json", p.key, &document)
+	getJSON(p.t, p.URL+"/status.json", p.key, &document)
 	return document.Providers[0].State
 }
 
@@ -276,10 +276,10 @@ func (p *process) providerState() string {
 func (s *everyFault) stopReplica() {
 	for range 2 {
 		stopped, before := s.replicas[1], s.submits()
-		stopped.signal(syscall.SIGSTOP)
+		stopped.Signal(syscall.SIGSTOP)
 		// After 5 s, a replica would close the connections whose requests it could not read.
 		s.wait(2500 * time.Millisecond)
-		stopped.signal(syscall.SIGCONT)
+		stopped.Signal(syscall.SIGCONT)
 		testkit.Within(s, 20*time.Second, "orders", func() bool { return s.submits() > before })
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
@@ -38,7 +39,7 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	pages := examples(t)
 	checkNotRun(t, pages)
-	service := startProvider(t, simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulatedtest.CaptchaAI, Seed: 1})
+	service := daemontest.Provider(t, simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulatedtest.CaptchaAI, Seed: 1})
 	for page, blocks := range pages {
 		if !slices.ContainsFunc(blocks, block.runs) {
 			continue

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -51,7 +52,7 @@ func quick() simulatedtest.Options {
 func newWorld(t testing.TB, o simulatedtest.Options, with terms) *world {
 	t.Helper()
 	if with.service == "" {
-		with.service = startProvider(t, o)
+		with.service = daemontest.Provider(t, o)
 	}
 	w := &world{redis: with.redis, provider: with.service, config: filepath.Join(t.TempDir(), "pools.yaml"), letters: t.TempDir()}
 	if w.redis == "" {
@@ -145,7 +146,7 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 			AsOf    time.Time `json:"as_of"`
 			Targets []targetStatus
 		}
-		getJSON(t, p.url+"/status.json", p.key, &document)
+		getJSON(t, p.URL+"/status.json", p.key, &document)
 		s = document.Targets[slices.IndexFunc(document.Targets, func(s targetStatus) bool { return s.Name == "login" })]
 		return document.AsOf.After(began) && s.InFlight == 0 && s.Fresh >= s.Depth
 	})

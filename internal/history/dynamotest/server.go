@@ -25,40 +25,41 @@ const Secret = "canary-51c0ffee7d"
 type Server struct {
 	URL string
 
-	process *exec.Cmd
-	port    int
-	output  testkit.Log
+	output testkit.Log
 }
 
 // Start starts an emulator.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{port: testkit.FreePort(t)}
-	s.URL = "http://127.0.0.1:" + strconv.Itoa(s.port)
-	s.process = exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", strconv.Itoa(s.port))
-	s.process.Stdout, s.process.Stderr = &s.output, &s.output
-	if err := s.process.Start(); err != nil {
+	port := strconv.Itoa(testkit.FreePort(t))
+	address := net.JoinHostPort("127.0.0.1", port)
+	s := &Server{URL: "http://" + address}
+	process := exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", port)
+	process.Stdout, process.Stderr = &s.output, &s.output
+	if err := process.Start(); err != nil {
 		t.Fatalf("%s: %v", missing, err)
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = s.process.Wait()
+		_ = process.Wait()
 		close(exited)
 	}()
 	t.Cleanup(func() {
-		_ = s.process.Process.Kill()
+		_ = process.Process.Kill()
 		<-exited
 	})
-	for deadline := time.Now().Add(30 * time.Second); !s.serves(); time.Sleep(10 * time.Millisecond) {
+	testkit.Within(t, 30*time.Second, "the emulator of DynamoDB", func() bool {
 		select {
 		case <-exited:
 			t.Fatalf("the emulator of DynamoDB ended:\n%s", s.output.String())
 		default:
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the emulator of DynamoDB does not start:\n%s", s.output.String())
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			_ = conn.Close()
 		}
-	}
+		return err == nil
+	})
 	return s
 }
 
@@ -82,15 +83,6 @@ func NoCredentials(set func(name, value string)) {
 	set("AWS_CONFIG_FILE", none)
 	set("AWS_SHARED_CREDENTIALS_FILE", none)
 	set("AWS_EC2_METADATA_DISABLED", "true")
-}
-
-func (s *Server) serves() bool {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
 }
 
 // program returns the path of the emulator's program. It searches the PATH first, and then the folder

@@ -127,64 +127,44 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Up starts the server if the server is down, and waits until the server accepts connections.
+// Up starts the server if the server is down, and waits until the server accepts connections. After a kill, the first
+// starts may fail, because the shared memory of the old processes is still in use.
 func (s *Server) Up(t testing.TB) {
 	t.Helper()
 	if s.process != nil {
 		return
 	}
-	deadline := time.Now().Add(patience)
-	for {
-		s.launch(t)
-		exited := make(chan struct{})
-		go func(process *exec.Cmd) {
-			_ = process.Wait()
-			close(exited)
-		}(s.process)
-		if s.serves(t, exited, deadline) {
-			return
+	defer func() {
+		if t.Failed() {
+			t.Logf("postgres printed:\n%s", s.output.String())
 		}
-		// After a kill, the first starts may fail, because the shared memory of the old processes is
-		// still in use.
-		if time.Now().After(deadline) {
-			t.Fatalf("postgres does not start:\n%s", s.output.String())
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// launch starts the server process.
-func (s *Server) launch(t testing.TB) {
-	t.Helper()
-	s.process = exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off", "-c", "max_connections=50")
-	s.process.SysProcAttr = s.as
-	s.process.Dir = s.dir
-	s.process.Stdout, s.process.Stderr = &s.output, &s.output
-	if err := s.process.Start(); err != nil {
-		t.Fatalf("%s: %v", missing, err)
-	}
-}
-
-// serves waits until the server accepts connections, and returns true. It returns false if the server exits
-// or the deadline passes.
-func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
-	t.Helper()
-	for time.Now().Before(deadline) {
+	}()
+	exited := s.launch(t)
+	testkit.Within(t, patience, "postgres to start", func() bool {
 		select {
 		case <-exited:
-			return false
-		case <-time.After(20 * time.Millisecond):
+			exited = s.launch(t)
+		default:
 		}
-		command := exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port))
-		var no *exec.ExitError
-		if err := command.Run(); err == nil {
-			return true
-		} else if !errors.As(err, &no) {
-			t.Fatalf("%s: %v", missing, err)
-		}
-	}
-	return false
+		return exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port)).Run() == nil
+	})
+}
+
+// launch starts the server process. The channel is closed when it has ended.
+func (s *Server) launch(t testing.TB) <-chan struct{} {
+	t.Helper()
+	process := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off", "-c", "max_connections=50")
+	process.SysProcAttr, process.Dir = s.as, s.dir
+	process.Stdout, process.Stderr = &s.output, &s.output
+	testkit.NoError(t, process.Start())
+	s.process = process
+	exited := make(chan struct{})
+	go func() {
+		_ = process.Wait()
+		close(exited)
+	}()
+	return exited
 }
 
 // Stop stops the server immediately, like pg_ctl stop -m immediate. The server's data stays.

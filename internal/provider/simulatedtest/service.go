@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -96,22 +95,6 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	defer s.Close()
 	defer context.AfterFunc(ctx, s.end)()
 	return simulated.Serve(ctx, l, s, slog.Default())
-}
-
-// ListenAndServe makes a Service with the Options in a JSON text, listens on host:port, prints the
-// address as a line, and serves until ctx ends.
-func ListenAndServe(ctx context.Context, listen, options string, out io.Writer) error {
-	var o Options
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
-		return fmt.Errorf("the options of the simulated provider: %w", err)
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", listen)
-	if err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintln(out, listener.Addr())
-	return New(o).Serve(ctx, listener)
 }
 
 // ServeHTTP handles one call.

@@ -1,12 +1,10 @@
-// Command page takes a screenshot of a page in a headless Chromium (scripts/page/pictures). With the
-// text of axe-core's script, it also fails if axe-core finds a serious or critical problem.
+// Command page takes a screenshot of a page in a headless Chromium (scripts/page/pictures).
 //
 //	go run ./scripts/page [options] URL FILE.png
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,7 +19,6 @@ func main() {
 	flag.Int64Var(&s.height, "height", 900, "`pixels` of the viewport")
 	flag.StringVar(&s.scheme, "scheme", "light", "color scheme: light or dark")
 	flag.BoolVar(&s.scriptless, "scriptless", false, "the page runs no scripts of its own")
-	flag.StringVar(&s.axe, "axe", "", "`file` axe.min.js of axe-core")
 	flag.Parse()
 	if err := s.take(flag.Arg(0), flag.Arg(1)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", flag.Arg(1), err)
@@ -31,7 +28,7 @@ func main() {
 
 type shot struct {
 	width, height int64
-	scheme, axe   string
+	scheme        string
 	scriptless    bool
 }
 
@@ -63,19 +60,6 @@ func (s *shot) take(url, file string) error {
 	}
 	for _, trouble := range page.Troubles() {
 		fmt.Println(file, trouble)
-	}
-	if err != nil || s.axe == "" || s.scriptless { // axe-core is a script, which this page would not run
-		return err
-	}
-	script, err := os.ReadFile(s.axe)
-	if err != nil {
-		return err
-	}
-	found, err := browsertest.Eval[string](page, string(script)+`
-		;axe.run().then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
-			.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes.map((n) => n.target + ' ' + n.failureSummary).slice(0, 3).join(' | ')).join('\n'))`)
-	if err == nil && found != "" {
-		err = errors.New(found)
 	}
 	return err
 }

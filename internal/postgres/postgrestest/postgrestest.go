@@ -7,11 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -62,45 +58,15 @@ func Start(t testing.TB) *Server {
 		s.Stop(t) // kill -9 would leave the shared memory of the processes behind
 		_ = os.RemoveAll(s.dir)
 	})
-	s.as = otherUser(t)
-	s.giveFolder(t, s.dir)
-	testkit.NoError(t, os.CopyFS(s.data(), os.DirFS(s.cluster(t))))
-	s.giveFolder(t, s.dir)
+	if s.as = otherUser(t); s.as != nil {
+		testkit.NoError(t, os.Chown(s.dir, int(s.as.Credential.Uid), int(s.as.Credential.Gid)))
+	}
+	password := filepath.Join(s.dir, "password")
+	testkit.NoError(t, os.WriteFile(password, []byte(Password), 0o644)) // in a folder that only the user can open
+	s.run(t, "initdb", "--username", superuser, "--auth", "scram-sha-256", "--pwfile", password, "--pgdata", s.data(),
+		"--no-sync", "--encoding", "UTF8", "--locale", "C")
 	s.Up(t)
 	return s
-}
-
-// cluster returns the folder of an empty database cluster, as initdb creates it. A call of initdb takes
-// a second of CPU time. Therefore only the first server on a machine calls initdb, and all later
-// servers copy its folder.
-func (s *Server) cluster(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "postgrestest")
-	testkit.NoError(t, err)
-	defer func() { _ = os.RemoveAll(dir) }()
-	password, data := filepath.Join(dir, "password"), filepath.Join(dir, "data")
-	testkit.NoError(t, os.WriteFile(password, []byte(Password), 0o600))
-	options := []string{"--username", superuser, "--auth", "scram-sha-256", "--no-sync", "--encoding", "UTF8", "--locale", "C"}
-	caches, err := os.UserCacheDir()
-	testkit.NoError(t, err)
-	of := sha256.Sum256([]byte(fmt.Sprint(s.run(t, "initdb", "--version"), Password, options)))
-	made := filepath.Join(caches, "poold", "postgres", hex.EncodeToString(of[:8]))
-	if _, err := os.Stat(made); err == nil {
-		return made
-	}
-	testkit.NoError(t, os.MkdirAll(filepath.Dir(made), 0o700))
-	s.giveFolder(t, dir)
-	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// The rename makes the complete folder visible in one step. If several processes rename at the
-	// same time, one process succeeds.
-	half, err := os.MkdirTemp(filepath.Dir(made), "half")
-	testkit.NoError(t, err)
-	defer func() { _ = os.RemoveAll(half) }()
-	testkit.NoError(t, os.CopyFS(half, os.DirFS(data)))
-	if err := os.Rename(half, made); err != nil && !errors.Is(err, fs.ErrExist) {
-		t.Fatal(err)
-	}
-	return made
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -308,23 +274,4 @@ func otherUser(t testing.TB) *syscall.SysProcAttr {
 	gid, err := strconv.ParseUint(found.Gid, 10, 32)
 	testkit.NoError(t, err)
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-}
-
-// giveFolder gives a folder and its contents to the server's user, and removes the rights of all
-// other users. PostgreSQL requires this.
-func (s *Server) giveFolder(t testing.TB, dir string) {
-	t.Helper()
-	testkit.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		mode := os.FileMode(0o600)
-		if entry.IsDir() {
-			mode = 0o700
-		}
-		if err := os.Chmod(path, mode); err != nil || s.as == nil {
-			return err
-		}
-		return os.Chown(path, int(s.as.Credential.Uid), int(s.as.Credential.Gid))
-	}))
 }

@@ -327,17 +327,6 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	if text, code := command("token", "no-such-target"); code != cli.ExitFailed || !strings.Contains(text, "unknown_target") {
 		t.Errorf("an unknown target: %d %q", code, text)
 	}
-	for _, wrong := range [][]string{{"token"}, {"token", "a", "b"}, {"nonsense"}, {"serve", "--log-level", "loud"}, {"check", "--no-such-flag"}} {
-		if text, code := command(wrong...); code != cli.ExitUsage {
-			t.Errorf("%v: exit %d\n%s", wrong, code, text)
-		}
-	}
-	if text, code := command("check"); code != cli.ExitDone || !strings.Contains(text, "targets") {
-		t.Errorf("check: %d %q", code, text)
-	}
-	if text, code := command("version"); code != cli.ExitDone || !strings.Contains(text, "go1.") {
-		t.Errorf("version: %d %q", code, text)
-	}
 	if !strings.Contains(log.String(), "simulated") {
 		t.Error("the start did not say that the provider is simulated")
 	}

@@ -95,7 +95,6 @@ func TestEveryFaultInTurn(t *testing.T) {
 		name  string
 		plays func(*everyFault)
 	}{
-		{"a burst of pictures", (*everyFault).sendPictures},
 		{"PostgreSQL freezes as solves end, and a key cannot be read", (*everyFault).freeze},
 		{"a site key is refused", (*everyFault).refuseSitekey},
 		{"the account is refused", (*everyFault).refuseAccount},
@@ -152,25 +151,6 @@ func (s *everyFault) wait(d time.Duration) {
 // submits returns the number of submissions that the service has received so far, including refused
 // ones.
 func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulatedtest.Submit] }
-
-// sendPictures sends more pictures at the same time than a replica accepts.
-func (s *everyFault) sendPictures() {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	codes := map[int]int{}
-	for i := range 300 {
-		all.Go(func() {
-			_, code := s.callers.solve(s.replicas[0], picture(fmt.Sprint("burst-", i), 50<<10))
-			mu.Lock()
-			defer mu.Unlock()
-			codes[code]++
-		})
-	}
-	all.Wait()
-	if codes[http.StatusOK] == 0 || codes[http.StatusServiceUnavailable] == 0 {
-		s.Errorf("pictures: %v", codes)
-	}
-}
 
 // freeze stops PostgreSQL while a shared solve ends. In Redis, the row of an ended order waits
 // for the history.

@@ -123,17 +123,14 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.failCall(w, r, c, f, run)
 		return
 	}
-	send(w, run())
-}
-
-// soldTask finds the id in the answer to an accepted submission.
-var soldTask = regexp.MustCompile(`\d{10}`)
-
-func send(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
+	answer := run()
 	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
 }
+
+// soldTask finds the id in the answer to an accepted submission.
+var soldTask = regexp.MustCompile(`\d{10}`)
 
 // query is a call that was parsed but not executed yet.
 type query struct {

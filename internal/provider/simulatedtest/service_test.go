@@ -1,7 +1,6 @@
 package simulatedtest
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -194,37 +193,6 @@ func listen(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	return l
-}
-
-// When the service stops, it ends calls that a fault delays.
-func TestServe(t *testing.T) {
-	s := New(Options{Median: time.Millisecond})
-	c := newHTTPClient(5 * time.Second)
-	l := listen(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
-	address := "http://" + l.Addr().String() + recaptchaQuery()
-	if _, body, err := fetch(t, c, address); err != nil || !strings.HasPrefix(body, "OK|") {
-		t.Fatalf("submit: %q, %v", body, err)
-	}
-	want(t, "sold", len(s.Sold()), 1)
-	s.SetFaults(Fault{Kind: Hang})
-	held := make(chan error, 1)
-	go func() {
-		_, _, err := fetch(t, c, address)
-		held <- err
-	}()
-	for s.Totals().Refused == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("end: %v", err)
-	}
-	if err := <-held; err == nil {
-		t.Error("the delayed call got an answer")
-	}
 }
 
 func TestServeReportsABrokenListener(t *testing.T) {

@@ -91,16 +91,10 @@ func Start(t testing.TB, o Options) *Process {
 			t.Logf("poold printed:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
-	p.waitUntilReady()
-	return p
-}
-
-func (p *Process) waitUntilReady() {
-	p.t.Helper()
-	testkit.Within(p.t, 20*time.Second, "poold to be ready", func() bool {
+	testkit.Within(t, 20*time.Second, "poold to be ready", func() bool {
 		select {
 		case err := <-p.Ended:
-			p.t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
+			t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
 		default:
 		}
 		response, err := p.client.Get(p.URL + "/readyz") //nolint:noctx // a request to a process of this test
@@ -110,6 +104,7 @@ func (p *Process) waitUntilReady() {
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
+	return p
 }
 
 // Signal sends a signal to poold.

@@ -3,11 +3,11 @@
 package dynamotest
 
 import (
+	"go/build"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +24,6 @@ const Secret = "canary-51c0ffee7d"
 // Server is a running emulator. It stops when the test ends.
 type Server struct {
 	URL string
-
-	output testkit.Log
 }
 
 // Start starts an emulator.
@@ -35,7 +33,8 @@ func Start(t testing.TB) *Server {
 	address := net.JoinHostPort("127.0.0.1", port)
 	s := &Server{URL: "http://" + address}
 	process := exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", port)
-	process.Stdout, process.Stderr = &s.output, &s.output
+	var output testkit.Log
+	process.Stdout, process.Stderr = &output, &output
 	if err := process.Start(); err != nil {
 		t.Fatalf("%s: %v", missing, err)
 	}
@@ -51,7 +50,7 @@ func Start(t testing.TB) *Server {
 	testkit.Within(t, 30*time.Second, "the emulator of DynamoDB", func() bool {
 		select {
 		case <-exited:
-			t.Fatalf("the emulator of DynamoDB ended:\n%s", s.output.String())
+			t.Fatalf("the emulator of DynamoDB ended:\n%s", output.String())
 		default:
 		}
 		conn, err := net.DialTimeout("tcp", address, time.Second)
@@ -93,11 +92,7 @@ func program(t testing.TB) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	gopath, err := exec.Command("go", "env", "GOPATH").Output()
-	if err != nil {
-		t.Fatal(missing)
-	}
-	path, err := exec.LookPath(filepath.Join(filepath.SplitList(strings.TrimSpace(string(gopath)))[0], "bin", name))
+	path, err := exec.LookPath(filepath.Join(filepath.SplitList(build.Default.GOPATH)[0], "bin", name))
 	if err != nil {
 		t.Fatal(missing)
 	}

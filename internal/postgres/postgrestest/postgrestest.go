@@ -5,6 +5,7 @@ package postgrestest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -241,18 +242,13 @@ func programs(t testing.TB) string {
 			return filepath.Dir(path)
 		}
 	}
-	newest, highest := "", 0
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	for _, path := range found {
-		bin := filepath.Dir(path)
-		if version, err := strconv.Atoi(filepath.Base(filepath.Dir(bin))); err == nil && version > highest {
-			newest, highest = bin, version
-		}
-	}
-	if newest == "" {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(found) == 0 {
 		t.Fatal(missing)
 	}
-	return newest
+	return slices.MaxFunc(found, func(a, b string) int { // 9 is less than 15
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
 }
 
 // otherUser returns the attributes that make a child process run as a user other than root. It returns

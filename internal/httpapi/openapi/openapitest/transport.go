@@ -64,12 +64,6 @@ func (w *Watch) report(host string, err error) {
 	}
 }
 
-func (w *Watch) has(host string) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.tests[host] != nil
-}
-
 // Transport returns a transport that works like next and checks the responses of watched poolds.
 func (w *Watch) Transport(next http.RoundTripper) http.RoundTripper { return &transport{next, w} }
 
@@ -89,7 +83,10 @@ func (t *transport) CloseIdleConnections() {
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	host := request.URL.Host
-	if err != nil || !t.watch.has(host) {
+	t.watch.mu.RLock()
+	watched := t.watch.tests[host] != nil
+	t.watch.mu.RUnlock()
+	if err != nil || !watched {
 		return response, err
 	}
 	var body []byte

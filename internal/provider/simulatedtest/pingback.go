@@ -14,13 +14,8 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// pingClient keeps no idle connections, follows no redirects and ignores the proxies in the
-// environment.
-var pingClient = &http.Client{
-	Timeout:       5 * time.Second,
-	Transport:     &http.Transport{DisableKeepAlives: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
+// pingClient keeps no idle connections, and ignores the proxies in the environment.
+var pingClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // ping starts a goroutine that delivers the pingback of a sold task at the task's due time.
 func (s *Service) ping(q *query) {

@@ -161,27 +161,3 @@ func TestUnitReadsCredentials(t *testing.T) {
 	}
 	m.stop(t, n, p)
 }
-
-// A credential that cannot be used stops the start with one line.
-func TestUnitRefusesCredentials(t *testing.T) {
-	t.Parallel()
-	m, n := install(t, 2), listenForNotifications(t)
-	for problem, harm := range map[string]func(path string) error{
-		"does not exist: create it, or correct the path":                             os.Remove,
-		"is empty: write the value into it":                                          func(path string) error { return os.Truncate(path, 0) },
-		"cannot be read: permission denied: allow the user of the daemon to read it": func(path string) error { return os.Chmod(path, 0) },
-	} {
-		credentials := m.credentials(t)
-		if err := harm(filepath.Join(credentials, "poold-key")); err != nil {
-			t.Fatal(err)
-		}
-		p := m.start(t, n, credentials)
-		if code := p.exit(t, 30*time.Second); code != 1 { // 2 is wrong usage
-			t.Errorf("%s: exit code %d", problem, code)
-		}
-		line := "server.keys.default.key: the file " + credentialsFolder + "/poold-key " + problem + "\n"
-		if text := p.output.String(); !strings.Contains(text, line) || p.output.Count("poold-key") != 1 || len(n.all()) > 0 {
-			t.Errorf("want one line %q, and no message to systemd: %s, %v", line, text, n.all())
-		}
-	}
-}

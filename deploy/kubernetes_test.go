@@ -187,24 +187,6 @@ func TestKubernetesObjectsFit(t *testing.T) {
 	}
 }
 
-// poold refuses the values of the Secret as it is in the file, and names each place and file.
-func TestKubernetesSecretIsEmpty(t *testing.T) {
-	t.Parallel()
-	m := loadManifests(t)
-	p := m.pod(t, newNetwork(t), "127.0.0.1", builtImage(t)).start(t)
-	if code := p.exit(t, 30*time.Second); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	for place, name := range map[string]string{
-		"server.keys.default.key": "poold-key", "redis.url": "redis-password", "providers.captchaai.key": "captchaai-key",
-	} {
-		line := place + ": the file /run/secrets/" + name + " is empty: write the value into it"
-		if p.output.Count(line) != 1 {
-			t.Errorf("poold does not print %q once", line)
-		}
-	}
-}
-
 // Two replicas run as the Deployment says. An outage of Redis makes them unready, but does not restart
 // them. They use a changed Secret without a restart.
 func TestKubernetes(t *testing.T) {

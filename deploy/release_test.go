@@ -119,8 +119,7 @@ func TestLicenses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command("go", "run", "./scripts/licenses", runtime.GOOS+"/"+runtime.GOARCH)
-	command.Dir = ".."
+	command := exec.Command("../scripts/licenses", runtime.GOOS+"/"+runtime.GOARCH)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)

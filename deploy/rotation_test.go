@@ -24,8 +24,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A caller's key, the password of Redis and the certificate are rotated while callers take tokens.
-// No request fails.
+// A caller's key, the passwords of Redis and of the history's database, and the certificate are rotated while callers
+// take tokens. No request fails, and the history gets the orders.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	address := redistest.Server(t)
@@ -38,21 +38,33 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 	}
 	acl("on", ">first-password", "~*", "&*", "+@all")
+	server := postgrestest.Start(t)
+	database := server.Database(t)
+	name := database[strings.LastIndex(database, "/")+1:]
+	server.SQL(t, database, "create role poold login password 'first-password'; alter database "+name+" owner to poold")
+	records := func() int {
+		n, err := strconv.Atoi(server.SQL(t, database, "select count(*) from captcha_history where kind = 'order'"))
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
 
 	provider := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond})
 	secrets, first, second := t.TempDir(), redistest.Certificates(t), redistest.Certificates(t)
 	file := func(name string) string { return filepath.Join(secrets, name) }
 	write := func(name, text string) { daemontest.ReplaceFile(t, file(name), text+"\n") }
 	write("redis", "first-password")
+	write("database", "first-password")
 	write("key", "first-key-0123456789")
 	entry := func(name string) string {
 		return fmt.Sprintf("    - {name: ci, key: '${file:%s}', scopes: [token, status, admin]}\n", file(name))
 	}
 	config := func(keys string) string {
-		return fmt.Sprintf("redis: {url: 'redis://poold:${file:%s}@%s'}\nserver:\n  tls: {cert: %s/cert.pem, key: %s/key.pem}\n  keys:\n%s"+
+		return fmt.Sprintf("redis: {url: 'redis://poold:${file:%s}@%s'}\nhistory: {backend: postgres, url: 'postgres://poold:${file:%s}@127.0.0.1:%d/%s'}\nserver:\n  tls: {cert: %s/cert.pem, key: %s/key.pem}\n  keys:\n%s"+
 			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 100, first_poll: 200ms, poll_interval: 500ms}]\n"+
 			"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 40}\n",
-			file("redis"), address, first, first, keys, provider)
+			file("redis"), address, file("database"), server.Port, name, first, first, keys, provider)
 	}
 	p := daemontest.Start(t, daemontest.Options{
 		Config: config(entry("key")), Key: "first-key-0123456789", TLS: true, Args: []string{"--access-log"},
@@ -131,6 +143,15 @@ func TestRotationUnderLoad(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 
+	server.SQL(t, database, "alter role poold password 'second-password'")
+	applied("the password of the database", func() { write("database", "second-password") })
+	before := records()
+	server.SQL(t, database, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'poold'")
+	testkit.Within(t, 20*time.Second, "later orders in the history", func() bool { return records() > before+10 })
+	if p.Output.Count("password authentication failed") > 0 {
+		t.Error("poold used the first password after the reload")
+	}
+
 	applied("the certificate", func() {
 		for _, name := range []string{"key.pem", "cert.pem"} { // within the quiet period of the watch
 			content, err := os.ReadFile(filepath.Join(second, name))
@@ -159,46 +180,4 @@ func TestRotationUnderLoad(t *testing.T) {
 		return p.Output.Count("msg=request", "status=200", "key=ci", "target=login", "request_id=") >= int(served.Load())
 	})
 	t.Logf("%d requests", served.Load())
-}
-
-// The password of the history's database is rotated. poold uses the new one as soon as it opens a
-// connection, and the history lacks no order.
-func TestDatabasePasswordRotation(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Start(t)
-	address := server.Database(t)
-	name := address[strings.LastIndex(address, "/")+1:]
-	server.SQL(t, address, "create role poold login password 'first-password'; alter database "+name+" owner to poold")
-	password := filepath.Join(t.TempDir(), "database")
-	daemontest.ReplaceFile(t, password, "first-password\n")
-	p := daemontest.Start(t, daemontest.Options{
-		Config: fmt.Sprintf("history: {backend: postgres, url: 'postgres://poold:${file:%s}@127.0.0.1:%d/%s'}\n"+
-			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, first_poll: 200ms, poll_interval: 500ms}]\n"+
-			"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 1}\n",
-			password, server.Port, name, daemontest.Provider(t, simulatedtest.Options{Median: 100 * time.Millisecond})),
-	})
-	recorded := func(at int) func() bool {
-		return func() bool {
-			return strings.TrimSpace(server.SQL(t, address, "select count(*) >= "+strconv.Itoa(at)+" from captcha_history where kind = 'order'")) == "t"
-		}
-	}
-	take := func() {
-		t.Helper()
-		if status, body := p.Call(http.MethodPost, "/pool/login/token?wait=10s", ""); status != http.StatusOK {
-			t.Fatalf("%d %s", status, body)
-		}
-	}
-	take()
-	testkit.Within(t, 60*time.Second, "a record", recorded(1))
-	server.SQL(t, address, "alter role poold password 'second-password'")
-	daemontest.ReplaceFile(t, password, "second-password\n")
-	testkit.Within(t, 60*time.Second, "the reload", func() bool { return p.Output.Count("the configuration was applied") == 1 })
-	server.SQL(t, address, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'poold'")
-	for range 3 {
-		take()
-	}
-	testkit.Within(t, 20*time.Second, "the records of all orders", recorded(4))
-	if p.Output.Count("password authentication failed") > 0 {
-		t.Error("poold used the first password after the reload")
-	}
 }

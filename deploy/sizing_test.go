@@ -20,13 +20,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// row is a figure in the tables in the section "Sizing" of docs/redis.md.
+// row is a figure in the first table in the section "Sizing" of docs/redis.md.
 type row struct {
 	name  string
 	value float64
 }
 
-// meter measures the memory and the commands of a Redis that only poold uses.
+// meter measures the memory of a Redis that only poold uses.
 type meter struct {
 	testing.TB
 	*redis.Client
@@ -63,42 +63,6 @@ func (m meter) memory(kinds ...string) (bytes float64) {
 		}
 	}
 	return bytes
-}
-
-// work is what Redis and a poold have done so far: the numbers of commands, including those in scripts,
-// and of scripts, and their CPU times in µs.
-type work struct{ commands, scripts, redis, poold float64 }
-
-// done returns the work of Redis and of the poold with this process ID.
-func (m meter) done(pid int) work {
-	m.Helper()
-	sums, _ := redistest.Totals(m, m.Options().Addr)
-	w := work{sums.Commands, sums.Scripts, float64(sums.Redis.Microseconds()), 0}
-	const tick = 1e4 // µs
-	for _, ticks := range strings.Fields(read(m, fmt.Sprintf("/proc/%d/stat", pid)))[13:15] {
-		n, err := strconv.ParseFloat(ticks, 64)
-		if err != nil {
-			m.Fatal(err)
-		}
-		w.poold += tick * n
-	}
-	return w
-}
-
-// minus returns the work of w without n times that of other, divided by calls.
-func (w work) minus(other work, n, calls float64) work {
-	return work{
-		(w.commands - n*other.commands) / calls, (w.scripts - n*other.scripts) / calls,
-		(w.redis - n*other.redis) / calls, (w.poold - n*other.poold) / calls,
-	}
-}
-
-// rows returns the figures of a step.
-func (w work) rows(step string) []row {
-	return []row{
-		{step + ": commands", w.commands}, {step + ": scripts", w.scripts},
-		{step + ": CPU time of Redis, µs", w.redis}, {step + ": CPU time of poold, µs", w.poold},
-	}
 }
 
 // sizingConfig has a busy target with a budget and a price, and the default history and audit.
@@ -152,85 +116,15 @@ func documented(t testing.TB) map[string]float64 {
 	return figures
 }
 
-// TestSizing: the memory that the section "Sizing" of docs/redis.md gives is right to a quarter.
+// TestSizing: the memory that the section "Sizing" of docs/redis.md gives is right to a quarter. With -v the test prints
+// the measured one.
 func TestSizing(t *testing.T) {
 	t.Parallel()
 	figures := documented(t)
 	for _, r := range memoryRows(t) {
+		t.Logf("%-46s %10.1f", r.name, r.value)
 		if said := figures[r.name]; math.Abs(r.value-said) > said/4 {
 			t.Errorf("%s needs %.0f bytes in Redis, and docs/redis.md says %.0f", r.name, r.value, said)
 		}
 	}
-}
-
-// BenchmarkSizing prints the figures of the section "Sizing" of docs/redis.md.
-func BenchmarkSizing(b *testing.B) {
-	for name, measure := range map[string]func(testing.TB) []row{"memory": memoryRows, "commands": commandRows, "idle": idleRows} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				for _, r := range measure(b) {
-					fmt.Printf("%-46s %10.1f\n", r.name, r.value)
-				}
-			}
-		})
-	}
-}
-
-// commandRows measures the work for takes, and for orders.
-func commandRows(t testing.TB) (rows []row) {
-	const n = 200
-	address := redistest.Server(t)
-	m := newMeter(t, address)
-	w := watch(t, daemontest.Options{Config: sizingConfig(address, daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond}), n)})
-	w.wait("login", n, 0)
-	w.call(http.StatusNoContent, "POST", "/pool/login/pause", `{}`)
-	// count returns the work for each of n calls. It leaves out the work that poold does without calls.
-	count := func(call func()) work {
-		time.Sleep(time.Second) // the calls before have ended
-		before := m.done(w.PID())
-		time.Sleep(5 * time.Second)
-		began, start := time.Now(), m.done(w.PID())
-		for range n {
-			call()
-		}
-		time.Sleep(2 * time.Second) // the orders and the audit
-		all, second := m.done(w.PID()).minus(start, 1, 1), start.minus(before, 1, 5)
-		return all.minus(second, time.Since(began).Seconds(), n)
-	}
-	time.Sleep(70 * time.Second) // poold renews the status until a minute after its last reader
-	take := count(func() { w.take("login") })
-	w.call(http.StatusNoContent, "POST", "/pool/login/resume", "")
-	both := count(func() {
-		w.take("login")
-		time.Sleep(20 * time.Millisecond)
-	})
-	return append(take.rows("a take"), both.minus(take, 1, 1).rows("an order")...)
-}
-
-// idleRows measures what targets without callers cost.
-func idleRows(t testing.TB) []row {
-	const n = 2000
-	resident := func(targets int) (m meter, pid int, bytes float64) {
-		address := redistest.Server(t)
-		text := fmt.Sprintf(faultConfig, address, service(t, time.Second), "concurrency: 10")
-		for i := range targets {
-			text += fmt.Sprintf("  t%d: {%s%d, refill: adaptive, depth: 5}\n", i, page, i)
-		}
-		p := daemontest.Start(t, daemontest.Options{Config: text, Key: key})
-		time.Sleep(75 * time.Second)
-		status := read(t, fmt.Sprintf("/proc/%d/status", p.PID()))
-		kilobytes, err := strconv.ParseFloat(found(`VmRSS:\s+(\d+) kB`, status)[0], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return newMeter(t, address), p.PID(), 1024 * kilobytes
-	}
-	_, _, alone := resident(1)
-	m, pid, many := resident(n + 1)
-	start := m.done(pid)
-	time.Sleep(time.Minute)
-	minute := m.done(pid).minus(start, 1, n)
-	return append(minute.rows("an idle target in a minute"), row{"a look at an idle target: commands", minute.commands / minute.scripts},
-		row{"an idle target: bytes in Redis", m.memory() / n}, row{"an idle target: bytes in the process", (many - alone) / n},
-		row{"a poold with one target: MB", alone / 1e6})
 }

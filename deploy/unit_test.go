@@ -4,15 +4,12 @@ package deploy_test
 
 import (
 	"bytes"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,29 +147,11 @@ func longestStop(t *testing.T) time.Duration {
 }
 
 // constant returns the duration of a constant `N * time.Second` or `time.Second` in a Go file.
-func constant(t *testing.T, path, name string) (d time.Duration) {
+func constant(t *testing.T, path, name string) time.Duration {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, is := n.(*ast.ValueSpec)
-		if !is || spec.Names[0].Name != name || len(spec.Values) != 1 {
-			return true
-		}
-		d = time.Second
-		if product, is := spec.Values[0].(*ast.BinaryExpr); is {
-			factor, err := strconv.Atoi(product.X.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d *= time.Duration(factor)
-		}
-		return false
-	})
-	if d == 0 {
+	factor := regexp.MustCompile(`(?m)^(?:const)?\s*` + name + `\s+= (?:(\d+) \* )?time\.Second\b`).FindStringSubmatch(read(t, path))
+	if factor == nil {
 		t.Fatalf("%s has no constant %s", path, name)
 	}
-	return d
+	return seconds(t, cmp.Or(factor[1], "1")+"s")
 }

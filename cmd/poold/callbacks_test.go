@@ -66,12 +66,12 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	var listed struct {
 		Letters []map[string]any `json:"letters"`
 	}
-	getJSON(t, p.url+"/dead-letters", "", &listed)
+	getJSON(t, p.URL+"/dead-letters", "", &listed)
 	text, _ := json.Marshal(listed)
 	if len(listed.Letters) != depth || bytes.Contains(text, []byte("token\":\"")) {
 		t.Errorf("listed: %s", text)
 	}
-	p.signal(syscall.SIGKILL)
+	p.Signal(syscall.SIGKILL)
 	p.waitForDeath(5 * time.Second)
 	if err := network.Start(); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	api2captcha "github.com/2captcha/2captcha-go"
 
+	"poold/internal/daemontest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -44,7 +45,7 @@ targets:
 func startForClients(t *testing.T, prefix string) (p *process, service, redis string) {
 	t.Helper()
 	redis = redistest.Server(t)
-	service = startProvider(t, simulatedtest.Options{
+	service = daemontest.Provider(t, simulatedtest.Options{
 		Key: "provider-key", Median: 100 * time.Millisecond, Seed: 5, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")
@@ -97,7 +98,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 	t.Parallel()
 	p, service, _ := startForClients(t, "clients")
 	client := api2captcha.NewClient(clientKey)
-	base, err := url.Parse(p.url)
+	base, err := url.Parse(p.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +159,8 @@ func TestTwoCaptchaClient(t *testing.T) {
 		t.Error("what nobody may have was bought")
 	}
 
-	sendAsOperator(t, http.MethodPost, p.url+"/pool/ts/pause", clientKey, "")
-	sendAsOperator(t, http.MethodDelete, p.url+"/pool/ts/tokens", clientKey, "")
+	sendAsOperator(t, http.MethodPost, p.URL+"/pool/ts/pause", clientKey, "")
+	sendAsOperator(t, http.MethodDelete, p.URL+"/pool/ts/tokens", clientKey, "")
 	testkit.Within(t, 20*time.Second, "a paused pool to refuse", func() bool {
 		return p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
 	})
@@ -169,7 +170,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 		t.Error("what cannot be solved was")
 	}
 	p.balance()
-	if strings.Contains(p.output.String(), clientKey) {
+	if strings.Contains(p.Output.String(), clientKey) {
 		t.Error("the log shows a key that came in a query")
 	}
 }
@@ -182,16 +183,16 @@ func TestTasksSurviveAKill(t *testing.T) {
 	p, _, _ := startForClients(t, "killed")
 	unpolled, taken, noted, told := p.submit(), p.submit(), p.submit(), p.submit()
 	token := p.poll(told)
-	p.signal(syscall.SIGKILL)
+	p.Signal(syscall.SIGKILL)
 	p.waitForDeath(5 * time.Second)
 	for id, environment := range map[string]string{taken: crashAt("taken", 1), noted: crashAt("noted", 1)} {
-		dying := startPoold(t, p.config, clientKey, environment)
+		dying := startPoold(t, p.Config, clientKey, environment)
 		if answer, _, err := dying.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+clientKey+"&id="+id, ""); err == nil {
 			t.Errorf("%s: it answers %q", environment, answer)
 		}
 		dying.waitForDeath(5 * time.Second)
 	}
-	again := startPoold(t, p.config, clientKey)
+	again := startPoold(t, p.Config, clientKey)
 	if got := again.poll(told); got != token {
 		t.Errorf("after the answer: %.60s, was %.60s", got, token)
 	}

@@ -2,16 +2,16 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"poold/internal/daemontest"
 )
 
 // callbackDoor is the public address of the replicas, like the address of a load balancer. It
@@ -69,7 +69,7 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.mu.Unlock()
 	}
 	for _, p := range replicas {
-		status, err := c.send(p.url)
+		status, err := c.send(p.URL)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			continue
 		}
@@ -90,28 +90,11 @@ func (c callback) send(base string) (status int, err error) {
 	if c.contentType != "" {
 		request.Header.Set("Content-Type", c.contentType)
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: checking(&http.Transport{DisableKeepAlives: true})}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
 	response, err := client.Do(request)
 	if err != nil {
 		return 0, err
 	}
 	_ = response.Body.Close()
 	return response.StatusCode, nil
-}
-
-// takeRefused requests a token from an empty pool, and returns the code and the Retry-After of the
-// refusal.
-func (p *process) takeRefused(target string) (code string, retry time.Duration) {
-	p.t.Helper()
-	response, err := http.Get(p.url + "/pool/" + target + "/token?wait=0s")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var problem struct{ Code string }
-	if err := json.NewDecoder(response.Body).Decode(&problem); err != nil {
-		p.t.Fatal(err)
-	}
-	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	return problem.Code, time.Duration(seconds) * time.Second
 }

@@ -14,6 +14,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/cli"
+	"poold/internal/daemontest"
 	"poold/internal/events"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
@@ -93,7 +94,7 @@ var identities = map[string]captcha.ID{
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
-	service := startProvider(t, simulatedtest.Options{
+	service := daemontest.Provider(t, simulatedtest.Options{
 		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3, Min: 50 * time.Millisecond, Max: time.Second,
 		Threads: 60, FailShare: 0.03, Seed: 7, LedgerHTTP: true,
 	})
@@ -161,10 +162,10 @@ func TestEndToEnd(t *testing.T) {
 		}
 	}
 
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
-	printed := p.output.String()
+	printed := p.Output.String()
 	if !strings.Contains(printed, "stopped") {
 		t.Errorf("the stop was not finished:\n%s", tail(printed, 2000))
 	}
@@ -178,7 +179,7 @@ func TestEndToEnd(t *testing.T) {
 // takeMany takes n tokens for several concurrent callers and checks each token.
 func takeMany(t *testing.T, p *process, n, callers int) []string {
 	t.Helper()
-	client := &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: callers}), Timeout: 70 * time.Second}
+	client := &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: callers}), Timeout: 70 * time.Second}
 	defer client.CloseIdleConnections()
 	margins := map[string]int64{"login": 20_000, "checkout": 20_000, "short": 2_000}
 	names := []string{"login", "checkout", "short", "login", "checkout"}
@@ -255,14 +256,14 @@ func warm(t *testing.T, p *process, target string, limit time.Duration) {
 func allTargets(t *testing.T, p *process) []targetStatus {
 	t.Helper()
 	var document struct{ Targets []targetStatus }
-	getJSON(t, p.url+"/status.json", p.key, &document)
+	getJSON(t, p.URL+"/status.json", p.key, &document)
 	return document.Targets
 }
 
 func configOK(t *testing.T, p *process) bool {
 	t.Helper()
 	var document struct{ Config struct{ OK bool } }
-	getJSON(t, p.url+"/status.json", p.key, &document)
+	getJSON(t, p.URL+"/status.json", p.key, &document)
 	return document.Config.OK
 }
 
@@ -325,17 +326,6 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	runAllChanges(t, command, first)
 	if text, code := command("token", "no-such-target"); code != cli.ExitFailed || !strings.Contains(text, "unknown_target") {
 		t.Errorf("an unknown target: %d %q", code, text)
-	}
-	for _, wrong := range [][]string{{"token"}, {"token", "a", "b"}, {"nonsense"}, {"serve", "--log-level", "loud"}, {"check", "--no-such-flag"}} {
-		if text, code := command(wrong...); code != cli.ExitUsage {
-			t.Errorf("%v: exit %d\n%s", wrong, code, text)
-		}
-	}
-	if text, code := command("check"); code != cli.ExitDone || !strings.Contains(text, "targets") {
-		t.Errorf("check: %d %q", code, text)
-	}
-	if text, code := command("version"); code != cli.ExitDone || !strings.Contains(text, "go1.") {
-		t.Errorf("version: %d %q", code, text)
 	}
 	if !strings.Contains(log.String(), "simulated") {
 		t.Error("the start did not say that the provider is simulated")

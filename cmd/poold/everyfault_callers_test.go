@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/testkit"
 )
 
@@ -32,7 +33,7 @@ type storyCallers struct {
 
 func startStoryCallers(s *everyFault) *storyCallers {
 	c := &storyCallers{
-		s: s, client: &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: 50})}, over: make(chan struct{}),
+		s: s, client: &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: 50})}, over: make(chan struct{}),
 		bought: map[string]int{}, shared: map[string]int{}, codes: map[string]int{},
 	}
 	c.end = sync.OnceFunc(func() {
@@ -201,7 +202,7 @@ func (s *everyFault) checkLedger() {
 				Spent float64
 			}
 		}
-		getJSON(s, living.url+"/history/usage?by=key", living.key, &of)
+		getJSON(s, living.URL+"/history/usage?by=key", living.key, &of)
 		return len(of.Lines) == 1 && of.Lines[0].Key == "story" && of.Lines[0].Spent == float64(len(s.callers.bought))
 	})
 	for _, tokens := range []map[string]int{s.callers.bought, s.callers.shared} {
@@ -237,7 +238,7 @@ func (f *dayFigures) add(o dayFigures) {
 func (p *process) readRecords(status string) (lines int, cost float64) {
 	p.t.Helper()
 	for query := "?limit=100&status=" + status; ; {
-		request, err := http.NewRequest(http.MethodGet, p.url+"/history/orders"+query, nil)
+		request, err := http.NewRequest(http.MethodGet, p.URL+"/history/orders"+query, nil)
 		if err != nil {
 			p.t.Fatal(err)
 		}

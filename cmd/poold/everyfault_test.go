@@ -95,14 +95,9 @@ func TestEveryFaultInTurn(t *testing.T) {
 		name  string
 		plays func(*everyFault)
 	}{
-		{"the service refuses each submit with an unknown code", (*everyFault).refuseSubmits},
-		{"a burst of pictures", (*everyFault).sendPictures},
-		{"PostgreSQL's clock goes back", (*everyFault).setClockBack},
-		{"PostgreSQL takes no changes", (*everyFault).makeReadOnly},
 		{"PostgreSQL freezes as solves end, and a key cannot be read", (*everyFault).freeze},
 		{"a site key is refused", (*everyFault).refuseSitekey},
 		{"the account is refused", (*everyFault).refuseAccount},
-		{"polls are refused", (*everyFault).refusePolls},
 		{"a replica stops and returns", (*everyFault).stopReplica},
 	} {
 		began := time.Now()
@@ -121,7 +116,7 @@ func TestEveryFaultInTurn(t *testing.T) {
 // checkEvents stops a replica. The others list the stop and the changes before it; all replicas noticed each
 // change of the provider, and it is listed once.
 func (s *everyFault) checkEvents() {
-	if err := s.replicas[2].stop(); err != nil {
+	if err := s.replicas[2].Stop(); err != nil {
 		s.Error(err)
 	}
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
@@ -156,76 +151,6 @@ func (s *everyFault) wait(d time.Duration) {
 // submits returns the number of submissions that the service has received so far, including refused
 // ones.
 func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulatedtest.Submit] }
-
-// refuseSubmits makes the service refuse each submission with a code that no profile knows.
-func (s *everyFault) refuseSubmits() {
-	const lasts = 6 * time.Second
-	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"})
-	before := s.submits()
-	s.wait(lasts)
-	// An identity may have three refused submits, and the account 20, before poold limits the
-	// submits to one in 5 s. Submits that are already in flight at that time are additional.
-	if n := s.submits() - before; n > 50 {
-		s.Errorf("%d submits in %v", n, lasts)
-	}
-	s.service.SetFaults()
-}
-
-// sendPictures sends more pictures at the same time than a replica accepts.
-func (s *everyFault) sendPictures() {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	codes := map[int]int{}
-	for i := range 300 {
-		all.Go(func() {
-			_, code := s.callers.solve(s.replicas[0], picture(fmt.Sprint("burst-", i), 50<<10))
-			mu.Lock()
-			defer mu.Unlock()
-			codes[code]++
-		})
-	}
-	all.Wait()
-	if codes[http.StatusOK] == 0 || codes[http.StatusServiceUnavailable] == 0 {
-		s.Errorf("pictures: %v", codes)
-	}
-}
-
-// setClockBack changes the times of all claims in PostgreSQL as if the server's clock had been set
-// back.
-func (s *everyFault) setClockBack() {
-	body := guest("clock", sharing)
-	before := ""
-	testkit.Within(s, 20*time.Second, "a shared token", func() bool {
-		a, code := s.callers.solve(s.replicas[0], body)
-		before = a.Token
-		return code == http.StatusOK
-	})
-	s.server.SQL(s, s.database, `update captcha_cache set kept_until = kept_until + interval '10 minutes', value = value
-		|| jsonb_build_object('stops', (value->>'stops')::bigint + 600000, 'lease', (value->>'lease')::bigint + 600000)
-		|| case when value ? 'token' then jsonb_build_object('token', value->'token'
-			|| jsonb_build_object('ends', (value#>>'{token,ends}')::bigint + 600000)) else '{}' end`)
-	testkit.Within(s, 20*time.Second, "another token", func() bool {
-		a, code := s.callers.solve(s.replicas[1], body)
-		if code == http.StatusOK && a.Token == before {
-			s.Error("a token is shared whose end nobody knows")
-		}
-		return code == http.StatusOK
-	})
-}
-
-// makeReadOnly makes PostgreSQL read-only for a while, like a standby.
-func (s *everyFault) makeReadOnly() {
-	name := s.server.SQL(s, s.database, "select current_database()")
-	admin := s.server.Database(s) + "?options=-cdefault_transaction_read_only%3Doff"
-	s.server.SQL(s, admin, "alter database "+name+" set default_transaction_read_only = on")
-	s.server.SQL(s, admin, "select pg_terminate_backend(pid) from pg_stat_activity where datname = '"+name+"'")
-	testkit.Within(s, 20*time.Second, "a solve that cannot be shared", func() bool {
-		a, _ := s.callers.solve(s.replicas[0], guest("refused", sharing))
-		return a.Code == "store_down"
-	})
-	s.wait(3 * time.Second)
-	s.server.SQL(s, admin, "alter database "+name+" reset default_transaction_read_only")
-}
 
 // freeze stops PostgreSQL while a shared solve ends. In Redis, the row of an ended order waits
 // for the history.
@@ -323,28 +248,18 @@ func (s *everyFault) refuseAccount() {
 func (p *process) providerState() string {
 	p.t.Helper()
 	var document struct{ Providers []struct{ State string } }
-	getJSON(p.t, p.url+"/status.json", p.key, &document)
+	getJSON(p.t, p.URL+"/status.json", p.key, &document)
 	return document.Providers[0].State
-}
-
-// refusePolls makes the service refuse the account's polls, but not its submits.
-func (s *everyFault) refusePolls() {
-	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Code, Code: "IP_BANNED"})
-	s.wait(4 * time.Second)
-	s.service.SetFaults()
-	if s.replicas[0].providerState() == "down" {
-		_, _, _ = s.replicas[0].request(s.Context(), http.DefaultClient, "/providers/service/probe", "")
-	}
 }
 
 // stopReplica repeatedly stops one of the three replicas for a short time.
 func (s *everyFault) stopReplica() {
 	for range 2 {
 		stopped, before := s.replicas[1], s.submits()
-		stopped.signal(syscall.SIGSTOP)
+		stopped.Signal(syscall.SIGSTOP)
 		// After 5 s, a replica would close the connections whose requests it could not read.
 		s.wait(2500 * time.Millisecond)
-		stopped.signal(syscall.SIGCONT)
+		stopped.Signal(syscall.SIGCONT)
 		testkit.Within(s, 20*time.Second, "orders", func() bool { return s.submits() > before })
 	}
 }

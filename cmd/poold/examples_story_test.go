@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/testkit"
 
 	"gopkg.in/yaml.v3"
@@ -54,11 +55,11 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	if slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.text, "POOLD_KEY") }) {
 		key = exampleKey
 	}
-	s.daemon = startProgram(t, shipped, s.path("pools.yaml"), key, "POOLD_KEY="+key)
-	if err := os.Symlink(s.daemon.command.Path, s.path("poold")); err != nil {
+	s.daemon = startProgram(t, daemontest.Binary(t), s.path("pools.yaml"), key, "POOLD_KEY="+key)
+	if err := os.Symlink(daemontest.Binary(t), s.path("poold")); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.url, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
+	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.URL, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
 	writeFile(t, s.path(".curlrc"), "fail-with-body\n")
 	writeFile(t, s.path("letters.png"), "\x89PNG\r\n\x1a\nof a test")
 	s.use()
@@ -82,7 +83,7 @@ func (s *story) use() {
 	testkit.Within(s.t, 20*time.Second, "the audit", func() bool {
 		name := map[bool]string{true: "default", false: "-"}[s.daemon.key != ""]
 		var page struct{ Records []struct{ Action string } }
-		getJSON(s.t, s.daemon.url+"/history/key/"+name, s.daemon.key, &page)
+		getJSON(s.t, s.daemon.URL+"/history/key/"+name, s.daemon.key, &page)
 		return len(page.Records) == 2
 	})
 }
@@ -123,7 +124,7 @@ func merge(into, from map[string]any) {
 
 func (s *story) run(b block) {
 	s.t.Helper()
-	b.text = strings.ReplaceAll(b.text, "127.0.0.1:8080", strings.TrimPrefix(s.daemon.url, "http://"))
+	b.text = strings.ReplaceAll(b.text, "127.0.0.1:8080", strings.TrimPrefix(s.daemon.URL, "http://"))
 	switch strings.Join(b.words, " ") {
 	case "yaml add":
 		s.add(b.text)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/testkit"
 )
@@ -38,7 +39,7 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	pages := examples(t)
 	checkNotRun(t, pages)
-	service := startProvider(t, simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulatedtest.CaptchaAI, Seed: 1})
+	service := daemontest.Provider(t, simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulatedtest.CaptchaAI, Seed: 1})
 	for page, blocks := range pages {
 		if !slices.ContainsFunc(blocks, block.runs) {
 			continue
@@ -77,10 +78,9 @@ var notRun = map[string]map[string][]string{
 		"needs a poold with a certificate; scripts/clients": {"curl --cacert"},
 	},
 	"docs/deploying.md": {"needs Docker": {"docker build", "docker run"}},
-	"docs/redis.md":     {"measures for minutes": {"go test ./deploy -run - -bench"}},
 	"docs/developing.md": {
 		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint"},
-		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate", "scripts/mutate-go", "scripts/soak", "go test ./internal/targets -fuzz", "go run ./scripts/page"},
+		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate", "scripts/mutate-go", "go test ./internal/targets -fuzz", "scripts/page/pictures"},
 		"needs npm's registry; docs/clients.md":   {"scripts/clients/try"},
 	},
 }

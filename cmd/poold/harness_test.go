@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -9,13 +8,10 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,60 +20,27 @@ import (
 	"poold/internal/events"
 	"poold/internal/history/dynamotest"
 	"poold/internal/httpapi"
-	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/provider/simulatedtest"
-	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
-// Other processes run the same test binary. The first of these environment variables makes the
-// process a solving service, and contains the options as JSON. The second variable, with any value,
-// makes the process a poold. The third variable names the point at which this poold kills itself
+// Other processes run the same test binary. The first of these environment variables, with any value,
+// makes the process a poold. The second variable names the point at which this poold kills itself
 // (crashAt).
 const (
-	providerRole = "POOLD_TEST_PROVIDER"
-	pooldRole    = "POOLD_TEST_POOLD"
-	crashPoint   = "POOLD_TEST_CRASH"
+	pooldRole  = "POOLD_TEST_POOLD"
+	crashPoint = "POOLD_TEST_CRASH"
 )
 
-// program is a way to run poold. It returns a command.
-type program func(t testing.TB, args ...string) *exec.Cmd
-
-// poold runs the test binary as poold, so that nothing else is compiled. The daemon has the race
-// detector if the tests have it. The race detector runs in tests of one daemon that does many
-// things at the same time, such as hand-outs, solves, reloads, callbacks, changes by operators and
-// stops. Other tests count purchases while processes die, Redis is down or the service misbehaves.
-// They look for lost money, not for races. These tests run without the race detector
-// (testkit.WithoutRace), so that their many processes cost half as much.
-func poold(t testing.TB, args ...string) *exec.Cmd {
-	t.Helper()
-	return alone(os.Args[0], args)
-}
-
-// shipped runs the poold binary that users get. The first test that needs this binary builds it.
-// shipped is for examples, and for tests that the race detector would make too slow.
-func shipped(t testing.TB, args ...string) *exec.Cmd {
-	t.Helper()
-	return alone(daemontest.Binary(t), args)
-}
-
-// alone returns a command with an environment of its own, which inherits only the variables below.
-func alone(path string, args []string) *exec.Cmd {
-	command := exec.Command(path, args...)
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
-	return command
-}
-
-// described checks the responses of all poolds of the tests against openapi.yaml.
-var described openapitest.Watch
-
-// checking returns a transport that checks the responses of poolds.
-func checking(t *http.Transport) http.RoundTripper { return described.Transport(t) }
+// pooldEnvironment are the variables of a process that runs the test binary as poold, so that nothing
+// else is compiled. The daemon has the race detector if the tests have it. The race detector runs in
+// tests of one daemon that does many things at the same time, such as hand-outs, solves, reloads,
+// callbacks, changes by operators and stops. Other tests count purchases while processes die, Redis is
+// down or the service misbehaves. They look for lost money, not for races. These tests run without the
+// race detector (testkit.WithoutRace), so that their many processes cost half as much.
+var pooldEnvironment = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
 
 func TestMain(m *testing.M) {
-	if options := os.Getenv(providerRole); options != "" {
-		os.Exit(playProvider(options))
-	}
 	if os.Getenv(pooldRole) != "" {
 		crash.Arm(os.Getenv(crashPoint))
 		main()
@@ -89,31 +52,8 @@ func TestMain(m *testing.M) {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
 	dynamotest.Credentials(func(name, value string) { _ = os.Setenv(name, value) })
-	http.DefaultTransport = described.Transport(http.DefaultTransport)
+	http.DefaultTransport = daemontest.Checking(http.DefaultTransport)
 	os.Exit(daemontest.Main(m))
-}
-
-// playProvider serves the simulated provider, prints its address and ends after SIGTERM.
-func playProvider(options string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := simulatedtest.ListenAndServe(ctx, "127.0.0.1:0", options, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// startProvider runs the solving service as another process and returns its URL.
-func startProvider(t testing.TB, o simulatedtest.Options) string {
-	t.Helper()
-	options, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), providerRole+"="+string(options))
-	return daemontest.StartService(t, command)
 }
 
 func ledger(t testing.TB, provider string) simulatedtest.Ledger {
@@ -129,87 +69,31 @@ func crashAt(point string, n int) string { return fmt.Sprintf("%s=%s:%d", crashP
 
 // process is a running poold.
 type process struct {
-	t       testing.TB
-	command *exec.Cmd
-	url     string
-	key     string
-	config  string
+	*daemontest.Process
 
-	output testkit.Log // stdout and stderr
-	ended  chan error
+	t   testing.TB
+	key string
 }
 
-// startPoold runs poold with its own configuration file and environment, and returns when poold is
-// ready.
+// startPoold runs the test binary as poold with its own configuration file and environment, and returns when poold
+// is ready.
 func startPoold(t testing.TB, config, key string, env ...string) *process {
 	t.Helper()
-	return startProgram(t, poold, config, key, env...)
+	return startProgram(t, os.Args[0], config, key, append(slices.Clone(pooldEnvironment), env...)...)
 }
 
-// startProgram does the same as startPoold for one of the ways to run poold.
-func startProgram(t testing.TB, poold program, config, key string, env ...string) *process {
+// startProgram does the same as startPoold for another program.
+func startProgram(t testing.TB, binary, config, key string, env ...string) *process {
 	t.Helper()
-	address := redistest.FreeAddress(t)
-	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
-	p.url = "http://" + address
-	described.Add(t, p.url)
-	p.command = poold(t, "serve", "--config", config, "--listen", address, "--log-level", "debug")
-	p.command.Env = append(p.command.Env, env...)
-	p.command.Stdout, p.command.Stderr = &p.output, &p.output
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { p.ended <- p.command.Wait() }()
-	t.Cleanup(func() {
-		_ = p.command.Process.Kill()
-		if t.Failed() {
-			t.Logf("poold printed:\n%s", tail(p.output.String(), 8000))
-		}
-	})
-	testkit.Within(t, 20*time.Second, "poold to be ready", func() bool {
-		select {
-		case err := <-p.ended:
-			t.Fatalf("poold ended: %v\n%s", err, p.output.String())
-		default:
-		}
-		response, err := http.Get(p.url + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
-	return p
-}
-
-// stop sends SIGTERM, waits for the end of the process, and returns its error.
-func (p *process) stop() error {
-	p.t.Helper()
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	select {
-	case err := <-p.ended:
-		return err
-	case <-time.After(15 * time.Second):
-		p.t.Fatal("poold did not end within 15 s of SIGTERM")
-		return nil
-	}
-}
-
-// signal sends a signal.
-func (p *process) signal(which syscall.Signal) {
-	p.t.Helper()
-	if err := p.command.Process.Signal(which); err != nil {
-		p.t.Fatal(err)
-	}
+	o := daemontest.Options{Binary: binary, File: config, Key: key, Env: env, Args: []string{"--log-level", "debug"}, Client: http.DefaultClient}
+	return &process{daemontest.Start(t, o), t, key}
 }
 
 // waitForDeath waits until the process ends by itself.
 func (p *process) waitForDeath(limit time.Duration) {
 	p.t.Helper()
 	select {
-	case err := <-p.ended:
+	case err := <-p.Ended:
 		p.t.Logf("poold ended: %v", err)
 	case <-time.After(limit):
 		p.t.Fatalf("poold lives after %v", limit)
@@ -220,21 +104,10 @@ func (p *process) waitForDeath(limit time.Duration) {
 // name{labels}.
 func (p *process) metrics() map[string]float64 {
 	p.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, p.url+"/metrics", nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if p.key != "" {
-		request.Header.Set("Authorization", "Bearer "+p.key)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
+	_, page := p.Call(http.MethodGet, "/metrics", "")
 	values := map[string]float64{}
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		series, text, ok := strings.Cut(lines.Text(), " ")
+	for line := range strings.Lines(page) {
+		series, text, ok := strings.Cut(strings.TrimSpace(line), " ")
 		value, err := strconv.ParseFloat(text, 64)
 		if !ok || err != nil || strings.HasPrefix(series, "#") {
 			continue
@@ -287,7 +160,7 @@ func (p *process) balance() int {
 func (p *process) target(name string) targetStatus {
 	p.t.Helper()
 	var s targetStatus
-	getJSON(p.t, p.url+"/pool/"+name, p.key, &s)
+	getJSON(p.t, p.URL+"/pool/"+name, p.key, &s)
 	return s
 }
 
@@ -323,7 +196,7 @@ func (p *process) take(ctx context.Context, client *http.Client, target, query s
 // request sends a POST with the given body and headers. The argument headers contains names and
 // values in turn. request returns the body and the status code of the response.
 func (p *process) request(ctx context.Context, client *http.Client, path, body string, headers ...string) (answer []byte, code int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path, strings.NewReader(body))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -345,23 +218,8 @@ func (p *process) request(ctx context.Context, client *http.Client, path, body s
 // order sends a request of an operator or a caller, and expects the given status.
 func (p *process) order(method, path, body string, want int) {
 	p.t.Helper()
-	request, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if p.key != "" {
-		request.Header.Set("Authorization", "Bearer "+p.key)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != want {
-		p.t.Errorf("%s %s: %s, want %d", method, path, response.Status, want)
+	if status, answer := p.Call(method, path, body); status != want {
+		p.t.Errorf("%s %s: %d, want %d: %s", method, path, status, want, answer)
 	}
 }
 
@@ -407,7 +265,7 @@ func (p *process) tells(kinds ...events.Kind) (all []events.Kind) {
 	p.t.Helper()
 	testkit.Within(p.t, 30*time.Second, fmt.Sprintf("the events %v", kinds), func() bool {
 		var list httpapi.EventList
-		getJSON(p.t, p.url+"/events?limit=1000", p.key, &list)
+		getJSON(p.t, p.URL+"/events?limit=1000", p.key, &list)
 		all = nil
 		for _, e := range list.Events {
 			all = append(all, e.Kind)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,7 +35,7 @@ type dayFigures struct {
 func (p *process) day() []dayFigures {
 	p.t.Helper()
 	var of struct{ Lines []dayFigures }
-	getJSON(p.t, p.url+"/history/day/"+time.Now().UTC().Format(time.DateOnly), p.key, &of)
+	getJSON(p.t, p.URL+"/history/day/"+time.Now().UTC().Format(time.DateOnly), p.key, &of)
 	return slices.DeleteFunc(of.Lines, func(f dayFigures) bool { return f.Type == "" })
 }
 
@@ -42,7 +44,7 @@ func (p *process) usage() (spent float64) {
 	p.t.Helper()
 	var of struct{ Lines []struct{ Spent float64 } }
 	today := time.Now().UTC()
-	getJSON(p.t, p.url+"/history/usage?by=owner&from="+today.Format(time.DateOnly)+"&to="+today.AddDate(0, 0, 1).Format(time.DateOnly), p.key, &of)
+	getJSON(p.t, p.URL+"/history/usage?by=owner&from="+today.Format(time.DateOnly)+"&to="+today.AddDate(0, 0, 1).Format(time.DateOnly), p.key, &of)
 	for _, line := range of.Lines {
 		spent += line.Spent
 	}
@@ -56,7 +58,7 @@ func (p *process) spent() (sum float64) {
 		Targets []struct{ Spent float64 }
 		Solve   struct{ Spent float64 }
 	}
-	getJSON(p.t, p.url+"/status.json", p.key, &of)
+	getJSON(p.t, p.URL+"/status.json", p.key, &of)
 	for _, target := range of.Targets {
 		sum += target.Spent
 	}
@@ -71,7 +73,7 @@ func (p *process) records(status string) (all []endedOrder) {
 			Records []endedOrder
 			Next    string
 		}
-		getJSON(p.t, p.url+"/history/orders?limit=100&status="+status+cursor, p.key, &page)
+		getJSON(p.t, p.URL+"/history/orders?limit=100&status="+status+cursor, p.key, &page)
 		all = append(all, page.Records...)
 		if page.Next == "" {
 			return all
@@ -83,8 +85,8 @@ func (p *process) records(status string) (all []endedOrder) {
 // initHistory runs the command that prepares the store.
 func (w *world) initHistory(t testing.TB, env []string) {
 	t.Helper()
-	command := poold(t, "history", "init", "--config", w.config)
-	command.Env = append(command.Env, env...)
+	command := exec.Command(os.Args[0], "history", "init", "--config", w.config)
+	command.Env = append(slices.Clone(pooldEnvironment), env...)
 	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|there is nothing to prepare`).Match(out) {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/events"
 	"poold/internal/testkit"
 )
@@ -25,7 +26,7 @@ type load struct {
 func (l *load) run(ctx context.Context, p *process, callers int, pause time.Duration) {
 	for range callers {
 		l.workers.Go(func() {
-			client := &http.Client{Timeout: 10 * time.Second, Transport: checking(&http.Transport{})}
+			client := &http.Client{Timeout: 10 * time.Second, Transport: daemontest.Checking(&http.Transport{})}
 			defer client.CloseIdleConnections()
 			for ctx.Err() == nil {
 				began := time.Now()

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -52,7 +52,7 @@ func quick() simulatedtest.Options {
 func newWorld(t testing.TB, o simulatedtest.Options, with terms) *world {
 	t.Helper()
 	if with.service == "" {
-		with.service = startProvider(t, o)
+		with.service = daemontest.Provider(t, o)
 	}
 	w := &world{redis: with.redis, provider: with.service, config: filepath.Join(t.TempDir(), "pools.yaml"), letters: t.TempDir()}
 	if w.redis == "" {
@@ -146,7 +146,7 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 			AsOf    time.Time `json:"as_of"`
 			Targets []targetStatus
 		}
-		getJSON(t, p.url+"/status.json", p.key, &document)
+		getJSON(t, p.URL+"/status.json", p.key, &document)
 		s = document.Targets[slices.IndexFunc(document.Targets, func(s targetStatus) bool { return s.Name == "login" })]
 		return document.AsOf.After(began) && s.InFlight == 0 && s.Fresh >= s.Depth
 	})
@@ -216,54 +216,4 @@ func TestKillDuringAnOrder(t *testing.T) {
 			t.Logf("bought %d, sold %d, lost %d", bought, books.Totals.Submitted, s.Lost)
 		})
 	}
-}
-
-// Five replicas start at the same time on an empty Redis. According to the provider's ledger, the
-// number of simultaneous tasks never exceeds the concurrency, and the number of orders never
-// exceeds the depth or a budget.
-func TestReplicasStartAtOnce(t *testing.T) {
-	testkit.WithoutRace(t)
-	t.Parallel()
-	const concurrency, depth, budget = 7, 25, 32
-	w := newWorld(t, quick(), terms{
-		depth: depth, provider: fmt.Sprintf(", concurrency: %d", concurrency),
-		target: fmt.Sprintf(", budget: {per_hour: %d}", budget), top: "budget: {per_day: 100}",
-	})
-	replicas := make([]*process, 5)
-	var all sync.WaitGroup
-	for i := range replicas {
-		all.Go(func() { replicas[i] = w.start(t) })
-	}
-	all.Wait()
-	w.atRest(t, replicas[0], 40*time.Second)
-	if n := ledger(t, w.provider).Totals.Submitted; n != depth {
-		t.Errorf("%d tasks were bought for a depth of %d", n, depth)
-	}
-	// The demand at all replicas exceeds the budget.
-	for i := range depth {
-		all.Go(func() { _, _, _ = replicas[i%5].take(t.Context(), http.DefaultClient, "login", "?wait=5s") })
-	}
-	all.Wait()
-	testkit.Within(t, 20*time.Second, "the budget to be used up", func() bool {
-		s := replicas[3].target("login")
-		return s.InFlight == 0 && s.State == "budget"
-	})
-	books := ledger(t, w.provider)
-	if books.Totals.Submitted != budget {
-		t.Errorf("%d tasks were bought for a budget of %d", books.Totals.Submitted, budget)
-	}
-	if books.Totals.PeakInFlight > concurrency {
-		t.Errorf("%d tasks at once for a concurrency of %d", books.Totals.PeakInFlight, concurrency)
-	}
-	if bought := replicas[4].balance(); bought != books.Totals.Submitted {
-		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
-	}
-	// After the remaining tokens are handed out, the response names the budget and the time
-	// when it has room again.
-	w.drain(t, replicas[1], map[string]bool{})
-	problem, retry := replicas[2].takeRefused("login")
-	if problem != "budget_exhausted" || retry < 50*time.Minute || retry > time.Hour {
-		t.Errorf("refused with %s, to be tried again in %v", problem, retry)
-	}
-	t.Logf("sold %d, at most %d at once", books.Totals.Submitted, books.Totals.PeakInFlight)
 }

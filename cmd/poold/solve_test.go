@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/daemontest"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -57,7 +58,7 @@ type solvers struct {
 func ask(t *testing.T, replicas []*process, n int, body func(i int) string) *solvers {
 	t.Helper()
 	c := &solvers{tokens: map[string]int{}}
-	client := &http.Client{Transport: checking(&http.Transport{MaxIdleConnsPerHost: n})}
+	client := &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: n})}
 	defer client.CloseIdleConnections()
 	var callers sync.WaitGroup
 	for i := range n {

@@ -24,7 +24,7 @@ type connection struct {
 
 func connect(t *testing.T, p *process) connection {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ func TestConnectionsOfAStop(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	p.signal(syscall.SIGTERM)
-	testkit.Within(t, 20*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
+	p.Signal(syscall.SIGTERM)
+	testkit.Within(t, 20*time.Second, "the stop to begin", func() bool { return strings.Contains(p.Output.String(), "msg=stopping") })
 	if status, last := pending.read(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("the pending caller got %d, last %v", status, last)
 	}
@@ -107,7 +107,7 @@ func TestConnectionsOfAStop(t *testing.T) {
 		t.Errorf("a connection that stayed idle ended %v after SIGTERM", took)
 	}
 	select {
-	case err := <-p.ended:
+	case err := <-p.Ended:
 		if err != nil {
 			t.Error(err)
 		}

@@ -143,7 +143,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	printed.Write(text)
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&printed, nil), slog.NewJSONHandler(&printed, nil)} {
-		slog.New(handler).Info("x", "key", value.Key, "value", value)
+		slog.New(handler).Info("x", "key", value.Key, "values", value)
 	}
 	for _, form := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary)} {
 		if strings.Contains(printed.String(), form) {

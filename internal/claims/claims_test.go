@@ -29,7 +29,6 @@ var suite = map[string]func(*testing.T, *world){
 	"BusyClaim":      testBusyClaim,
 	"AllAreWoken":    testAllAreWoken,
 	"NothingIsLeft":  testNothingIsLeft,
-	"Model":          testModel,
 }
 
 // world is the store of a test, as three replicas use it, with a clock of the test.
@@ -100,6 +99,12 @@ var stories = map[string]string{
 	"a failure is told to those who waited, beside the next solve": `a enters: held 1; b enters: solving 1;
 		a ends failure 0s: true; c enters: held 2; 29.999s; b waits: error 1 failure; 1ms; b waits: error 1;
 		c ends token 1m: true`,
+	"a caller is told of its own solve": `a enters: held 1; a ends failure 0s: true; b enters: held 2;
+		b ends token 1m: true; a waits: error 1 failure; b ends failure 0s: false`,
+	"a solve that ran out has no failure of another": `a enters: held 1; 3m; b enters: held 2; b ends failure 0s: true;
+		a waits: error 1`,
+	"only the last holder knows an end again": `a enters: held 1; 5s; b enters: held 1; b ends token 1m: true;
+		a ends token 1m: false`,
 	"an end is known again": `a enters: held 1; a ends token 1m: true; a ends token 1m: true;
 		a ends other 1m: false; a ends failure 0s: false; b enters: solved 1 token`,
 	"a clock goes back a little": `a enters: held 1; -9s; b enters: solving 1; a ends token 1h: true; -9s;
@@ -119,6 +124,7 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 			stores[i] = &forgetful{&clocked{w.stores[i], w}, lose, false}
 		}
 		key, names, solves, fences := newKey(), []string{}, [3]string{}, [3]int64{}
+		until := map[string]int64{} // ms, when a solve must have ended, and its token
 		for step := range strings.SplitSeq(text, ";") {
 			does, want, _ := strings.Cut(strings.TrimSpace(step), ":")
 			words, got, err := strings.Fields(does), "", error(nil)
@@ -134,11 +140,18 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 				e := entry(key, map[string]string{"waits": solves[i]}[words[1]])
 				var claim claims.Claim
 				claim, err = c.Enter(t.Context(), e)
-				if claim.State == claims.Held && claim.Fence <= slices.Max(fences[:]) {
-					t.Errorf("%s: %s: fence %d after %v", name, does, claim.Fence, fences)
+				if claim.State == claims.Held && (claim.Fence <= slices.Max(fences[:]) || claim.Fence < w.ms.Load()) {
+					t.Errorf("%s: %s: fence %d after %v, at %d", name, does, claim.Fence, fences, w.ms.Load())
 				}
 				if solves[i] = claim.Solve; !slices.Contains(names, claim.Solve) {
 					names = append(names, claim.Solve)
+					until[claim.Solve] = w.ms.Load() + claims.Longest.Milliseconds()
+				}
+				if left := time.Duration(until[claim.Solve]-w.ms.Load()) * time.Millisecond; claim.State != claims.Failed && claim.Left != left {
+					t.Errorf("%s: %s: %v left, want %v", name, does, claim.Left, left)
+				}
+				if keep := time.Duration(w.keep.Load()); claim.State == claims.Held && keep != claim.Left+claims.SharedFor {
+					t.Errorf("%s: %s: kept for %v, and %v are left", name, does, keep, claim.Left)
 				}
 				fences[i] = max(fences[i], claim.Fence)
 				got = strings.TrimSpace(fmt.Sprintf("%s %d %s", claim.State, 1+slices.Index(names, claim.Solve), claim.Value))
@@ -152,7 +165,9 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 				lasts, _ := time.ParseDuration(words[3])
 				var ok bool
 				ok, err = c.End(t.Context(), key, fences[i], claims.End{Value: []byte(words[2]), Failed: words[2] == "failure", Lasts: lasts})
-				got = fmt.Sprint(ok)
+				if got = fmt.Sprint(ok); ok && words[2] != "failure" {
+					until[solves[i]] = w.ms.Load() + min(lasts, claims.SharedFor).Milliseconds()
+				}
 			}
 			if err != nil || got != strings.TrimSpace(want) {
 				t.Errorf("%s: %s: %q, %v, want%s", name, does, got, err, want)

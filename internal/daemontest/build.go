@@ -69,13 +69,6 @@ func Provider(t testing.TB, o simulatedtest.Options) string {
 		t.Fatal(err)
 	}
 	command := exec.Command(path, "--options", string(options)) //nolint:gosec,noctx // G204: the program was built from this module
-	return StartService(t, command)
-}
-
-// StartService runs a program that prints the address on which it serves, until the test ends, and
-// returns its URL.
-func StartService(t testing.TB, command *exec.Cmd) string {
-	t.Helper()
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {

@@ -16,11 +16,15 @@ import (
 	"poold/internal/testkit"
 )
 
-// described checks the responses of all poolds to their default clients against openapi.yaml.
+// described checks the responses of all poolds against openapi.yaml.
 var described openapitest.Watch
+
+// Checking returns a transport that works like next and checks the responses of all poolds.
+func Checking(next http.RoundTripper) http.RoundTripper { return described.Transport(next) }
 
 // Options says how Start runs poold.
 type Options struct {
+	Binary string       // the program; "" = the poold that Binary builds
 	Config string       // the text of pools.yaml; Start writes it to a temporary folder
 	File   string       // the path of an existing pools.yaml instead of Config
 	Key    string       // the key that requests send; "" = none
@@ -58,9 +62,12 @@ func Start(t testing.TB, o Options) *Process {
 		}
 	}
 	if o.Client == nil {
-		o.Client = &http.Client{Transport: described.Transport(http.DefaultTransport)}
+		o.Client = &http.Client{Transport: Checking(http.DefaultTransport)}
 	}
-	line := append(append(o.Wrap, Binary(t), "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
+	if o.Binary == "" {
+		o.Binary = Binary(t)
+	}
+	line := append(append(o.Wrap, o.Binary, "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
 	ended := make(chan error, 1)
 	p := &Process{
 		URL: "http://" + o.Listen, Config: o.File, Output: new(testkit.Log), Ended: ended,
@@ -84,16 +91,10 @@ func Start(t testing.TB, o Options) *Process {
 			t.Logf("poold printed:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
-	p.waitUntilReady()
-	return p
-}
-
-func (p *Process) waitUntilReady() {
-	p.t.Helper()
-	testkit.Within(p.t, 20*time.Second, "poold to be ready", func() bool {
+	testkit.Within(t, 20*time.Second, "poold to be ready", func() bool {
 		select {
 		case err := <-p.Ended:
-			p.t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
+			t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
 		default:
 		}
 		response, err := p.client.Get(p.URL + "/readyz") //nolint:noctx // a request to a process of this test
@@ -103,6 +104,7 @@ func (p *Process) waitUntilReady() {
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
+	return p
 }
 
 // Signal sends a signal to poold.

@@ -9,9 +9,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
+	"log"
+	"net"
 	"os/signal"
 	"syscall"
 
@@ -23,10 +25,17 @@ func main() {
 	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulatedtest.Options")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := simulatedtest.ListenAndServe(ctx, *listen, *options, os.Stdout)
-	stop()
+	defer stop()
+	var o simulatedtest.Options
+	if err := json.Unmarshal([]byte(*options), &o); err != nil {
+		log.Fatal("the options of the provider: ", err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "provider:", err)
-		os.Exit(1)
+		log.Fatal(err)
+	}
+	fmt.Println(listener.Addr())
+	if err := simulatedtest.New(o).Serve(ctx, listener); err != nil {
+		log.Fatal(err)
 	}
 }

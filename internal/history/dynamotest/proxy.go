@@ -2,14 +2,20 @@ package dynamotest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // Fate describes how the proxy handles a request.
@@ -29,7 +35,7 @@ type Fate struct {
 type Proxy struct {
 	URL string
 
-	server string
+	server *httputil.ReverseProxy
 	judge  func(operation string, body []byte) Fate
 
 	mu       sync.Mutex
@@ -40,7 +46,9 @@ type Proxy struct {
 // request at a time; nil = the proxy forwards all requests. The proxy stops when the test ends.
 func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
 	t.Helper()
-	p := &Proxy{server: s.URL, judge: judge, requests: map[string]int{}}
+	to, err := url.Parse(s.URL)
+	testkit.NoError(t, err)
+	p := &Proxy{server: httputil.NewSingleHostReverseProxy(to), judge: judge, requests: map[string]int{}}
 	front := httptest.NewServer(p)
 	t.Cleanup(front.Close)
 	p.URL = front.URL
@@ -76,15 +84,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The proxy does not pass on the client's context, because a real server also continues a request
 	// after its client has disconnected.
-	status, header, answer, err := p.forward(r.Header, body)
-	if err != nil || fate.After {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	answer := httptest.NewRecorder()
+	p.server.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
+	if fate.After {
 		panic(http.ErrAbortHandler)
 	}
-	for name := range header {
-		w.Header().Set(name, header.Get(name))
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(answer)
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
 }
 
 func writeError(w http.ResponseWriter, fate Fate) {
@@ -110,19 +118,4 @@ func (p *Proxy) nextFate(operation string, body []byte) Fate {
 		return Fate{}
 	}
 	return p.judge(operation, body)
-}
-
-func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []byte, error) {
-	request, err := http.NewRequest(http.MethodPost, p.server, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	request.Header = header.Clone()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
-	return response.StatusCode, response.Header, answer, err
 }

@@ -3,11 +3,11 @@
 package dynamotest
 
 import (
+	"go/build"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,41 +24,41 @@ const Secret = "canary-51c0ffee7d"
 // Server is a running emulator. It stops when the test ends.
 type Server struct {
 	URL string
-
-	process *exec.Cmd
-	port    int
-	output  testkit.Log
 }
 
 // Start starts an emulator.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{port: testkit.FreePort(t)}
-	s.URL = "http://127.0.0.1:" + strconv.Itoa(s.port)
-	s.process = exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", strconv.Itoa(s.port))
-	s.process.Stdout, s.process.Stderr = &s.output, &s.output
-	if err := s.process.Start(); err != nil {
+	port := strconv.Itoa(testkit.FreePort(t))
+	address := net.JoinHostPort("127.0.0.1", port)
+	s := &Server{URL: "http://" + address}
+	process := exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", port)
+	var output testkit.Log
+	process.Stdout, process.Stderr = &output, &output
+	if err := process.Start(); err != nil {
 		t.Fatalf("%s: %v", missing, err)
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = s.process.Wait()
+		_ = process.Wait()
 		close(exited)
 	}()
 	t.Cleanup(func() {
-		_ = s.process.Process.Kill()
+		_ = process.Process.Kill()
 		<-exited
 	})
-	for deadline := time.Now().Add(30 * time.Second); !s.serves(); time.Sleep(10 * time.Millisecond) {
+	testkit.Within(t, 30*time.Second, "the emulator of DynamoDB", func() bool {
 		select {
 		case <-exited:
-			t.Fatalf("the emulator of DynamoDB ended:\n%s", s.output.String())
+			t.Fatalf("the emulator of DynamoDB ended:\n%s", output.String())
 		default:
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the emulator of DynamoDB does not start:\n%s", s.output.String())
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			_ = conn.Close()
 		}
-	}
+		return err == nil
+	})
 	return s
 }
 
@@ -84,15 +84,6 @@ func NoCredentials(set func(name, value string)) {
 	set("AWS_EC2_METADATA_DISABLED", "true")
 }
 
-func (s *Server) serves() bool {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
-}
-
 // program returns the path of the emulator's program. It searches the PATH first, and then the folder
 // of installed Go tools.
 func program(t testing.TB) string {
@@ -101,11 +92,7 @@ func program(t testing.TB) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	gopath, err := exec.Command("go", "env", "GOPATH").Output()
-	if err != nil {
-		t.Fatal(missing)
-	}
-	path, err := exec.LookPath(filepath.Join(filepath.SplitList(strings.TrimSpace(string(gopath)))[0], "bin", name))
+	path, err := exec.LookPath(filepath.Join(filepath.SplitList(build.Default.GOPATH)[0], "bin", name))
 	if err != nil {
 		t.Fatal(missing)
 	}

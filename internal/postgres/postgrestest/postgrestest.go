@@ -5,13 +5,10 @@ package postgrestest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -62,45 +59,15 @@ func Start(t testing.TB) *Server {
 		s.Stop(t) // kill -9 would leave the shared memory of the processes behind
 		_ = os.RemoveAll(s.dir)
 	})
-	s.as = otherUser(t)
-	s.giveFolder(t, s.dir)
-	testkit.NoError(t, os.CopyFS(s.data(), os.DirFS(s.cluster(t))))
-	s.giveFolder(t, s.dir)
+	if s.as = otherUser(t); s.as != nil {
+		testkit.NoError(t, os.Chown(s.dir, int(s.as.Credential.Uid), int(s.as.Credential.Gid)))
+	}
+	password := filepath.Join(s.dir, "password")
+	testkit.NoError(t, os.WriteFile(password, []byte(Password), 0o644)) // in a folder that only the user can open
+	s.run(t, "initdb", "--username", superuser, "--auth", "scram-sha-256", "--pwfile", password, "--pgdata", s.data(),
+		"--no-sync", "--encoding", "UTF8", "--locale", "C")
 	s.Up(t)
 	return s
-}
-
-// cluster returns the folder of an empty database cluster, as initdb creates it. A call of initdb takes
-// a second of CPU time. Therefore only the first server on a machine calls initdb, and all later
-// servers copy its folder.
-func (s *Server) cluster(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "postgrestest")
-	testkit.NoError(t, err)
-	defer func() { _ = os.RemoveAll(dir) }()
-	password, data := filepath.Join(dir, "password"), filepath.Join(dir, "data")
-	testkit.NoError(t, os.WriteFile(password, []byte(Password), 0o600))
-	options := []string{"--username", superuser, "--auth", "scram-sha-256", "--no-sync", "--encoding", "UTF8", "--locale", "C"}
-	caches, err := os.UserCacheDir()
-	testkit.NoError(t, err)
-	of := sha256.Sum256([]byte(fmt.Sprint(s.run(t, "initdb", "--version"), Password, options)))
-	made := filepath.Join(caches, "poold", "postgres", hex.EncodeToString(of[:8]))
-	if _, err := os.Stat(made); err == nil {
-		return made
-	}
-	testkit.NoError(t, os.MkdirAll(filepath.Dir(made), 0o700))
-	s.giveFolder(t, dir)
-	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// The rename makes the complete folder visible in one step. If several processes rename at the
-	// same time, one process succeeds.
-	half, err := os.MkdirTemp(filepath.Dir(made), "half")
-	testkit.NoError(t, err)
-	defer func() { _ = os.RemoveAll(half) }()
-	testkit.NoError(t, os.CopyFS(half, os.DirFS(data)))
-	if err := os.Rename(half, made); err != nil && !errors.Is(err, fs.ErrExist) {
-		t.Fatal(err)
-	}
-	return made
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -127,64 +94,44 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Up starts the server if the server is down, and waits until the server accepts connections.
+// Up starts the server if the server is down, and waits until the server accepts connections. After a kill, the first
+// starts may fail, because the shared memory of the old processes is still in use.
 func (s *Server) Up(t testing.TB) {
 	t.Helper()
 	if s.process != nil {
 		return
 	}
-	deadline := time.Now().Add(patience)
-	for {
-		s.launch(t)
-		exited := make(chan struct{})
-		go func(process *exec.Cmd) {
-			_ = process.Wait()
-			close(exited)
-		}(s.process)
-		if s.serves(t, exited, deadline) {
-			return
+	defer func() {
+		if t.Failed() {
+			t.Logf("postgres printed:\n%s", s.output.String())
 		}
-		// After a kill, the first starts may fail, because the shared memory of the old processes is
-		// still in use.
-		if time.Now().After(deadline) {
-			t.Fatalf("postgres does not start:\n%s", s.output.String())
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// launch starts the server process.
-func (s *Server) launch(t testing.TB) {
-	t.Helper()
-	s.process = exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off", "-c", "max_connections=50")
-	s.process.SysProcAttr = s.as
-	s.process.Dir = s.dir
-	s.process.Stdout, s.process.Stderr = &s.output, &s.output
-	if err := s.process.Start(); err != nil {
-		t.Fatalf("%s: %v", missing, err)
-	}
-}
-
-// serves waits until the server accepts connections, and returns true. It returns false if the server exits
-// or the deadline passes.
-func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
-	t.Helper()
-	for time.Now().Before(deadline) {
+	}()
+	exited := s.launch(t)
+	testkit.Within(t, patience, "postgres to start", func() bool {
 		select {
 		case <-exited:
-			return false
-		case <-time.After(20 * time.Millisecond):
+			exited = s.launch(t)
+		default:
 		}
-		command := exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port))
-		var no *exec.ExitError
-		if err := command.Run(); err == nil {
-			return true
-		} else if !errors.As(err, &no) {
-			t.Fatalf("%s: %v", missing, err)
-		}
-	}
-	return false
+		return exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port)).Run() == nil
+	})
+}
+
+// launch starts the server process. The channel is closed when it has ended.
+func (s *Server) launch(t testing.TB) <-chan struct{} {
+	t.Helper()
+	process := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off", "-c", "max_connections=50")
+	process.SysProcAttr, process.Dir = s.as, s.dir
+	process.Stdout, process.Stderr = &s.output, &s.output
+	testkit.NoError(t, process.Start())
+	s.process = process
+	exited := make(chan struct{})
+	go func() {
+		_ = process.Wait()
+		close(exited)
+	}()
+	return exited
 }
 
 // Stop stops the server immediately, like pg_ctl stop -m immediate. The server's data stays.
@@ -295,18 +242,13 @@ func programs(t testing.TB) string {
 			return filepath.Dir(path)
 		}
 	}
-	newest, highest := "", 0
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	for _, path := range found {
-		bin := filepath.Dir(path)
-		if version, err := strconv.Atoi(filepath.Base(filepath.Dir(bin))); err == nil && version > highest {
-			newest, highest = bin, version
-		}
-	}
-	if newest == "" {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(found) == 0 {
 		t.Fatal(missing)
 	}
-	return newest
+	return slices.MaxFunc(found, func(a, b string) int { // 9 is less than 15
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
 }
 
 // otherUser returns the attributes that make a child process run as a user other than root. It returns
@@ -328,23 +270,4 @@ func otherUser(t testing.TB) *syscall.SysProcAttr {
 	gid, err := strconv.ParseUint(found.Gid, 10, 32)
 	testkit.NoError(t, err)
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-}
-
-// giveFolder gives a folder and its contents to the server's user, and removes the rights of all
-// other users. PostgreSQL requires this.
-func (s *Server) giveFolder(t testing.TB, dir string) {
-	t.Helper()
-	testkit.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		mode := os.FileMode(0o600)
-		if entry.IsDir() {
-			mode = 0o700
-		}
-		if err := os.Chmod(path, mode); err != nil || s.as == nil {
-			return err
-		}
-		return os.Chown(path, int(s.as.Credential.Uid), int(s.as.Credential.Gid))
-	}))
 }

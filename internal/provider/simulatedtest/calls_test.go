@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/provider/wire"
 )
 
@@ -41,32 +40,6 @@ func TestRefusedSubmits(t *testing.T) {
 			t.Errorf("answer %v, %+v", v, s.Totals())
 		}
 	}
-}
-
-// This test runs through the life of a task in the legacy protocol.
-func TestLegacyLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(constantOptions)
-		id := buy(t, s)
-		time.Sleep(10*time.Second - time.Millisecond)
-		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
-		v := decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+id))
-		want(t, "early, status", v["status"], any(0.0))
-		want(t, "early, request", v["request"], any("CAPCHA_NOT_READY"))
-		want(t, "early, text", v["error_text"], nil)
-
-		time.Sleep(time.Millisecond)
-		sale := s.Sold()[0]
-		want(t, "plain", poll(t, s, id), "OK|"+sale.Token)
-		v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+id))
-		want(t, "json", v["request"], any(sale.Token))
-		want(t, "no user agent", v["user_agent"], nil)
-
-		want(t, "report", get(t, s, "/res.php?key=k&action=reportbad&id="+id), "OK_REPORT_RECORDED")
-		want(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
-		want(t, "report in the ledger", s.Sold()[0].Reported, "bad")
-
-	})
 }
 
 func TestLegacyResultActions(t *testing.T) {
@@ -121,32 +94,6 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	want(t, "counted as other", s.Totals().ByAction[Other], 5)
 	want(t, "too long a body", ask(t, s, http.MethodPost, recaptchaQuery(), "application/x-www-form-urlencoded",
 		"x="+strings.Repeat("x", 4<<20)), "ERROR_BAD_PARAMETERS")
-}
-
-func TestTasksLife(t *testing.T) {
-	for kind, field := range map[string]string{
-		"RecaptchaV2TaskProxyless": "gRecaptchaResponse",
-		"TurnstileTaskProxyless":   "token",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.UserAgent = "Browser/1" }))
-			begin := time.Now()
-			body := `{"clientKey":"k","taskId":` + orderTask(t, s, createBody(`"type":"`+kind+`"`)) + `}`
-			time.Sleep(constantOptions.Median - 1)
-			v := post(t, s, "/getTaskResult", body)
-			want(t, "early", v["status"], any("processing"))
-			want(t, "early, errorId", v["errorId"], any(0.0))
-
-			time.Sleep(time.Minute)
-			v = post(t, s, "/getTaskResult", body)
-			want(t, "status", v["status"], any("ready"))
-			sol, _ := v["solution"].(map[string]any)
-			want(t, kind, sol[field], any(s.Sold()[0].Token))
-			want(t, "user agent", sol["userAgent"], any("Browser/1"))
-			want(t, "created", v["createTime"], any(float64(begin.Unix())))
-			want(t, "ended", v["endTime"], any(float64(begin.Add(constantOptions.Median).Unix())))
-		})
-	}
 }
 
 func TestTasksOtherCalls(t *testing.T) {
@@ -213,32 +160,14 @@ func TestTasksReports(t *testing.T) {
 	}
 }
 
-// The values of a GeeTest have the form that the protocol uses.
-func TestGeeTestValues(t *testing.T) {
-	quick := Options{Sigma: 0.1, UserAgent: "U"}
-	s := New(quick)
-	id := buy(t, s, "method", "geetest", "challenge", "c", "gt", testHex)
-	if plain := poll(t, s, id); !strings.HasPrefix(plain, `OK|{"geetest_challenge":"ck7",`) || plain != "OK|"+s.Sold()[0].Token {
-		t.Error(plain)
-	}
-	answered := get(t, s, "/res.php?key=k&action=get&json=1&id="+id)
-	if !strings.HasPrefix(answered, `{"status":1,"request":{"geetest_challenge":"ck7",`) {
-		t.Error(answered)
-	}
-	if owner, ok := IdentityOf(answered); !ok || owner != s.Sold()[0].ID.Hash() {
-		t.Errorf("%s is of %s, %v", answered, owner, ok)
-	}
-	for fields, names := range map[string][]string{
-		`"type":"GeeTestTaskProxyless","gt":"` + testHex + `","challenge":"c"`: captcha.Of(captcha.GeeTest).Values,
-		`"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`:     captcha.Of(captcha.GeeTestV4).Values,
-	} {
-		id := orderTask(t, s, createBody(fields))
-		solved, _ := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)["solution"].(map[string]any)
-		want(t, "user agent", solved["userAgent"], any("U"))
-		for _, name := range names {
-			if text, _ := solved[name].(string); text == "" {
-				t.Errorf("%s: no %s in %v", fields, name, solved)
-			}
-		}
-	}
+// The legacy protocol records one report per task.
+func TestLegacyReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(constantOptions)
+		id := buy(t, s)
+		time.Sleep(constantOptions.Median)
+		want(t, "report", get(t, s, "/res.php?key=k&action=reportbad&id="+id), "OK_REPORT_RECORDED")
+		want(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
+		want(t, "report in the ledger", s.Sold()[0].Reported, "bad")
+	})
 }

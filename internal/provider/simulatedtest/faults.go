@@ -1,15 +1,11 @@
 package simulatedtest
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
@@ -40,16 +36,13 @@ type Kind string
 
 // The kinds of faults.
 const (
-	Drop      Kind = "drop"       // the connection closes without a response
-	Hang      Kind = "hang"       // no response until the caller disconnects or the Service is closed
-	HTML      Kind = "html"       // an HTML page instead of the true response
-	Status    Kind = "status"     // an HTTP status instead of the true response
-	Huge      Kind = "huge"       // a response of 16 MiB
-	Slow      Kind = "slow"       // the true response, at one byte per second
-	Redirect  Kind = "redirect"   // a redirect with status 307 to /redirected; a request for this path counts as Other
-	Types     Kind = "types"      // JSON whose fields have the wrong types
-	OtherTask Kind = "other-task" // the response to a Submit contains the id of the previous task
-	Code      Kind = "code"       // the error code Fault.Code instead of the true response
+	Drop     Kind = "drop"     // the connection closes without a response
+	Hang     Kind = "hang"     // no response until the caller disconnects or the Service is closed
+	HTML     Kind = "html"     // an HTML page instead of the true response
+	Status   Kind = "status"   // an HTTP status instead of the true response
+	Redirect Kind = "redirect" // a redirect with status 307 to /redirected; a request for this path counts as Other
+	Types    Kind = "types"    // JSON whose fields have the wrong types
+	Code     Kind = "code"     // the error code Fault.Code instead of the true response
 )
 
 // Fault says which calls fail, and in which way. If several faults match a call, only the first
@@ -61,13 +54,12 @@ type Fault struct {
 	Times int             // maximum number of calls that fail; 0 = no limit
 
 	Kind     Kind
-	Accepted bool   // the call takes effect before it fails; always true for Slow and OtherTask
+	Accepted bool   // the call takes effect before it fails
 	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY is valid in both protocols
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
 
 const (
-	hugeBody = 16 << 20
 	htmlBody = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head>" +
 		"<body><h1>502 Bad Gateway</h1></body></html>\n"
 	typesBody = `{"status":{"code":"1"},"request":[{"id":null}],"errorId":"none","taskId":[true],"solution":7}`
@@ -96,9 +88,7 @@ func (s *Service) SetFaults(faults ...Fault) {
 // force. An invalid list changes nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	var faults []Fault
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&faults); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&faults); err != nil {
 		http.Error(w, "reading the faults: "+err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -121,25 +111,13 @@ func (s *Service) fault(q *query) *armedFault {
 	return nil
 }
 
-// failCall executes the fault that acts on a call. The argument run returns the true answer.
+// failCall executes the fault that acts on a call. The argument run carries out the call.
 func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault, run func() *httptest.ResponseRecorder) {
-	var a *httptest.ResponseRecorder
-	if fault.Accepted || fault.Kind == Slow || fault.Kind == OtherTask {
-		a = run()
+	if fault.Accepted {
+		run()
 	}
 	reply, status := wire.Reply{Type: wire.PlainText}, http.StatusOK
 	switch fault.Kind {
-	case Slow:
-		s.dribble(w, r, a)
-		return
-	case Hang:
-		s.sleep(r, nil)
-		panic(http.ErrAbortHandler)
-	case Huge:
-		reply = wire.Reply{Type: wire.JSONText, Body: fmt.Appendf(nil, `{"status":1,"request":"%s"}`, bytes.Repeat([]byte("A"), hugeBody))}
-	case OtherTask:
-		sold, other := strconv.FormatInt(q.sold, 10), strconv.FormatInt(q.sold-1, 10) // a refused submission still gets its true response
-		reply = wire.Reply{Type: a.Header().Get("Content-Type"), Body: bytes.Replace(a.Body.Bytes(), []byte(sold), []byte(other), 1)}
 	case Code:
 		reply = q.refuse(fault.Code)
 	case HTML:
@@ -152,6 +130,12 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	case Redirect:
 		status = http.StatusTemporaryRedirect
 		w.Header().Set("Location", "/redirected")
+	case Hang:
+		select {
+		case <-r.Context().Done():
+		case <-s.ending.Done():
+		}
+		panic(http.ErrAbortHandler)
 	default: // Drop
 		// net/http documents that this panic closes the connection and logs nothing.
 		panic(http.ErrAbortHandler)
@@ -159,32 +143,4 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	w.Header().Set("Content-Type", reply.Type)
 	w.WriteHeader(status)
 	_, _ = w.Write(reply.Body)
-}
-
-// sleep waits until the channel delivers a value. It returns false if the caller
-// disconnects or the service is closed first.
-func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
-	select {
-	case <-after:
-		return true
-	case <-r.Context().Done():
-	case <-s.ending.Done():
-	}
-	return false
-}
-
-// dribble sends an answer at one byte per second.
-func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a *httptest.ResponseRecorder) {
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // no deadline, because the server's write timeout would end this fault too early
-	w.Header().Set("Content-Type", a.Header().Get("Content-Type"))
-	for _, b := range a.Body.Bytes() {
-		if _, err := w.Write([]byte{b}); err != nil {
-			return
-		}
-		_ = control.Flush()
-		if !s.sleep(r, time.After(time.Second)) {
-			panic(http.ErrAbortHandler)
-		}
-	}
 }

@@ -150,8 +150,8 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 	}
 }
 
-// fetch requests a URL and reads at most limit bytes of the answer.
-func fetch(t *testing.T, c *http.Client, address string, limit int64) (int, string, error) {
+// fetch requests a URL.
+func fetch(t *testing.T, c *http.Client, address string) (int, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
@@ -162,6 +162,6 @@ func fetch(t *testing.T, c *http.Client, address string, limit int64) (int, stri
 		return 0, "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(body), err
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -55,7 +54,6 @@ func (s *Service) ledger() Ledger {
 	defer s.mu.Unlock()
 	tasks, now := s.core.Tasks(), time.Now()
 	l := Ledger{Totals: Totals{ByAction: maps.Clone(s.calls), Submitted: len(tasks), Refused: s.calls[Submit] - len(tasks)}, Sales: make([]Sale, len(tasks))}
-	changes := map[time.Time]int{} // of the number of tasks in flight; a thread is free at its due time
 	for i, t := range tasks {
 		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), Pinged: s.pinged[t.Number]}
 		if !t.Failed {
@@ -74,12 +72,12 @@ func (s *Service) ledger() Ledger {
 		}
 		l.Totals.Collected += min(1, t.Collected)
 		l.Totals.Repeated += max(0, t.Collected-1)
-		changes[t.At]++
-		changes[t.Due]--
-	}
-	inFlight := 0
-	for _, at := range slices.SortedFunc(maps.Keys(changes), time.Time.Compare) {
-		inFlight += changes[at]
+		inFlight := 0
+		for _, other := range tasks {
+			if !other.At.After(t.At) && other.Due.After(t.At) {
+				inFlight++
+			}
+		}
 		l.Totals.PeakInFlight = max(l.Totals.PeakInFlight, inFlight)
 	}
 	return l

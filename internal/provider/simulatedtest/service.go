@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -98,22 +97,6 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	return simulated.Serve(ctx, l, s, slog.Default())
 }
 
-// ListenAndServe makes a Service with the Options in a JSON text, listens on host:port, prints the
-// address as a line, and serves until ctx ends.
-func ListenAndServe(ctx context.Context, listen, options string, out io.Writer) error {
-	var o Options
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
-		return fmt.Errorf("the options of the simulated provider: %w", err)
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", listen)
-	if err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintln(out, listener.Addr())
-	return New(o).Serve(ctx, listener)
-}
-
 // ServeHTTP handles one call.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.LedgerHTTP && r.URL.Path == "/ledger" {
@@ -140,22 +123,19 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.failCall(w, r, c, f, run)
 		return
 	}
-	send(w, run())
-}
-
-// soldTask finds the id in the answer to an accepted submission.
-var soldTask = regexp.MustCompile(`\d{10}`)
-
-func send(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
+	answer := run()
 	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
+// soldTask finds the id in the answer to an accepted submission.
+var soldTask = regexp.MustCompile(`\d{10}`)
+
 // query is a call that was parsed but not executed yet.
 type query struct {
 	Call
-	pingback pingback
+	pingback string                       // URL for the result of a submit in the legacy protocol; "" = none
 	refuse   func(code string) wire.Reply // returns the answer with an error code
 	sold     int64                        // number of the task that this call sold; 0 = none
 }
@@ -174,17 +154,14 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 		if order = c.Order; c.Action == Submit || c.Bad == "" {
 			q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
 		}
-		q.pingback.form = "query"
-		if s.opts.Flavour == TwoCaptcha {
-			q.pingback.form = "form"
-		}
+		q.pingback = order.Pingback
 	case wire.IsTasksPath(r.URL.Path) && r.Method == http.MethodPost:
 		c := wire.ReadTasks(sent)
 		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.TasksError(code, code)) }
-		q.Action, q.Task, order, q.pingback.form = c.Action, c.IDs[0], c.Order, "json"
+		q.Action, q.Task, order = c.Action, c.IDs[0], c.Order
 	}
 	if q.Action == Submit {
-		q.Identity, q.pingback.url = order.Identity, order.Pingback
+		q.Identity = order.Identity
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,6 @@
 package simulatedtest
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,21 +99,6 @@ func TestLeadTimesFollowTheDistribution(t *testing.T) {
 	}
 }
 
-func TestUnsolvable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(optionsWith(func(o *Options) { o.FailShare = 1 }))
-		id := buy(t, s)
-		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
-		time.Sleep(constantOptions.Median)
-		want(t, "legacy", poll(t, s, id), "ERROR_CAPTCHA_UNSOLVABLE")
-		v := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
-		want(t, "tasks", v["errorId"], any(12.0))
-		sale := s.Sold()[0]
-		want(t, "no token", sale.Token+sale.TokenSHA256, "")
-		want(t, "polls", sale.Polls, 3)
-	})
-}
-
 func TestTokens(t *testing.T) {
 	s := New(constantOptions)
 	buy(t, s)
@@ -125,17 +108,6 @@ func TestTokens(t *testing.T) {
 	want(t, "marks", marked, true)
 	want(t, "filler", strings.Trim(filler, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"), "")
 	want(t, "the same each time", s.Sold()[0].Token, sale.Token)
-	if id, ok := IdentityOf(sale.Token); !ok || id != sale.ID.Hash() {
-		t.Errorf("identity %q, %v", id, ok)
-	}
-	hex := strings.Repeat("a", 32)
-	for _, text := range []string{
-		"", "03AFcWeA5", "SIMULATED.a.1", "SIMULATED.a.1.xyz.f", "SIMULATED.a.1." + hex, "REAL.a.1." + hex + ".f",
-	} {
-		if _, ok := IdentityOf(text); ok {
-			t.Errorf("%q passes for a simulated token", text)
-		}
-	}
 }
 
 // The ledger contains exact numbers and no secret, both in the process and over HTTP.
@@ -202,83 +174,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// With many concurrent callers, each token is unique, and the number of threads stays within its
-// limit. This test is for the race detector.
-func TestParallelCallers(t *testing.T) {
-	s := New(Options{Median: 5 * time.Millisecond, Sigma: 0.5, Threads: 8})
-	var callers sync.WaitGroup
-	for range 16 {
-		callers.Go(func() {
-			for range 25 {
-				var id string
-				for ok := false; !ok; {
-					id, ok = strings.CutPrefix(get(t, s, recaptchaQuery()), "OK|")
-					time.Sleep(time.Millisecond)
-				}
-				for strings.HasPrefix(poll(t, s, id), "CAPCHA") {
-					time.Sleep(time.Millisecond)
-				}
-			}
-		})
-	}
-	callers.Wait()
-	totals := s.Totals()
-	want(t, "submitted", totals.Submitted, 400)
-	want(t, "collected", totals.Collected, 400)
-	want(t, "repeated", totals.Repeated, 0)
-	if totals.PeakInFlight > 8 {
-		t.Errorf("%d at once", totals.PeakInFlight)
-	}
-	tokens := make(map[string]bool)
-	for _, sale := range s.Sold() {
-		tokens[sale.Token] = true
-	}
-	want(t, "different tokens", len(tokens), 400)
-}
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+func TestServeReportsABrokenListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
-}
-
-// When the service stops, it ends calls that a fault delays.
-func TestServe(t *testing.T) {
-	s := New(Options{Median: time.Millisecond})
-	c := newHTTPClient(5 * time.Second)
-	l := listen(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
-	address := "http://" + l.Addr().String() + recaptchaQuery()
-	if _, body, err := fetch(t, c, address, 1<<10); err != nil || !strings.HasPrefix(body, "OK|") {
-		t.Fatalf("submit: %q, %v", body, err)
-	}
-	want(t, "sold", len(s.Sold()), 1)
-	s.SetFaults(Fault{Kind: Hang})
-	held := make(chan error, 1)
-	go func() {
-		_, _, err := fetch(t, c, address, 1<<10)
-		held <- err
-	}()
-	for s.Totals().Refused == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("end: %v", err)
-	}
-	if err := <-held; err == nil {
-		t.Error("the delayed call got an answer")
-	}
-}
-
-func TestServeReportsABrokenListener(t *testing.T) {
-	l := listen(t)
 	_ = l.Close()
 	if err := New(constantOptions).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)

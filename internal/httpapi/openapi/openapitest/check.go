@@ -15,50 +15,46 @@ import (
 
 const problemJSON = "application/problem+json"
 
-// Exchange is the description of one response. Use Description.Begin.
-type Exchange struct {
-	d      *Description
-	name   string // of the operation, or the request
-	status int
-	media  node // its value is nil if the response has no body
-	isJSON bool
-}
-
-// Begin finds the description of a response, and checks the response's status, headers and media
-// type. The field Request of the response must be set. The body is not read; if Begin succeeds,
-// pass the body to the methods of the Exchange.
-func (d *Description) Begin(r *http.Response) (*Exchange, error) {
+// check checks a response: its status, headers and media type, the body if it is JSON, and the request if poold
+// accepted it.
+func (d *Description) check(r *http.Response, body []byte) error {
 	name, found, err := d.find(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	x := &Exchange{d: d, name: name, status: r.StatusCode}
-	if err := d.checkHeaders(d.child(found, "headers"), r.Header); err != nil {
-		return nil, x.wrong(err)
+	if err := d.checkResponse(found, r, body); err != nil {
+		return fmt.Errorf("%s: status %d: %w", name, r.StatusCode, err)
 	}
-	if r.Header.Get("X-Request-Id") == "" { // for all responses, in the description of the document
-		return nil, x.wrong(errors.New("the header X-Request-Id is missing"))
-	}
-	given, content := r.Header.Get("Content-Type"), d.child(found, "content")
-	if content.value == nil {
-		if given != "" || r.ContentLength > 0 {
-			return nil, x.wrong(fmt.Errorf("an undeclared body of type %q", given))
-		}
-		return x, nil
-	}
-	mediaType, _, err := mime.ParseMediaType(given)
-	if x.media = d.child(content, mediaType); err != nil || x.media.value == nil {
-		return nil, x.wrong(fmt.Errorf("the media type %q is not declared", given))
-	}
-	x.isJSON = mediaType == "application/json" || mediaType == problemJSON
-	if r.Request.Method == http.MethodHead {
-		x.media = node{}
-	}
-	return x, nil
+	return nil
 }
 
-func (x *Exchange) wrong(err error) error {
-	return fmt.Errorf("%s: status %d: %w", x.name, x.status, err)
+func (d *Description) checkResponse(found node, r *http.Response, body []byte) error {
+	if err := d.checkHeaders(d.child(found, "headers"), r.Header); err != nil {
+		return err
+	}
+	if r.Header.Get("X-Request-Id") == "" { // for all responses, in the description of the document
+		return errors.New("the header X-Request-Id is missing")
+	}
+	given, content := r.Header.Get("Content-Type"), d.child(found, "content")
+	mediaType, _, err := mime.ParseMediaType(given)
+	media := d.child(content, mediaType)
+	switch {
+	case content.value == nil && (given != "" || r.ContentLength > 0):
+		return fmt.Errorf("an undeclared body of type %q", given)
+	case content.value == nil:
+		return nil
+	case err != nil || media.value == nil:
+		return fmt.Errorf("the media type %q is not declared", given)
+	case r.Request.Method == http.MethodHead || !isJSON(r):
+		return nil
+	}
+	return d.checkJSON(media, body)
+}
+
+// isJSON reports whether a check needs the body of a response.
+func isJSON(r *http.Response) bool {
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return mediaType == "application/json" || mediaType == problemJSON
 }
 
 // find returns the description of a response, and the name of the operation for errors.
@@ -162,23 +158,6 @@ func (d *Description) checkHeaders(declared node, given http.Header) error {
 				return fmt.Errorf("header %s: %q: %w", name, value, err)
 			}
 		}
-	}
-	return nil
-}
-
-// wantsBody reports whether the method End needs the body.
-func (x *Exchange) wantsBody() bool { return x.media.value != nil && x.isJSON }
-
-// End checks a complete body.
-func (x *Exchange) End(body []byte) (err error) {
-	switch {
-	case x.media.value == nil && len(body) > 0:
-		err = errors.New("an undeclared body")
-	case x.wantsBody():
-		err = x.d.checkJSON(x.media, body)
-	}
-	if err != nil {
-		return x.wrong(err)
 	}
 	return nil
 }

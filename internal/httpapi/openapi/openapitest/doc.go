@@ -7,7 +7,6 @@
 // # Invariants
 //
 //   - Only servers that a test has named are checked, because tests also call other services.
-//   - A check reads no byte that the test does not read. A body is checked if the test reads it to
-//     its end; status, headers and media type are always checked.
+//   - Of a body that is not JSON, a check reads no byte that the test does not read.
 //   - An exchange is never reported to a test that has ended.
 package openapitest

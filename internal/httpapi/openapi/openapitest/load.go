@@ -121,35 +121,30 @@ func (d *Description) Operations() (list []string) {
 // Codes returns the codes of problems by status, over all responses. For a problem that lists no
 // codes, the result is an error.
 func (d *Description) Codes() (map[int][]string, error) {
-	codes := map[int][]string{}
-	add := func(status string, response node) error {
-		problem := d.below(response, "content", problemJSON)
-		number, _ := strconv.Atoi(status)
-		found := d.codes(d.child(problem, "schema"))
-		if problem.value != nil && len(found) == 0 {
-			return fmt.Errorf("%s lists no codes", problem.pointer)
-		}
-		for _, code := range found {
-			if !slices.Contains(codes[number], code) {
-				codes[number] = append(codes[number], code)
-			}
-		}
-		return nil
-	}
-	responses := map[string]string{"UnknownPath": fmt.Sprint(http.StatusNotFound), "WrongMethod": fmt.Sprint(http.StatusMethodNotAllowed)}
-	for name, status := range responses {
-		if err := add(status, d.at("components", "responses", name)); err != nil {
-			return nil, err
-		}
+	responses := map[string][]node{
+		fmt.Sprint(http.StatusNotFound):         {d.at("components", "responses", "UnknownPath")},
+		fmt.Sprint(http.StatusMethodNotAllowed): {d.at("components", "responses", "WrongMethod")},
 	}
 	for _, operation := range d.Operations() {
 		method, template, _ := strings.Cut(operation, " ")
 		list := d.at("paths", template, strings.ToLower(method), "responses")
 		for _, status := range names(list) {
-			if err := add(status, d.child(list, status)); err != nil {
-				return nil, err
-			}
+			responses[status] = append(responses[status], d.child(list, status))
 		}
+	}
+	codes := map[int][]string{}
+	for status, all := range responses {
+		number, _ := strconv.Atoi(status)
+		for _, response := range all {
+			problem := d.below(response, "content", problemJSON)
+			found := d.codes(d.child(problem, "schema"))
+			if problem.value != nil && len(found) == 0 {
+				return nil, fmt.Errorf("%s lists no codes", problem.pointer)
+			}
+			codes[number] = append(codes[number], found...)
+		}
+		slices.Sort(codes[number])
+		codes[number] = slices.Compact(codes[number])
 	}
 	return codes, nil
 }

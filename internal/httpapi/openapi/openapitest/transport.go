@@ -1,12 +1,13 @@
 package openapitest
 
 import (
-	"errors"
+	"bytes"
 	"io"
 	"net/http"
 	"net/url"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"poold/internal/httpapi/openapi"
 )
@@ -23,14 +24,6 @@ var Poold = sync.OnceValue(func() *Description {
 
 // Check checks a whole response of poold. The field Request of the response must be set.
 func Check(response *http.Response, body []byte) error { return Poold().check(response, body) }
-
-func (d *Description) check(response *http.Response, body []byte) error {
-	x, err := d.Begin(response)
-	if err == nil {
-		err = x.End(body)
-	}
-	return err
-}
 
 // Watch checks the responses of poolds. The zero value checks nothing. A Watch is safe for
 // concurrent use.
@@ -71,12 +64,6 @@ func (w *Watch) report(host string, err error) {
 	}
 }
 
-func (w *Watch) has(host string) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.tests[host] != nil
-}
-
 // Transport returns a transport that works like next and checks the responses of watched poolds.
 func (w *Watch) Transport(next http.RoundTripper) http.RoundTripper { return &transport{next, w} }
 
@@ -92,45 +79,30 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It reads the body of a response that is JSON.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	host := request.URL.Host
-	if err != nil || !t.watch.has(host) {
+	t.watch.mu.RLock()
+	watched := t.watch.tests[host] != nil
+	t.watch.mu.RUnlock()
+	if err != nil || !watched {
 		return response, err
 	}
-	x, err := Poold().Begin(response)
-	if err != nil {
-		t.watch.report(host, err)
-		return response, nil
+	var body []byte
+	if isJSON(response) {
+		if body, err = io.ReadAll(response.Body); err != nil { // the test gets what came, and the error
+			response.Body = &readBefore{io.MultiReader(bytes.NewReader(body), iotest.ErrReader(err)), response.Body}
+			return response, nil
+		}
+		response.Body = &readBefore{bytes.NewReader(body), response.Body}
 	}
-	response.Body = &body{ReadCloser: response.Body, exchange: x, length: response.ContentLength, report: func(err error) { t.watch.report(host, err) }}
+	t.watch.report(host, Check(response, body))
 	return response, nil
 }
 
-// body checks what a test reads. It belongs to the goroutine that reads.
-type body struct {
-	io.ReadCloser
-
-	exchange *Exchange
-	length   int64 // -1 = unknown
-	report   func(error)
-	got      []byte
-	ended    bool
-}
-
-// Read implements io.Reader.
-func (b *body) Read(into []byte) (int, error) {
-	n, err := b.ReadCloser.Read(into)
-	if b.ended {
-		return n, err
-	}
-	if b.exchange.wantsBody() {
-		b.got = append(b.got, into[:n]...)
-	}
-	if errors.Is(err, io.EOF) || b.length >= 0 && int64(len(b.got)) == b.length && n > 0 {
-		b.ended = true
-		b.report(b.exchange.End(b.got))
-	}
-	return n, err
+// readBefore is a body that was read before.
+type readBefore struct {
+	io.Reader
+	io.Closer
 }

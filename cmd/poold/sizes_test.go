@@ -24,10 +24,10 @@ var sizeLimits = []struct {
 }{
 	{"daemon", "Go lines of the packages in poold, without Lua", 22000},
 	{"lua", "lines of scripts", 705},
-	{"web", "lines of templates, styles and scripts of the page, without htmx", 430},
+	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
-	{"tests", "Go lines of _test.go files", 29300},
-	{"words", "words of Markdown", 24560},
+	{"tests", "Go lines of _test.go files", 29400},
+	{"words", "words of Markdown", 24600},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

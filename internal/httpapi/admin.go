@@ -18,10 +18,6 @@ import (
 	"poold/internal/targets"
 )
 
-// reloadLimit limits the duration of a reload, because a reload waits for the workers of removed
-// targets.
-const reloadLimit = 30 * time.Second
-
 // pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
 // Tokens are still handed out, and orders in flight still land.
 func (s *Server) pause(c *Context) error {
@@ -87,16 +83,9 @@ func (s *Server) finishChange(c *Context, kind events.Kind, text, what string, m
 
 // reload is POST /-/reload. The reload completes even if its caller hangs up.
 func (s *Server) reload(c *Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Ctx()), reloadLimit)
-	defer cancel()
-	err := s.Config.Reload(ctx, actor(c))
+	err := s.Config.Reload(context.WithoutCancel(c.Ctx()), actor(c))
 	c.AnswerWithin(WriteLimit)
 	s.Status.Changed() // a refused file also changes the status
-	if err != nil && ctx.Err() != nil {
-		p := NewProblem(CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
-		p.Cause = err
-		return p
-	}
 	if err != nil {
 		return err
 	}

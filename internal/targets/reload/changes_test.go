@@ -40,6 +40,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		{file("", "a"), file("# a comment\n", "a"), "[]"},
 		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "[added [d] changed [b] removed [c]]"},
 		{file(real("1"), "a"), file(real("2"), "a"), "[keys [providers.acme]]"},
+		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"), "[keys [providers.acme.key]]"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), "[]"},
 		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"), "[keys [budget.per_day server.callback_secrets]]"},
 		{file("", "a"), file("providers_policy: best\n", "a"), "[changed [a] keys [providers_policy]]"},

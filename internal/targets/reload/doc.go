@@ -19,6 +19,6 @@
 // # Invariants
 //
 //   - A returned Set never changes; a reload creates a new Set.
-//   - Current returns a new Set only after the function Apply has returned.
+//   - Current returns a new Set only after the function Apply has returned, but the callers' keys of it at once.
 //   - Settings that need a restart keep their values from the start; see targets.Set.KeepRestartOnly.
 package reload

@@ -130,6 +130,10 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		}
 		return err
 	}
+	// A key that the file no longer has ends at once: the rest may wait for a server that hangs.
+	keysFirst := *old
+	keysFirst.Server.Keys = set.Server.Keys
+	f.publish(&keysFirst, f.Status())
 	// The Set must be applied completely, even if the caller hangs up.
 	f.Apply(context.WithoutCancel(ctx), set)
 	f.refused, f.remarks, f.used = "", remarks, files

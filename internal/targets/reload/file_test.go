@@ -180,12 +180,15 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 }
 
 // A Set is applied completely even if the caller disconnects. Readers see a Set only after it was
-// applied, so a removed target that is missing on /status has no worker any more.
+// applied, so a removed target that is missing on /status has no worker any more. A removed key has ended before.
 func TestSetIsPublishedAfterItWasApplied(t *testing.T) {
-	b := newBench(t, minimal("depth: 3"))
-	old := b.load()
+	key := "server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"
+	b := newBench(t, key+minimal("depth: 3"))
+	if old := b.load(); len(old.Server.Keys) != 1 {
+		t.Fatalf("the keys at first: %v", old.Server.Keys)
+	}
 	b.Apply = func(ctx context.Context, s *targets.Set) {
-		if b.Current() != old || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 || ctx.Err() != nil {
+		if b.depth() != 3 || len(b.Current().Server.Keys) != 0 || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 || ctx.Err() != nil {
 			t.Errorf("applied %+v, in use %+v, context %v", s, b.Current(), ctx.Err())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/cli"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/targets/reload"
 	"poold/internal/testkit"
@@ -28,7 +29,7 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDaemon(t.Context(), file, set, false, log)
+	d, err := newDaemon(t.Context(), file, set, false, log, new(cli.LogWriter))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,17 +51,18 @@ func newServe(c *cli.Console) *cobra.Command {
 		if rule := targets.ListenFault(*listen, 1); *listen != "" && rule != "" {
 			return cli.UsageError("--listen (or POOLD_LISTEN) " + rule)
 		}
-		log, err := logger()
+		log, lines, err := logger()
 		if err != nil {
 			return err
 		}
-		return serve(command.Context(), c, *config, *listen, *access, log)
+		defer lines.Close()
+		return serve(command.Context(), c, *config, *listen, *access, log, lines)
 	}
 	return command
 }
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger) error {
+func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger, lines *cli.LogWriter) error {
 	// This line is logged before any step that can wait for a disk, Redis or a store.
 	log.Info("starting", "version", version, "commit", commit(), "config", config)
 	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
@@ -75,7 +76,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	if err != nil {
 		return err
 	}
-	d, err := newDaemon(ctx, file, set, access, log)
+	d, err := newDaemon(ctx, file, set, access, log, lines)
 	if err != nil {
 		return err
 	}
@@ -86,6 +87,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
+	lines     *cli.LogWriter // of log
 	port      *listener.Port
 	listener  net.Listener   // port, or TLS on it
 	embedded  *embeddedRedis // nil if the daemon uses a real Redis
@@ -109,8 +111,9 @@ type daemon struct {
 }
 
 // newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
-func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger) (*daemon, error) {
-	d := &daemon{file: file, log: log, systemd: systemd.New(log)}
+func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger,
+	lines *cli.LogWriter) (*daemon, error) {
+	d := &daemon{file: file, log: log, lines: lines, systemd: systemd.New(log)}
 	if err := d.wire(ctx, set, access); err != nil {
 		if d.port != nil {
 			err = errors.Join(err, d.port.Close())
@@ -152,7 +155,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
-	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts)
+	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts, d.lines.Dropped)
 	d.providers = &providers{observe: d.metrics.Provider, log: log, simulated: newSimulatedProvider(log)}
 	if err := d.openStores(ctx, set); err != nil {
 		return err

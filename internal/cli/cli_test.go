@@ -299,12 +299,38 @@ func TestTerminal(t *testing.T) {
 func TestLogIsReadable(t *testing.T) {
 	var text strings.Builder
 	logger := cli.LogFlags(&cobra.Command{}, &cli.Console{Stderr: &text})
-	log, err := logger()
+	log, lines, err := logger()
 	testkit.NoError(t, err)
 	log.Debug("not shown")
 	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took", 90*time.Second)
+	lines.Close()
 	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") || strings.Count(text.String(), "\n") != 1 {
 		t.Error(text.String())
+	}
+}
+
+// A reader of stderr that hangs stops nobody: lines are dropped, counted, and told later.
+func TestLogDoesNotBlock(t *testing.T) {
+	reader, stderr := io.Pipe()
+	log, lines, err := cli.LogFlags(&cobra.Command{}, &cli.Console{Stderr: stderr})()
+	testkit.NoError(t, err)
+	for range 20_000 {
+		log.Info("a request")
+	}
+	dropped := lines.Dropped()
+	if dropped < 9_000 || dropped > 10_000 {
+		t.Errorf("%d lines were dropped", dropped)
+	}
+	got := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(reader)
+		got <- string(text)
+	}()
+	lines.Close()
+	_ = stderr.Close()
+	text := <-got
+	if told := fmt.Sprintf("was too slow\" lines=%d", dropped); strings.Count(text, "a request") != 20_000-int(dropped) || !strings.Contains(text, told) {
+		t.Errorf("%d lines came, without %s", strings.Count(text, "\n"), told)
 	}
 }
 

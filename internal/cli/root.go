@@ -142,21 +142,25 @@ func ConfigFlag(command *cobra.Command, c *Console) *string {
 	return command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the configuration `file` (env POOLD_CONFIG)")
 }
 
-// LogFlags adds the flags --log-format and --log-level. The returned function creates the logger.
-func LogFlags(command *cobra.Command, c *Console) func() (*slog.Logger, error) {
+// LogFlags adds the flags --log-format and --log-level. The returned function creates the logger, and the writer of its
+// lines, which must be closed.
+func LogFlags(command *cobra.Command, c *Console) func() (*slog.Logger, *LogWriter, error) {
 	options := &slog.HandlerOptions{ReplaceAttr: readable}
 	format := command.Flags().String("log-format", "text", "text or json")
 	level := new(slog.LevelVar)
 	options.Level = level
 	command.Flags().TextVar(level, "log-level", level, "lowest `level` of the log lines: debug, info, warn or error")
-	return func() (*slog.Logger, error) {
-		switch *format {
-		case "text":
-			return slog.New(slog.NewTextHandler(c.Stderr, options)), nil
-		case "json":
-			return slog.New(slog.NewJSONHandler(c.Stderr, options)), nil
+	return func() (*slog.Logger, *LogWriter, error) {
+		handler, is := map[string]func(io.Writer) slog.Handler{
+			"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) },
+			"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, options) },
+		}[*format]
+		if !is {
+			return nil, nil, UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
 		}
-		return nil, UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
+		w := newLogWriter()
+		go w.run(c.Stderr, slog.New(handler(c.Stderr)))
+		return slog.New(handler(w)), w, nil
 	}
 }
 

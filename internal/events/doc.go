@@ -17,6 +17,6 @@
 //   - Note never blocks and never fails. While Redis is unavailable, up to 1,000 events wait in
 //     memory; further events are dropped.
 //   - Later events in the list have higher ids.
-//   - The list has at most the newest 1,000 events of the last 30 days.
+//   - The list has at most the newest 1,000 events of the last 30 days, and of one kind by one actor the newest 50.
 //   - If several replicas notice the same change, the list has one event.
 package events

@@ -122,8 +122,8 @@ func TestEventsWaitForRedis(t *testing.T) {
 		began := time.Now()
 		r.Note(events.Event{Kind: events.ReplicaStarted})
 		time.Sleep(10 * time.Minute)
-		for range events.Newest + 6 {
-			r.Note(events.Event{Kind: events.TargetFlushed})
+		for i := range events.Newest + 6 {
+			r.Note(events.Event{Kind: events.TargetFlushed, Actor: fmt.Sprint("key ", i%50)})
 		}
 		if err := func() error { _, err := r.Recent(t.Context()); return err }(); err == nil {
 			t.Error("the list was read while redis is away")
@@ -141,6 +141,23 @@ func TestEventsWaitForRedis(t *testing.T) {
 		time.Sleep(time.Second)
 		if list := r.recent(t); len(list) != events.Newest || list[0].Kind != events.TargetResumed {
 			t.Errorf("%d events after one more", len(list))
+		}
+	})
+}
+
+// Whoever makes many changes of one kind displaces only the former ones of this kind.
+func TestOneActorDoesNotDisplaceOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redistest.Bubble, p redistest.Place) {
+		r := newReplica(t, p)
+		r.Note(events.Event{Kind: events.TargetPaused, Actor: "key b<", Text: "the other's"})
+		for i := range 60 {
+			r.Note(events.Event{Kind: events.TargetPaused, Actor: "key a<", Text: fmt.Sprint(i)})
+			r.Note(events.Event{Kind: events.TargetResumed, Actor: "key a<", Text: `"kind":"target_paused","actor":"key b<"`})
+		}
+		time.Sleep(time.Minute)
+		list := r.recent(t)
+		if n := len(list); n != 101 || list[n-1].Text != "the other's" || list[n-2].Text != "10" || list[1].Text != "59" {
+			t.Errorf("%d events: %+v", n, list[max(0, n-3):])
 		}
 	})
 }

@@ -18,25 +18,34 @@ import (
 // free number. Without free memory, it fails before any change.
 //
 //	KEYS   the list, the topic
-//	ARGV   the event; the state, empty = the event has no topic; the most events of the list; the lives of the list
-//	       and of the topic in ms
+//	ARGV   the event; the state, empty = the event has no topic; the most events of the list, and of a kind by one actor;
+//	       the lives of the list and of the topic in ms; the kind and the actor as the JSON of an event has them
 //	Reply  1 = added, 0 = known
 var add = redisdb.NewScript(`
 local last = redis.call('LINDEX', KEYS[1], 0)
 if ARGV[2] ~= '' then
   if redis.call('GET', KEYS[2]) == ARGV[2] then return 0 end
-  redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[5])
+  redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[6])
+end
+local equal = 0
+for _, e in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if string.find(e, ARGV[7], 1, true) and string.find(e, ARGV[8], 1, true) then
+    equal = equal + 1
+    if equal >= tonumber(ARGV[4]) then redis.call('LREM', KEYS[1], -1, e) end
+  end
 end
 local t = redis.call('TIME')
 local id = math.max(t[1] * 1000000 + t[2], last and tonumber(string.match(last, '^%d+')) + 1 or 0)
 redis.call('LPUSH', KEYS[1], string.format('%.0f', id) .. ' ' .. ARGV[1])
 redis.call('LTRIM', KEYS[1], 0, ARGV[3] - 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 1`)
 
 const (
 	// Newest is the maximum number of events in the list.
 	Newest = 1000
+	// mostEqual is the maximum number of events of one kind by one actor, so that no key displaces the events of others.
+	mostEqual = 50
 	// kept is how long the list keeps an event.
 	kept = 30 * 24 * time.Hour
 	// remembered is how long an equal event of the same topic is dropped.
@@ -126,11 +135,13 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	e.Text = strings.ToValidUTF8(e.Text[:min(len(e.Text), longestText)], "")
 	e.At = e.At.UTC().Truncate(time.Millisecond)
 	body, err := json.Marshal(e)
+	actor, _ := json.Marshal(e.Actor) // a text, as in body
 	if err != nil {
 		return fmt.Errorf("events: %w", err) // impossible: an event has only texts
 	}
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
-	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, kept.Milliseconds(), remembered.Milliseconds()).Err()
+	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, kept.Milliseconds(), remembered.Milliseconds(),
+		`"kind":"`+string(e.Kind)+`"`, `"actor":`+string(actor)).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

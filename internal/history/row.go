@@ -9,7 +9,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/provider"
 	"poold/internal/purchase"
 )
 
@@ -72,7 +71,7 @@ func (o *Order) Costs() bool {
 	case Solved, Discarded, Lost:
 		return true
 	case Failed:
-		return o.Code == purchase.CodeTimeout || o.Code == provider.Unreadable || o.Code == pool.Repeated
+		return o.Code == purchase.CodeTimeout || o.Code == purchase.CodeUnreadable || o.Code == pool.Repeated
 	case Refused:
 	}
 	return false

@@ -155,7 +155,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	})
 	metrics := NewMetrics("1.2.3", "abcdef0", func() listener.Counts {
 		return listener.Counts{Open: 3, Refused: 4}
-	})
+	}, func() int64 { return 5 })
 	collector := status.NewCollector(status.Sources{
 		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,
 		Replicas: func() []replicas.Replica { return nil },

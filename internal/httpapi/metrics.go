@@ -35,8 +35,8 @@ type Metrics struct {
 }
 
 // NewMetrics returns the metrics with their registry. The arguments version and commit become
-// labels of poold_build_info. The argument connections returns the numbers of connections.
-func NewMetrics(version, commit string, connections func() listener.Counts) *Metrics {
+// labels of poold_build_info. The functions return the numbers of connections and of dropped log lines.
+func NewMetrics(version, commit string, connections func() listener.Counts, droppedLines func() int64) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	in := promauto.With(registry)
@@ -84,6 +84,9 @@ func NewMetrics(version, commit string, connections func() listener.Counts) *Met
 	in.NewCounterFunc(prometheus.CounterOpts{
 		Name: "poold_connections_refused_total", Help: "Connections beyond server.connections, which this replica closed at once.",
 	}, func() float64 { return float64(connections().Refused) })
+	in.NewCounterFunc(prometheus.CounterOpts{
+		Name: "poold_log_lines_dropped_total", Help: "Log lines of this replica that the reader of stderr was too slow for.",
+	}, func() float64 { return float64(droppedLines()) })
 	return m
 }
 

@@ -30,6 +30,8 @@ const (
 
 	// CodeTimeout is the code of an order that was not solved in time.
 	CodeTimeout = "TIMEOUT"
+	// CodeUnreadable is the code of an order that was solved, in a way that cannot be read.
+	CodeUnreadable = provider.Unreadable
 )
 
 // Purchase is an order as the history has it: the row of its purchase and of its end. Times are on Redis'
@@ -219,7 +221,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
 		Lifetime: f.Lifetime, Extra: n.solution.Extra, Value: n.solution.Token, Born: n.born, Lead: n.lead,
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
-		Costs: n.code == CodeTimeout || n.code == provider.Unreadable, Row: row(o, b.c.Sink && submitted),
+		Costs: n.code == CodeTimeout || n.code == CodeUnreadable, Row: row(o, b.c.Sink && submitted),
 	}
 	if life := n.solution.Life; life > 0 {
 		end.Lifetime = min(end.Lifetime, life+n.solvedAt.Sub(o.placed)-n.born)

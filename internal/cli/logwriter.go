@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// mostLines is how many log lines wait for a slow reader of stderr. Further lines are dropped, because a request
+	// must not wait for the reader.
+	mostLines = 10_000
+	// lastLines limits how long the last lines may take.
+	lastLines = time.Second
+)
+
+// LogWriter writes log lines in the background. It is safe for concurrent use.
+type LogWriter struct {
+	lines      chan []byte
+	stop, done chan struct{}
+	dropped    atomic.Int64
+}
+
+func newLogWriter() *LogWriter {
+	return &LogWriter{lines: make(chan []byte, mostLines), stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Write queues a line. It never blocks and never fails.
+func (w *LogWriter) Write(line []byte) (int, error) {
+	select {
+	case w.lines <- append([]byte(nil), line...):
+	default:
+		w.dropped.Add(1)
+	}
+	return len(line), nil
+}
+
+// Dropped returns the number of lines that were dropped.
+func (w *LogWriter) Dropped() int64 { return w.dropped.Load() }
+
+// Close writes the queued lines, for at most a second. It must be called once; later lines are not written.
+func (w *LogWriter) Close() {
+	close(w.stop)
+	select {
+	case <-w.done:
+	case <-time.After(lastLines):
+	}
+}
+
+// run writes the lines until Close, and tells there that lines were dropped.
+func (w *LogWriter) run(to io.Writer, tell *slog.Logger) {
+	defer close(w.done)
+	var told int64
+	for {
+		select {
+		case line := <-w.lines:
+			_, _ = to.Write(line) // an error cannot be reported anywhere
+			continue
+		default:
+		}
+		if dropped := w.Dropped(); dropped > told {
+			tell.Warn("log lines were dropped, because the reader of stderr was too slow", "lines", dropped-told)
+			told = dropped
+		}
+		select {
+		case line := <-w.lines:
+			_, _ = to.Write(line)
+		case <-w.stop:
+			if len(w.lines) == 0 {
+				return
+			}
+		}
+	}
+}

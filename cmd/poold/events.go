@@ -18,6 +18,10 @@ func (d *daemon) openEvents() {
 	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
 	d.redis.OnLost(func(data string) {
 		d.ids.Forget()
+		select {
+		case d.lost <- struct{}{}:
+		default:
+		}
 		text := "Redis lost its data: ready tokens, orders in flight and today's budgets are gone."
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
 	})

@@ -104,7 +104,8 @@ type daemon struct {
 	metrics   *httpapi.Metrics
 	status    *status.Collector
 	events    *events.Log
-	replica   string // ID of this one
+	replica   string        // ID of this one
+	lost      chan struct{} // Redis has lost its data
 	server    *httpapi.Server
 	http      *http.Server
 	systemd   *systemd.Notifier
@@ -113,7 +114,7 @@ type daemon struct {
 // newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger,
 	lines *cli.LogWriter) (*daemon, error) {
-	d := &daemon{file: file, log: log, lines: lines, systemd: systemd.New(log)}
+	d := &daemon{file: file, log: log, lines: lines, lost: make(chan struct{}, 1), systemd: systemd.New(log)}
 	if err := d.wire(ctx, set, access); err != nil {
 		if d.port != nil {
 			err = errors.Join(err, d.port.Close())

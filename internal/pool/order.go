@@ -588,6 +588,19 @@ func (p *Pool) Spent(ctx context.Context, scope string) (hour, day int, err erro
 	return hour, day, err
 }
 
+// CountAgain counts an order in its budgets, unless it counts there already.
+func (p *Pool) CountAgain(ctx context.Context, order string, placed time.Time, budgets []Budget) error {
+	return p.plainly(ctx, func(ctx context.Context) error {
+		pipe := p.db.Pipeline()
+		for _, b := range budgets {
+			pipe.ZAddNX(ctx, p.key("spend", b.Scope), redis.Z{Score: float64(placed.UnixMilli()), Member: order})
+			pipe.PExpire(ctx, p.key("spend", b.Scope), 24*time.Hour)
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+}
+
 // countSpent reads the orders of a scope in the last hour and day.
 func countSpent(ctx context.Context, pipe redis.Pipeliner, key string, now time.Time) (spent [2]*redis.IntCmd) {
 	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {

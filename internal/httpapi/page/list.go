@@ -109,15 +109,9 @@ func (v *View) Rows() []Row {
 	return rows
 }
 
-// Group is an owner with the owner's rows, or all rows; then Owner is "".
-type Group struct {
-	Owner string
-	Rows  []Row
-}
-
 // List is one page of the targets that match the search.
 type List struct {
-	Groups              []Group
+	Rows                []Row
 	Found, From, To     int
 	Previous, Following int // numbers of the neighbouring pages; 0 = there is none
 }
@@ -128,17 +122,11 @@ const rowsOnPage = 50
 // List returns the targets that the query asks for.
 func (v *View) List() (l List) {
 	wanted := strings.ToLower(strings.TrimSpace(v.Query.Get("q")))
-	grouped := v.Query.Get("group") != ""
 	rows := slices.DeleteFunc(v.Rows(), func(r Row) bool {
 		text := strings.Join([]string{r.Name, strings.ToLower(r.Owner), r.State, r.Type}, "\n")
 		return !strings.Contains(text, wanted) || v.Query.Get("only") != "" && !r.Troubled()
 	})
-	slices.SortStableFunc(rows, func(a, b Row) int {
-		if grouped && a.Owner != b.Owner {
-			return strings.Compare(a.Owner, b.Owner)
-		}
-		return v.compare(a, b)
-	})
+	slices.SortStableFunc(rows, v.compare)
 	number, _ := strconv.Atoi(v.Query.Get("page")) // 0 if it is no number
 	last := max(1, (len(rows)+rowsOnPage-1)/rowsOnPage)
 	number = max(1, min(number, last))
@@ -146,17 +134,7 @@ func (v *View) List() (l List) {
 	if number < last {
 		l.Following = number + 1
 	}
-	for _, r := range rows[l.From-1 : l.To] {
-		owner := ""
-		if grouped {
-			owner = r.Owner
-		}
-		if n := len(l.Groups); n == 0 || l.Groups[n-1].Owner != owner {
-			l.Groups = append(l.Groups, Group{Owner: owner})
-		}
-		group := &l.Groups[len(l.Groups)-1]
-		group.Rows = append(group.Rows, r)
-	}
+	l.Rows = rows[l.From-1 : l.To]
 	return l
 }
 
@@ -165,6 +143,8 @@ func (v *View) compare(a, b Row) int {
 	switch v.Query.Get("sort") {
 	case "name":
 		return strings.Compare(a.Name, b.Name)
+	case "owner":
+		return strings.Compare(a.Owner, b.Owner)
 	case "hits":
 		return cmp.Or(cmp.Compare(a.Hour.HitRate, b.Hour.HitRate), cmp.Compare(b.Outcomes(), a.Outcomes()))
 	case "requests":

@@ -51,8 +51,8 @@ type Query url.Values
 
 // choices has the parameters with the values that they may have, the default first. Other parameters are texts.
 var choices = map[string][]string{
-	"tab": {"targets", "events", "money"}, "sort": {"problems", "name", "hits", "requests", "lead", "spent"},
-	"by": {"owner", "target", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"}, "only": {"", "problems"}, "group": {"", "owner"}, "hold": {"", "1"},
+	"tab": {"targets", "events", "money"}, "sort": {"problems", "name", "owner", "hits", "requests", "lead", "spent"},
+	"by": {"owner", "target", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"}, "only": {"", "problems"}, "hold": {"", "1"},
 	"q": nil, "open": nil, "page": nil, "act": nil, "of": nil, "done": nil,
 }
 

@@ -156,19 +156,14 @@ func TestListIsSortedAndCut(t *testing.T) {
 	targets[0].Hour.Requests, targets[0].LeadTime.P50, targets[0].Hour.HitRate = 7, 1, 1
 	targets[2].Days = []status.TargetDay{{Date: "2026-01-02", Spent: 3}}
 	for query, want := range map[string]string{
-		"": "bca", "sort=name": "abc", "sort=requests": "abc", "sort=lead": "abc", "sort=hits": "bca", "sort=spent": "cba", "only=problems": "bc", "group=owner": "x:by:ca",
+		"": "bca", "sort=name": "abc", "sort=requests": "abc", "sort=lead": "abc", "sort=hits": "bca", "sort=spent": "cba", "only=problems": "bc", "sort=owner": "bca",
 		"q=X": "b", "q=refused": "b", "page=9": "bca", "page=-1": "bca",
 	} {
 		values, _ := url.ParseQuery(query)
 		v := View{Document: &status.Document{Targets: targets, AsOf: "2026-01-02T03:04:05.678Z"}, Query: ReadQuery(values)}
 		got := ""
-		for _, g := range v.List().Groups {
-			if g.Owner != "" {
-				got += g.Owner + ":"
-			}
-			for _, r := range g.Rows {
-				got += r.Name
-			}
+		for _, r := range v.List().Rows {
+			got += r.Name
 		}
 		if got != want {
 			t.Errorf("%q: %s, want %s", query, got, want)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/pool"
+	"poold/internal/refill"
+)
+
+// countAgain counts the orders of the last day in the budgets again after Redis has lost its data, as far as the
+// history has them.
+func (d *daemon) countAgain(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.lost:
+			orders, err := d.countHistory(ctx, history.MostLimit)
+			d.log.Warn("the orders of the history were counted in the budgets again", "orders", orders, "err", err)
+		}
+	}
+}
+
+func (d *daemon) countHistory(ctx context.Context, page int) (orders int, err error) {
+	set := d.file.Current()
+	budgets := map[string][]pool.Budget{"/solve": {{Scope: pool.ScopeSolve}, {Scope: pool.ScopeAll}}}
+	for i := range set.Targets {
+		budgets[set.Targets[i].Name] = refill.Spec(&set.Targets[i], set.Budget).Budgets
+	}
+	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
+		q := history.Query{By: history.ByStatus, Value: string(status), From: time.Now().Add(-24 * time.Hour), Limit: page}
+		for more := d.stores.sink != nil; more; {
+			found, err := d.stores.sink.Find(ctx, q)
+			if err != nil {
+				return orders, err
+			}
+			list, err := history.Decode[history.Order](found)
+			if err != nil {
+				return orders, err
+			}
+			for i := range list {
+				q.Before = history.Position{At: list[i].EndedAt.Time, ID: list[i].ID}
+				if !list[i].Costs() {
+					continue
+				}
+				if err := d.pool.CountAgain(ctx, list[i].ID, list[i].PlacedAt.Time, budgets[list[i].Target]); err != nil {
+					return orders, err
+				}
+				orders++
+			}
+			more = found.More
+		}
+	}
+	return orders, nil
+}

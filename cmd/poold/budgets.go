@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"poold/internal/history"
@@ -33,11 +34,8 @@ func (d *daemon) countHistory(ctx context.Context, page int) (orders int, err er
 		q := history.Query{By: history.ByStatus, Value: string(status), From: time.Now().Add(-24 * time.Hour), Limit: page}
 		for more := d.stores.sink != nil; more; {
 			found, err := d.stores.sink.Find(ctx, q)
-			if err != nil {
-				return orders, err
-			}
-			list, err := history.Decode[history.Order](found)
-			if err != nil {
+			list, malformed := history.Decode[history.Order](found)
+			if err := errors.Join(err, malformed); err != nil {
 				return orders, err
 			}
 			for i := range list {

@@ -55,8 +55,7 @@ func TestSimulateTarget(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "waited", "wait_p50_s", "wait_p95_s", "wait_p99_s", "bought", "served",
-		"expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
+	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "bought", "expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
 		if _, ok := got[field]; !ok {
 			t.Errorf("the answer has no %s", field)
 		}
@@ -69,13 +68,6 @@ func TestSimulateTarget(t *testing.T) {
 	}
 	if _, seed, _ := simulateWith(t, append(args, "--seed", "2")...); seed == out {
 		t.Error("another seed changes nothing")
-	}
-	_, out, _ = simulateWith(t, append(args, "--min", "0", "--refill", "fixed", "--depth", "0", "--wait", "30s")...)
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got["hits"] != 0 || got["waited"] < 5 || got["wait_p50_s"] < 5 {
-		t.Errorf("depth 0, with waiting: %v", got)
 	}
 	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace", trace); code != cli.ExitFailed || !strings.Contains(problems, `no target "other"`) {
 		t.Errorf("exit %d: %s", code, problems)
@@ -114,31 +106,31 @@ func TestSimulateCompare(t *testing.T) {
 
 func TestSimulateUsage(t *testing.T) {
 	for says, args := range map[string][]string{
-		"needs --target":               {"--demand", "poisson:1"},
-		"one of --trace and --demand,": {"--depth", "1"},
-		"--demand, and only one":       {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
-		"--length is above 0s":         {"--depth", "1", "--trace", "x", "--length", "0s"},
-		"up to a year, 8784h":          {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
-		"--demand":                     {"--depth", "1", "--demand", "often"},
-		"--lead: lead times are":       {"--depth", "1", "--demand", "poisson:1", "--lead", "18s"},
-		"--fail":                       {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
-		"--refill is":                  {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
-		"--min":                        {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
-		"--margin is":                  {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
-		"--hit-rate":                   {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
-		"--miss-cost":                  {"--depth", "1", "--demand", "poisson:1", "--miss-cost", "0"},
-		"--concurrency":                {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
-		"--wait":                       {"--depth", "1", "--demand", "poisson:1", "--wait", "2h"},
-		"--depth is":                   {"--depth", "-1", "--demand", "poisson:1"},
-		"--lifetime":                   {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
-		"--idle-after":                 {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
-		"--price is what 1000":         {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
-		"cost, a number from 0":        {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
-		"a number from 0 to 1000000":   {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
-		"1000 solves cost, a number":   {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
-		"\"2.99 EUR\" for \"--price\"": {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
-		"\"\" for \"--price\"":         {"--depth", "1", "--demand", "poisson:1", "--price", ""},
-		"unknown command":              {"--depth", "1", "--demand", "poisson:1", "more"},
+		"needs --target": {"--demand", "poisson:1"},
+		"[trace demand from-history] is required": {"--depth", "1"},
+		"[demand trace] were all set":             {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
+		"--length is above 0s":                    {"--depth", "1", "--trace", "x", "--length", "0s"},
+		"up to a year, 8784h":                     {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
+		"--demand":                                {"--depth", "1", "--demand", "often"},
+		"--lead is":                               {"--depth", "1", "--demand", "poisson:1", "--lead", "0s"},
+		"--spread is":                             {"--depth", "1", "--demand", "poisson:1", "--spread", "9"},
+		"--fail":                                  {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
+		"--refill is":                             {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
+		"--min":                                   {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
+		"--margin is":                             {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
+		"--hit-rate":                              {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
+		"--miss-cost":                             {"--depth", "1", "--demand", "poisson:1", "--miss-cost", "0"},
+		"--concurrency":                           {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
+		"--depth is":                              {"--depth", "-1", "--demand", "poisson:1"},
+		"--lifetime":                              {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
+		"--idle-after":                            {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
+		"--price is what 1000":                    {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
+		"cost, a number from 0":                   {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
+		"a number from 0 to 1000000":              {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
+		"1000 solves cost, a number":              {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
+		"\"2.99 EUR\" for \"--price\"":            {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
+		"\"\" for \"--price\"":                    {"--depth", "1", "--demand", "poisson:1", "--price", ""},
+		"unknown command":                         {"--depth", "1", "--demand", "poisson:1", "more"},
 	} {
 		if code, _, problems := simulateWith(t, args...); code != cli.ExitUsage || !strings.Contains(problems, says) {
 			t.Errorf("%v: exit %d: %s", args, code, problems)
@@ -162,7 +154,7 @@ func TestSimulatedMoney(t *testing.T) {
 	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")
 	writeFile(t, trace, "0\n10000\n43200\n")
-	args := []string{"--fail", "0", "--depth", "2", "--lead", "lognormal:20s,0,20s,20s", "--trace", trace}
+	args := []string{"--fail", "0", "--depth", "2", "--lead", "20s", "--spread", "0", "--trace", trace}
 	asJSON := func(more ...string) map[string]any {
 		_, out, problems := simulateWith(t, append(append(args, "--json"), more...)...)
 		var got map[string]any
@@ -179,7 +171,7 @@ func TestSimulatedMoney(t *testing.T) {
 		}
 		delete(with, field)
 	}
-	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) < 15 {
+	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) != 11 {
 		t.Errorf("with a price %v\nwithout %v", with, without)
 	}
 	_, text, _ := simulateWith(t, append(args, "--price", "2.99")...)

@@ -23,7 +23,7 @@ var sizeLimits = []struct {
 	limit        int
 }{
 	{"daemon", "Go lines of the packages in poold, without Lua", 22000},
-	{"lua", "lines of scripts", 705},
+	{"lua", "lines of scripts", 710},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
 	{"tests", "Go lines of _test.go files", 29400},

@@ -30,9 +30,9 @@ type Event struct {
 	ID      string    `json:"id"`      // decimal digits; later events have higher ids
 	At      time.Time `json:"at"`      // time of the change; Note replaces the zero time by the present time
 	Kind    Kind      `json:"kind"`    // programs must expect further kinds
+	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
 	Subject string    `json:"subject"` // the target, provider, budget or replica that changed; "" = the file or Redis
 	Target  string    `json:"target"`  // the target that the event is about; "" = no single target
-	Actor   string    `json:"actor"`   // "key NAME", "no key", "SIGHUP", "the file" or "replica ID"
 	Text    string    `json:"text"`    // one sentence
 
 	// If several replicas can notice the same change, they use the same Topic and State. An event is

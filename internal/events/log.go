@@ -19,7 +19,7 @@ import (
 //
 //	KEYS   the list, the topic
 //	ARGV   the event; the state, empty = the event has no topic; the most events of the list, and of a kind by one actor;
-//	       the lives of the list and of the topic in ms; the kind and the actor as the JSON of an event has them
+//	       the lives of the list and of the topic in ms; the kind and the actor as the JSON of the event has them
 //	Reply  1 = added, 0 = known
 var add = redisdb.NewScript(`
 local last = redis.call('LINDEX', KEYS[1], 0)
@@ -27,18 +27,16 @@ if ARGV[2] ~= '' then
   if redis.call('GET', KEYS[2]) == ARGV[2] then return 0 end
   redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[6])
 end
-local equal = 0
-for _, e in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-  if string.find(e, ARGV[7], 1, true) and string.find(e, ARGV[8], 1, true) then
-    equal = equal + 1
-    if equal >= tonumber(ARGV[4]) then redis.call('LREM', KEYS[1], -1, e) end
-  end
-end
 local t = redis.call('TIME')
 local id = math.max(t[1] * 1000000 + t[2], last and tonumber(string.match(last, '^%d+')) + 1 or 0)
 redis.call('LPUSH', KEYS[1], string.format('%.0f', id) .. ' ' .. ARGV[1])
 redis.call('LTRIM', KEYS[1], 0, ARGV[3] - 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
+local equal = 0
+for _, e in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if string.find(e, ARGV[7], 1, true) then equal = equal + 1 end
+  if equal > tonumber(ARGV[4]) then return redis.call('LREM', KEYS[1], -1, e) end
+end
 return 1`)
 
 const (
@@ -141,7 +139,7 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	}
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
 	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, kept.Milliseconds(), remembered.Milliseconds(),
-		`"kind":"`+string(e.Kind)+`"`, `"actor":`+string(actor)).Err()
+		`"kind":"`+string(e.Kind)+`","actor":`+string(actor)).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

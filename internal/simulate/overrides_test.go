@@ -60,12 +60,12 @@ targets:
 		}, 3},
 		"the tokens":         {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"}, func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
 		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
-		"the provider": {[]string{"--lead", "lognormal:20s,0.1,5s,40s", "--fail", "0.2", "--concurrency", "9"}, func(s *policy.Simulation) {
+		"the provider": {[]string{"--lead", "20s", "--spread", "0.1", "--fail", "0.2", "--concurrency", "9"}, func(s *policy.Simulation) {
 			s.Concurrency = 9
-			s.Solves = policy.Solves{Median: 20 * time.Second, Sigma: 0.1, Least: 5 * time.Second, Most: 40 * time.Second, Fail: 0.2}
+			s.Solves = policy.Solves{Median: 20 * time.Second, Sigma: 0.1, Fail: 0.2}
 		}, 3},
-		"the run": {[]string{"--wait", "30s", "--length", "2h", "--seed", "4"}, func(s *policy.Simulation) {
-			s.Wait, s.Length, s.Seed = 30*time.Second, 7200, 4
+		"the run": {[]string{"--length", "2h", "--seed", "4"}, func(s *policy.Simulation) {
+			s.Length, s.Seed = 7200, 4
 		}, 3},
 	} {
 		got, cost := baseOf(t, append(target, x.args...)...)

@@ -55,7 +55,7 @@ func (p *plot) svg(title string) string {
 	}
 	upper := plotTop + plotText + plotPanel
 	lower := upper + plotPanel + 2*plotText
-	text(plotLeft, upper-plotPanel-5, "requests: at once (green), later or never (red)")
+	text(plotLeft, upper-plotPanel-5, "requests: with a token (green), without (red)")
 	text(plotLeft, lower-plotPanel-5, "most tokens: ready (blue), on order (gray)")
 	text(5, upper-plotPanel+10, fmt.Sprint(mostAsked))
 	text(5, lower-plotPanel+10, fmt.Sprint(mostHeld))

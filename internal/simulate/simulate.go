@@ -27,7 +27,6 @@ import (
 const (
 	defaultConcurrency = 64
 	mostConcurrency    = 10000
-	mostWait           = time.Hour
 	mostLength         = 366 * 24 * time.Hour
 	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
 	// modelLength is the default length of a demand model.
@@ -38,10 +37,10 @@ const (
 
 // simulation holds the flags of `poold simulate`.
 type simulation struct {
-	config, target, trace, demand, history, lead, plot string
+	config, target, trace, demand, history, plot string
 
-	length, wait  time.Duration
-	fail          float64
+	length        time.Duration
+	solves        policy.Solves
 	concurrency   int
 	settings      targets.Target // the flags of a target's settings
 	seed          uint64
@@ -61,10 +60,11 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
 	flags.StringVar(&s.history, "from-history", "", "instead of a trace, the requests of the `key` with this name that a daemon's audit has, of the target or of all, in the last --length")
 	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with other demand by default until its last arrival")
-	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times of the provider, as `model`:MEDIAN,SIGMA,LEAST,MOST")
-	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
+	usual := policy.DefaultSolves()
+	flags.DurationVar(&s.solves.Median, "lead", usual.Median, "median lead time of the provider; lead times are lognormal, from a third to twenty thirds of it")
+	flags.Float64Var(&s.solves.Sigma, "spread", usual.Sigma, "spread of the lead times, the sigma of their lognormal distribution, 0 to 5")
+	flags.Float64Var(&s.solves.Fail, "fail", usual.Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
-	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token before it is a miss (default 0s: it does not wait)")
 	flags.DurationVar(&t.Lifetime, "lifetime", 0, "lifetime of a token (default the target's, else 2m)")
 	flags.DurationVar(&t.Margin, "margin", 0, "last part of the lifetime, in which a token is not handed out (default the target's, else 40s)")
 	flags.StringVar((*string)(&t.Refill), "refill", "", "fixed or adaptive (default the target's, else fixed)")
@@ -131,7 +131,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 		return err
 	}
 	if s.plot != "" {
-		title := fmt.Sprintf("%d requests, %.1f %% found a token at once; %.3f bought per token served",
+		title := fmt.Sprintf("%d requests, %.1f %% found a token; %.3f bought per token served",
 			result.Requests, 100*result.HitRate, result.BoughtPerServed)
 		if err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
 			return fmt.Errorf("writing the plot: %w", err)
@@ -148,15 +148,12 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 }
 
 func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (base policy.Simulation, err error) {
-	base = policy.Simulation{Solves: policy.Solves{Fail: s.fail}, Concurrency: s.concurrency, Wait: s.wait, Seed: s.seed}
+	base = policy.Simulation{Solves: s.solves, Concurrency: s.concurrency, Seed: s.seed}
 	if base.Params, err = s.fill(ctx, c, flags); err != nil {
 		return base, err
 	}
 	if err := s.validate(); err != nil {
 		return base, err
-	}
-	if err := base.Solves.ParseLead(s.lead); err != nil {
-		return base, cli.UsageError("--lead: " + err.Error())
 	}
 	base.Arrivals, base.Start, err = s.load(ctx)
 	if err == nil && len(base.Arrivals) == 0 {
@@ -219,10 +216,11 @@ func (s *simulation) validate() error {
 		{t.HitRate >= 0.5 && t.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
 		{t.MissCost >= 0.1 && t.MissCost <= targets.MostMissCost, "--miss-cost is from 0.1 to 1000"},
 		{t.IdleAfter >= 0, "--idle-after is not below 0s"},
-		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
+		{s.solves.Median >= time.Millisecond && s.solves.Median <= time.Hour, "--lead is from 1ms to 1h"},
+		{s.solves.Sigma >= 0 && s.solves.Sigma <= 5, "--spread is from 0 to 5"},
+		{s.solves.Fail >= 0 && s.solves.Fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
 		{s.price.per1000 >= 0 && s.price.per1000 <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
-		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
 		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
 	} {
 		if !rule.holds {
@@ -263,7 +261,6 @@ func printResult(w io.Writer, r policy.Result, spent *Money) error {
 	row := func(name, format string, values ...any) { _, _ = fmt.Fprintf(table, name+"\t"+format+"\n", values...) }
 	row("requests", "%d", r.Requests)
 	row("hits", "%d (%.2f %%)", r.Hits, 100*r.HitRate)
-	row("waited", "%d (p50 %.1fs, p95 %.1fs, p99 %.1fs)", r.Waited, r.WaitP50, r.WaitP95, r.WaitP99)
 	row("misses", "%d", r.Misses)
 	row("bought", "%d (%.3f per token served)", r.Bought, r.BoughtPerServed)
 	if spent != nil {
@@ -271,7 +268,7 @@ func printResult(w io.Writer, r policy.Result, spent *Money) error {
 	}
 	row("expired", "%d (%.3f per request)", r.Expired, r.WastePerRequest)
 	row("failed solves", "%d", r.Failed)
-	row("peak", "%d orders, %d tokens and orders less callers waiting", r.PeakInFlight, r.PeakHeld)
+	row("peak", "%d orders, %d tokens and orders", r.PeakInFlight, r.PeakHeld)
 	return table.Flush()
 }
 
@@ -286,7 +283,7 @@ func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
 		return printJSON(w, map[string]any{"runs": rows})
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := "refill\tdepth\tmiss_cost\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
+	head := "refill\tdepth\tmiss_cost\thits\twaste/request\tbought/served\tmisses\tpeak\t"
 	if rows[0].Money != nil {
 		head += "spent/day\t"
 	}
@@ -299,8 +296,8 @@ func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
 		if r.Money != nil {
 			spent = r.text(r.PerDay) + "\t"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
-			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%d\t%s\n", r.Refill, r.Depth, price,
+			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.PeakHeld, spent)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -25,18 +25,15 @@ type replay struct {
 	totals      Totals
 	leads       []time.Duration
 	failures    int
-	concurrency int     // maximum number of orders in flight
-	patience    float64 // time in seconds that a patient caller waits for a token
+	concurrency int // maximum number of orders in flight
 	// solve draws the lead time and the outcome of the next order.
 	solve func() (lead float64, fails bool)
 
-	now     float64
-	look    float64   // time of the next decision without an event
-	tokens  []float64 // expiry times of the tokens, ascending
-	orders  []order   // in the order of placing
-	waiting []float64 // arrival times of the pending callers, ascending
-	waits   []float64 // waiting times of the served callers
-	result  Result
+	now    float64
+	look   float64   // time of the next decision without an event
+	tokens []float64 // expiry times of the tokens, ascending
+	orders []order   // in the order of placing
+	result Result
 }
 
 // newReplay returns a replay that begins at the given time with an empty stock.
@@ -48,7 +45,6 @@ func newReplay(p Params, concurrency int, at float64) *replay {
 const (
 	landed = iota
 	expired
-	gaveUp
 	looked
 )
 
@@ -66,9 +62,6 @@ func (r *replay) step(end float64) bool {
 		r.tokens = r.tokens[1:]
 		r.result.Expired++
 		r.totals.Expired++
-	case gaveUp:
-		r.waiting = r.waiting[1:]
-		r.result.Misses++
 	}
 	r.decide()
 	return true
@@ -85,9 +78,6 @@ func (r *replay) nextEvent() (at float64, event, i int) {
 	if len(r.tokens) > 0 {
 		consider(r.tokens[0], expired, 0)
 	}
-	if len(r.waiting) > 0 {
-		consider(r.waiting[0]+r.patience, gaveUp, 0)
-	}
 	for n := range r.orders {
 		consider(r.orders[n].ends, landed, n)
 	}
@@ -96,19 +86,16 @@ func (r *replay) nextEvent() (at float64, event, i int) {
 
 func (r *replay) at() time.Time { return r.start.Add(time.Duration(r.now * float64(time.Second))) }
 
-// request runs a request for a token. If no token is ready, a patient caller waits.
-func (r *replay) request(at float64, patient bool) {
+// request runs a request for a token.
+func (r *replay) request(at float64) {
 	r.now = at
 	r.result.Requests++
 	r.totals.Requests++
-	switch {
-	case len(r.tokens) > 0:
+	if len(r.tokens) > 0 {
 		r.tokens = r.tokens[1:]
 		r.result.Hits++
 		r.totals.Hits++
-	case patient:
-		r.waiting = append(r.waiting, r.now)
-	default:
+	} else {
 		r.result.Misses++
 	}
 	r.decide()
@@ -127,12 +114,6 @@ func (r *replay) completed(i int) {
 	r.totals.Solved++
 	r.failures = 0
 	r.leads = append([]time.Duration{inSeconds(o.ends - o.placed)}, r.leads[:min(len(r.leads), 47)]...)
-	if len(r.waiting) > 0 {
-		r.waits = append(r.waits, r.now-r.waiting[0])
-		r.waiting = r.waiting[1:]
-		r.result.Waited++
-		return
-	}
 	r.tokens = append(r.tokens, r.now+r.params.Usable.Seconds())
 }
 
@@ -143,7 +124,7 @@ func (r *replay) decide() {
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
 	s := Counts{
 		Lead: inSeconds(lead), Leads: r.leads, Totals: r.totals, Failures: r.failures,
-		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders), Waiting: len(r.waiting),
+		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders),
 		NextExpiry: -1, NextLook: -1,
 	}
 	if len(r.tokens) > 0 {
@@ -163,32 +144,20 @@ func (r *replay) decide() {
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
 	}
 	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
-	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders)-len(r.waiting))
+	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders))
 	r.look = math.Inf(1)
 	if d.Next != Never {
 		r.look = r.now + max(d.Next.Seconds(), leastLook)
 	}
 }
 
-// finish returns the result. Pending callers count as misses.
+// finish returns the result.
 func (r *replay) finish() Result {
 	s := r.result
-	s.Misses += len(r.waiting)
-	s.Served = s.Hits + s.Waited
 	s.HitRate = float64(s.Hits) / float64(s.Requests)
 	s.WastePerRequest = float64(s.Expired) / float64(s.Requests)
-	if s.Served > 0 {
-		s.BoughtPerServed = float64(s.Bought) / float64(s.Served)
+	if s.Hits > 0 {
+		s.BoughtPerServed = float64(s.Bought) / float64(s.Hits)
 	}
-	slices.Sort(r.waits)
-	s.WaitP50, s.WaitP95, s.WaitP99 = quantileOf(r.waits, 0.5), quantileOf(r.waits, 0.95), quantileOf(r.waits, 0.99)
 	return s
-}
-
-// quantileOf returns the quantile f of a sorted list. The result is 0 for an empty list.
-func quantileOf(sorted []float64, f float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, int(math.Ceil(f*float64(len(sorted))))-1)]
 }

@@ -2,69 +2,30 @@ package policy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"time"
 )
 
-// Solves is a model of a provider. Lead times are lognormal, limited to [Least, Most]. A share of the
+// Solves is a model of a provider. Lead times are lognormal, from a third of the median to twenty thirds. A share of the
 // solves fails, each at the end of its lead time.
 type Solves struct {
-	Median, Least, Most time.Duration
-	Sigma               float64
-	Fail                float64
+	Median time.Duration
+	Sigma  float64
+	Fail   float64
 }
 
-// DefaultSolves returns the provider of docs/refill.md: a median lead time of 18 s, and 7 % failing
-// solves.
-func DefaultSolves() Solves {
-	return Solves{Median: 18 * time.Second, Sigma: 0.45, Least: 6 * time.Second, Most: 120 * time.Second, Fail: 0.07}
-}
-
-// ErrLead means that a lead-time model is invalid.
-var ErrLead = errors.New("lead times are lognormal:MEDIAN,SIGMA,LEAST,MOST, such as lognormal:18s,0.45,6s,120s")
-
-// ParseLead sets the lead times from a text of the form lognormal:MEDIAN,SIGMA,LEAST,MOST.
-func (p *Solves) ParseLead(text string) error {
-	const mostSigma = 5
-	numbers, ok := strings.CutPrefix(text, "lognormal:")
-	parts := strings.Split(numbers, ",")
-	if !ok || len(parts) != 4 {
-		return fmt.Errorf("%w; not %q", ErrLead, text)
-	}
-	sigma, err := strconv.ParseFloat(parts[1], 64)
-	if err != nil || !(sigma >= 0 && sigma <= mostSigma) {
-		return fmt.Errorf("%w; sigma is from 0 to %d", ErrLead, mostSigma)
-	}
-	var least, median, most time.Duration
-	for i, d := range []*time.Duration{&median, nil, &least, &most} {
-		if d == nil {
-			continue // sigma
-		}
-		if *d, err = time.ParseDuration(parts[i]); err != nil {
-			return fmt.Errorf("%w; %q is no time with a unit", ErrLead, parts[i])
-		}
-	}
-	if least <= 0 || least > median || median > most {
-		return fmt.Errorf("%w; 0 < least <= median <= most", ErrLead)
-	}
-	p.Least, p.Median, p.Most, p.Sigma = least, median, most, sigma
-	return nil
-}
+// DefaultSolves returns the provider of docs/refill.md: lead times from 6 to 120 s, and 7 % failing solves.
+func DefaultSolves() Solves { return Solves{Median: 18 * time.Second, Sigma: 0.45, Fail: 0.07} }
 
 // Simulation replays a demand with a policy in virtual time.
 type Simulation struct {
 	Params      Params
 	Start       time.Time // time of second 0, for the windows; zero = a Monday, 00:00 UTC
 	Solves      Solves
-	Concurrency int           // maximum number of orders in flight
-	Wait        time.Duration // how long a request waits for a token; 0 = no wait
-	Arrivals    []float64     // seconds from the start, ascending
-	Length      float64       // length of the demand in seconds; at least until the last arrival
+	Concurrency int       // maximum number of orders in flight
+	Arrivals    []float64 // seconds from the start, ascending
+	Length      float64   // length of the demand in seconds; at least until the last arrival
 	Seed        uint64
 	// Progress is optional. It is called from time to time with the completed share of the
 	// requests.
@@ -80,18 +41,13 @@ type Result struct {
 	Hits            int     `json:"hits"` // requests that got a token at once
 	HitRate         float64 `json:"hit_rate"`
 	Misses          int     `json:"misses"` // requests that got no token
-	Waited          int     `json:"waited"` // requests that got a token after a wait
-	WaitP50         float64 `json:"wait_p50_s"`
-	WaitP95         float64 `json:"wait_p95_s"`
-	WaitP99         float64 `json:"wait_p99_s"`
 	Bought          int     `json:"bought"` // tokens that landed; a failed solve costs nothing
-	Served          int     `json:"served"`
 	Expired         int     `json:"expired"`
 	Failed          int     `json:"failed"`
 	WastePerRequest float64 `json:"waste_per_request"`
 	BoughtPerServed float64 `json:"bought_per_served"`
 	PeakInFlight    int     `json:"peak_in_flight"`
-	PeakHeld        int     `json:"peak_held"` // stock + orders - pending callers
+	PeakHeld        int     `json:"peak_held"` // stock + orders
 
 	// BoughtADay includes the silence after the last request, until the end of Length.
 	BoughtADay float64 `json:"-"`
@@ -122,8 +78,7 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r := newReplay(s.Params, s.Concurrency, begin)
-	r.start, r.patience = s.Start, s.Wait.Seconds()
-	if s.Start.IsZero() {
+	if r.start = s.Start; s.Start.IsZero() {
 		r.start = monday
 	}
 	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
@@ -153,7 +108,7 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		if err := until(at); err != nil {
 			return Result{}, err
 		}
-		r.request(at, s.Wait > 0)
+		r.request(at)
 		if s.Watch != nil {
 			s.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
 		}
@@ -171,8 +126,8 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 
 // Draw draws the lead time of a solve, in seconds, and whether it fails.
 func (p *Solves) Draw(random *rand.Rand) (lead float64, fails bool) {
-	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
-	return min(max(lead, p.Least.Seconds()), p.Most.Seconds()), random.Float64() < p.Fail
+	factor := math.Exp(p.Sigma * random.NormFloat64())
+	return p.Median.Seconds() * min(max(factor, 1.0/3), 20.0/3), random.Float64() < p.Fail
 }
 
 // Fixed returns the same simulation with a fixed depth.

@@ -10,23 +10,6 @@ import (
 	"time"
 )
 
-// Waiting requests get the next tokens in the order of their arrival. A request stops waiting after
-// the time Wait.
-func TestSimulationWaits(t *testing.T) {
-	p := Solves{Median: 10 * time.Second, Least: 10 * time.Second, Most: 10 * time.Second}
-	k := Params{Depth: 1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second}
-	s := Simulation{Params: k, Solves: p, Concurrency: 1, Wait: 15 * time.Second, Arrivals: []float64{0, 1, 2}}
-	r := simulated(t, s)
-	// With one slot, tokens land at 10 and 20. The third caller has left before second 30.
-	if r.Waited != 1 || r.Misses != 2 || r.Hits != 0 || r.WaitP50 != 10 {
-		t.Errorf("%+v", r)
-	}
-	s.Concurrency = 3
-	if r = simulated(t, s); r.Waited != 3 || r.WaitP50 != 9 {
-		t.Errorf("with three slots: %+v", r)
-	}
-}
-
 func usualFixed(depth int) Params {
 	k := usual()
 	k.Adaptive, k.Depth = false, depth
@@ -42,20 +25,6 @@ func TestSimulationEnds(t *testing.T) {
 	s.Progress = func(float64) { cancel() }
 	if _, err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestParseLead(t *testing.T) {
-	var p Solves
-	if err := p.ParseLead("lognormal:18s,0.45,6s,2m"); err != nil || p.Median != 18*time.Second || p.Sigma != 0.45 ||
-		p.Least != 6*time.Second || p.Most != 2*time.Minute {
-		t.Errorf("%+v, %v", p, err)
-	}
-	for _, bad := range []string{"", "lognormal:", "normal:18s,0.45,6s,2m", "lognormal:18,0.45,6s,2m", "lognormal:18s,-1,6s,2m",
-		"lognormal:18s,0.45,20s,2m", "lognormal:18s,0.45,6s,10s", "lognormal:18s,0.45,0s,2m", "lognormal:18s,NaN,6s,2m", "lognormal:1s,1,1s,1s,1s"} {
-		if err := p.ParseLead(bad); !errors.Is(err, ErrLead) {
-			t.Errorf("%q: %v", bad, err)
-		}
 	}
 }
 
@@ -80,7 +49,7 @@ func TestAdaptiveInPlace(t *testing.T) {
 // BoughtADay includes the silence: a fixed depth of one buys a token every 80 s, day and night.
 func TestBoughtADay(t *testing.T) {
 	s := Simulation{Params: usualFixed(1), Concurrency: 64, Arrivals: []float64{36000, 36400}, Length: daySeconds}
-	s.Solves = Solves{Median: 20 * time.Second, Least: 20 * time.Second, Most: 20 * time.Second}
+	s.Solves = Solves{Median: 20 * time.Second}
 	r := simulated(t, s)
 	perToken := func(length float64) float64 { return 80 * r.BoughtADay / length }
 	if math.Abs(perToken(daySeconds)-1) > 0.01 || r.Bought > 14 {
@@ -124,7 +93,7 @@ func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 
 // The times of windows are relative to second 0.
 func TestWarmWindowsAtTheirTime(t *testing.T) {
-	s := Simulation{Params: usual(), Solves: Solves{Median: time.Second, Least: time.Second, Most: time.Second}, Concurrency: 9}
+	s := Simulation{Params: usual(), Solves: Solves{Median: time.Second}, Concurrency: 9}
 	s.Params.Adaptive, s.Params.Depth = false, 0
 	s.Params.Warm = []Warm{each(24*time.Hour, time.Hour, 4, time.Minute)}
 	s.Arrivals = []float64{3000, 3630, 3630, 7200} // at 0:50, 1:00:30, 2:00

@@ -74,6 +74,7 @@ type model struct {
 	got      map[string]string // token -> call
 	orders   map[string]bool   // of the tokens that callers got
 	starting sync.WaitGroup
+	rows     []redis.XMessage // of ended orders
 }
 
 func newModel(t *testing.T, seed int) *model {
@@ -133,6 +134,7 @@ func (m *model) run() {
 		for ctx.Err() == nil {
 			time.Sleep(rand.N(2 * time.Second))
 			m.plain.ScriptFlush(ctx)
+			m.collect()
 		}
 	})
 	all.Wait()
@@ -144,6 +146,15 @@ func (m *model) run() {
 	}
 	m.settle()
 	m.check()
+}
+
+// collect takes the rows of ended orders from the outbox, as a sink does: it keeps only the newest 100,000.
+func (m *model) collect() {
+	const ends = "{m}:outbox:ends"
+	for _, row := range m.plain.XRange(m.Context(), ends, "-", "+").Val() {
+		m.rows = append(m.rows, row)
+		m.plain.XDel(m.Context(), ends, row.ID)
+	}
 }
 
 // call is one request of a caller.
@@ -272,7 +283,8 @@ func (m *model) check() {
 		bought, taken = bought+f["bought"], taken+handed
 	}
 	ends, tasks := map[string]string{}, map[string]string{}
-	for _, row := range m.plain.XRange(ctx, "{m}:outbox:ends", "-", "+").Val() {
+	m.collect()
+	for _, row := range m.rows {
 		order, kind := fmt.Sprint(row.Values["order"]), fmt.Sprint(row.Values["kind"])
 		var p purchase.Purchase
 		if err := json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p); err != nil {

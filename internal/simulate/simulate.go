@@ -122,7 +122,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 		}
 		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
 	}
-	picture := &plot{length: max(base.Length, base.Arrivals[len(base.Arrivals)-1]+1)}
+	picture := &plot{length: max(base.Length, base.Arrivals[len(base.Arrivals)-1]+policy.AfterLast)}
 	if s.plot != "" {
 		base.Watch = picture.watch
 	}

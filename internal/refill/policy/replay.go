@@ -28,6 +28,7 @@ type replay struct {
 	concurrency int // maximum number of orders in flight
 	// solve draws the lead time and the outcome of the next order.
 	solve func() (lead float64, fails bool)
+	watch func(at float64, ready, orders int, r *Result) // nil = not watched
 
 	now    float64
 	look   float64   // time of the next decision without an event
@@ -36,9 +37,9 @@ type replay struct {
 	result Result
 }
 
-// newReplay returns a replay that begins at the given time with an empty stock.
-func newReplay(p Params, concurrency int, at float64) *replay {
-	return &replay{params: p, learned: NewLearned(p), concurrency: concurrency, now: at, look: at}
+// newReplay returns a replay that begins at second 0 with an empty stock.
+func newReplay(p Params, concurrency int) *replay {
+	return &replay{params: p, learned: NewLearned(p), concurrency: concurrency}
 }
 
 // The events of a replay. Simultaneous events happen in this order.
@@ -145,15 +146,19 @@ func (r *replay) decide() {
 	}
 	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
 	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders))
+	if r.watch != nil {
+		r.watch(r.now, len(r.tokens), len(r.orders), &r.result)
+	}
 	r.look = math.Inf(1)
 	if d.Next != Never {
 		r.look = r.now + max(d.Next.Seconds(), leastLook)
 	}
 }
 
-// finish returns the result.
-func (r *replay) finish() Result {
+// finish returns the result of a run of this length.
+func (r *replay) finish(length float64) Result {
 	s := r.result
+	s.BoughtADay = float64(s.Bought) / length * daySeconds
 	s.HitRate = float64(s.Hits) / float64(s.Requests)
 	s.WastePerRequest = float64(s.Expired) / float64(s.Requests)
 	if s.Hits > 0 {

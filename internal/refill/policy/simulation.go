@@ -27,8 +27,7 @@ type Simulation struct {
 	Arrivals    []float64 // seconds from the start, ascending
 	Length      float64   // length of the demand in seconds; at least until the last arrival
 	Seed        uint64
-	// Progress is optional. It is called from time to time with the completed share of the
-	// requests.
+	// Progress is optional. It is called from time to time with the completed share.
 	Progress func(done float64)
 	// Watch is optional. It is called after each event with the time in seconds, the ready tokens, the orders in flight
 	// and the result so far.
@@ -49,13 +48,12 @@ type Result struct {
 	PeakInFlight    int     `json:"peak_in_flight"`
 	PeakHeld        int     `json:"peak_held"` // stock + orders
 
-	// BoughtADay includes the silence after the last request, until the end of Length.
-	BoughtADay float64 `json:"-"`
+	BoughtADay float64 `json:"-"` // over the length of the run
 }
 
 const (
-	// afterLast is how many seconds a run continues after the last request.
-	afterLast = 600.0
+	// AfterLast is how many seconds a run continues at least after the last request.
+	AfterLast = 600.0
 	// A run calls Progress and checks ctx once in this number of steps.
 	progressEvery = 1024
 )
@@ -63,65 +61,40 @@ const (
 // monday is second 0 of simulated time by default.
 var monday = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
-// Run replays the demand until 600 s after the last arrival. Run begins at the first arrival or, if
-// there are warm windows, at second 0. If Length is longer, the run continues without requests.
-// This silence counts only for BoughtADay, because a fixed depth also buys tokens without requests.
-// BoughtADay counts the tokens that land within Length. Equal Simulations have equal Results. When
-// ctx ends, Run returns the error of ctx.
+// Run replays the demand from second 0 until 600 s after the last arrival, or until Length if that is later. Equal
+// Simulations have equal Results. When ctx ends, Run returns the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
-	begin, last := s.Arrivals[0], s.Arrivals[len(s.Arrivals)-1]
-	if len(s.Params.Warm) > 0 {
-		begin = 0 // a window may precede the first request
-	}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	r := newReplay(s.Params, s.Concurrency, begin)
+	r := newReplay(s.Params, s.Concurrency)
 	if r.start = s.Start; s.Start.IsZero() {
 		r.start = monday
 	}
-	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
-	length := max(s.Length, last, afterLast)
-	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
-	until := func(limit float64) error {
-		for r.step(limit) {
-			if r.now < begin+length {
-				bought = r.result.Bought
-			}
-			if s.Watch != nil {
-				s.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
-			}
+	r.solve, r.watch = func() (float64, bool) { return s.Solves.Draw(random) }, s.Watch
+	length := max(s.Length, s.Arrivals[len(s.Arrivals)-1]+AfterLast)
+	for i, steps := 0, 0; i <= len(s.Arrivals); i++ {
+		next := length
+		if i < len(s.Arrivals) {
+			next = s.Arrivals[i]
+		}
+		for r.step(next) {
 			if steps++; steps%progressEvery > 0 {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
-				return err
+				return Result{}, err
 			}
 			if s.Progress != nil {
-				s.Progress(float64(r.result.Requests) / float64(len(s.Arrivals)))
+				s.Progress(next / length)
 			}
 		}
-		return nil
-	}
-	for _, at := range s.Arrivals {
-		if err := until(at); err != nil {
-			return Result{}, err
-		}
-		r.request(at)
-		if s.Watch != nil {
-			s.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
+		if i < len(s.Arrivals) {
+			r.request(next)
 		}
 	}
-	if err := until(last + afterLast); err != nil {
-		return Result{}, err
-	}
-	result := r.finish()
-	if err := until(begin + length); err != nil {
-		return Result{}, err
-	}
-	result.BoughtADay = float64(bought) / length * daySeconds
-	return result, nil
+	return r.finish(length), nil
 }
 
 // Draw draws the lead time of a solve, in seconds, and whether it fails.

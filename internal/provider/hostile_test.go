@@ -263,3 +263,19 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 		t.Errorf("a poll past its caller's deadline: %v", err)
 	}
 }
+
+// The error of an invalid answer names the call, the status and the beginning of the answer, but nothing that may be a token.
+func TestAnInvalidAnswerIsQuoted(t *testing.T) {
+	token := strings.Repeat("03AF", 10)
+	for reply, want := range map[string]string{
+		"Service  paused\n":                `the poll was answered with HTTP 200 and "Service  paused"`,
+		"<h1>" + strings.Repeat("a b", 50): `the poll was answered with HTTP 200 and "<h1>` + strings.Repeat("a b", 50)[:76] + `"`,
+		token:                              `the poll was answered with HTTP 200 and "…"`,
+		`{"foo": 1}`:                       `the poll was answered with HTTP 200 and "{…"`,
+	} {
+		c, _ := newServedClient(t, Config{Protocol: ProtocolInPHP, Profile: twoCaptcha}, answering(http.StatusOK, reply))
+		if err := pollOne(t, c); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q: %v", reply, err)
+		}
+	}
+}

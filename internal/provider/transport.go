@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,7 +21,8 @@ const (
 	maxReply      = 64 << 10 // maximum size of a response body, and of its headers, in bytes
 	maxRetryAfter = time.Minute
 
-	longCause = 200 // maximum length of the text of an error, in characters
+	longCause   = 200 // maximum length of the text of an error, in characters
+	longExcerpt = 80  // of a reply
 
 	hiccup    = 5 * time.Second // pause after a call without a proper answer
 	unreached = 2 * time.Second // pause after a call that could not be sent
@@ -113,16 +116,29 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	case q.action == submit && proves && !sells:
 		return answer{}, q.proven(class, code, resp.Header.Get("Location"), delay)
 	case status/100 != 2:
-		return answer{}, q.broken(code, nil, delay)
+		return answer{}, q.broken(code, q.excerpt(status, reply), delay)
 	default:
 		g := unexpectedReply
 		_ = errors.As(err, &g)
-		return answer{}, q.broken(string(g), g, hiccup)
+		return answer{}, q.broken(string(g), q.excerpt(status, reply), hiccup)
 	}
 	if status == http.StatusTooManyRequests {
 		a.retryAfter = delay
 	}
 	return a, nil
+}
+
+// longWord may be a token.
+var longWord = regexp.MustCompile(`\S{25,}`)
+
+// excerpt names the call, the status and the beginning of a reply that violates the protocol. It quotes no reply in the
+// form of the protocol, which may have a token.
+func (q query) excerpt(status int, reply []byte) error {
+	text := longWord.ReplaceAllString(clean(strings.TrimSpace(string(reply)), longExcerpt, q.hide...), "…")
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "OK|") {
+		text = text[:1] + "…"
+	}
+	return fmt.Errorf("the %s was answered with HTTP %d and %q", q.action, status, text)
 }
 
 // bareRefusal returns what a status proves without a code of the protocol: the submit bought nothing. A status that

@@ -329,7 +329,7 @@ func TestLogDoesNotBlock(t *testing.T) {
 	lines.Close()
 	_ = stderr.Close()
 	text := <-got
-	if told := fmt.Sprintf("was too slow\" count=%d", dropped); strings.Count(text, "a request") != 20_000-int(dropped) || !strings.Contains(text, told) {
+	if told := fmt.Sprintf("was too slow\" dropped=%d", dropped); strings.Count(text, "a request") != 20_000-int(dropped) || !strings.Contains(text, told) {
 		t.Errorf("%d lines came, without %s", strings.Count(text, "\n"), told)
 	}
 }

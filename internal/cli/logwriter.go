@@ -60,7 +60,7 @@ func (w *LogWriter) run(to io.Writer, tell *slog.Logger) {
 		default:
 		}
 		if dropped := w.Dropped(); dropped > told {
-			tell.Warn("log lines were dropped, because the reader of stderr was too slow", "count", dropped-told)
+			tell.Warn("log lines were dropped, because the reader of stderr was too slow", "dropped", dropped-told)
 			told = dropped
 		}
 		select {

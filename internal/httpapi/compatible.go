@@ -183,10 +183,10 @@ func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
 		return err
 	case verdict.Fits != nil && !verdict.Fits(task.Type):
 		return compat.UnknownTask // the call does not accept the type of the reported task
+	case c.Admit(task.Identity) != nil: // the key has lost the target since the submission
+		return compat.UnknownTask
 	}
-	if err = c.Admit(task.Identity); err == nil {
-		err = s.countReport(c, order, task.Identity, task.Type, verdict.Good)
-	}
+	err = s.countReport(c, order, task.Identity, task.Type, verdict.Good)
 	switch {
 	case errors.Is(err, ErrReported):
 		return compat.Duplicate

@@ -186,7 +186,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	return nil
 }
 
-// orderer buys for targets, and for guests whose callers learn it if nothing can be bought.
+// orderer notes used-up budgets, and calls solve.Buyer, which answers callers of guests and calls purchase.Buyer.
 type orderer struct {
 	*purchase.Buyer
 	guests *solve.Buyer

@@ -180,7 +180,8 @@ type outcome struct {
 	Ends  int64  `json:"ends"`
 }
 
-// left returns the time until a moment that was at most `most` ahead when it was stored; 0 = it has passed.
+// left returns the time until a stored moment; 0 if it has passed, or is further ahead than most: then the clock was set
+// back.
 func (v *value) left(moment int64, most time.Duration) time.Duration {
 	left := time.Duration(moment-v.now) * time.Millisecond
 	if left > most+setBack {

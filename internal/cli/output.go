@@ -85,8 +85,7 @@ func align(lines []string) string {
 	return text.String()
 }
 
-// table has a row for each object in the list, and a column for each of the given fields that any of
-// them has. "HEADING=PATH" gives a field another heading than its name.
+// table has a row for each object in the list. It has a given column only if an object has its field. "HEADING=PATH" gives a field another heading than its name.
 func table(list []any, columns ...string) string {
 	lines := make([]string, 1+len(list))
 	for _, column := range columns {

@@ -11,8 +11,8 @@
 //     has no token for it at the submit, it leaves a ticket at once.
 //   - A guest's task leaves its ticket at the submit. Each submit and poll registers the guest at the refiller of
 //     its replica for 30 s: if the first replica dies before it has placed the order, the next poll heals it.
-//     Without polls nothing new is ordered after 30 s. A picture, and a guest with a proxy, is bought by the
-//     replica of the submit alone, because nobody stores the bytes or the proxy's password.
+//     Without polls nothing new is ordered after 30 s. Only the replica of the submit buys a picture, or for a
+//     guest with a proxy, because nobody stores the bytes or the proxy's password.
 //   - A ticket is demand for one token. If the token expires unread, the task has failed, and nothing is bought
 //     again.
 //

@@ -14,8 +14,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// add adds an event to the list, unless its topic already has the event's state. Its ID is the time in µs, or the next
-// free number. Without free memory, it fails before any change.
+// add adds an event to the list, unless its topic already has the event's state. Its ID is the time in µs, or, if that
+// is in use, the next free number. Without free memory, it fails before any change.
 //
 //	KEYS   the list, the topic
 //	ARGV   the event; the state, empty = the event has no topic; the most events of the list, and of a kind by one actor;

@@ -1,4 +1,4 @@
-// Package history keeps what happened to each order and to each token of a key, and the figures of each day.
+// Package history keeps how each order ended, what each key did with its tokens, and the figures of each day.
 //
 // Scripts of package pool append a row to the outbox in Redis in the same step in which an order ends or a token is
 // handed out (pool.Row). One replica at a time sends the rows to a Sink and then removes them (Sender): neither a

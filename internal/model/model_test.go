@@ -74,12 +74,13 @@ type model struct {
 	got      map[string]string // token -> call
 	orders   map[string]bool   // of the tokens that callers got
 	starting sync.WaitGroup
-	rows     []redis.XMessage // of ended orders
+	rows     map[string]redis.XMessage // of ended orders, by their places in the outbox
 }
 
 func newModel(t *testing.T, seed int) *model {
 	m := &model{
-		T: t, addrs: []string{redistest.Server(t)}, limit: []int{100000, 1500}[seed%2], service: newService(),
+		rows: map[string]redis.XMessage{},
+		T:    t, addrs: []string{redistest.Server(t)}, limit: []int{100000, 1500}[seed%2], service: newService(),
 		got: map[string]string{}, orders: map[string]bool{},
 	}
 	m.plain = redis.NewClient(&redis.Options{Addr: m.addrs[0]})
@@ -152,7 +153,7 @@ func (m *model) run() {
 func (m *model) collect() {
 	const ends = "{m}:outbox:ends"
 	for _, row := range m.plain.XRange(m.Context(), ends, "-", "+").Val() {
-		m.rows = append(m.rows, row)
+		m.rows[row.ID] = row // again, if the last XDEL had no answer
 		m.plain.XDel(m.Context(), ends, row.ID)
 	}
 }

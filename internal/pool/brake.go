@@ -212,7 +212,7 @@ func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
 	return int(number(v[0])), nil
 }
 
-// Sale is a token that was handed out.
+// Sale is a token that landed, as it is kept for reports.
 type Sale struct {
 	ID       captcha.ID
 	Provider string

@@ -144,8 +144,8 @@ return {'ok'}
 // Package purchase decides which end it is; the script corrects what only the journal knows, and all replicas agree on.
 // The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
 // (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
-// margin) and repeated (the service sold the text before), which were bought. Only solved, lost and timed out
-// ones count in the budgets: services do not charge for the rest.
+// margin) and repeated (the service sold the text before), which were bought. Only those that cost
+// something count in the budgets: solved, repeated, lost, and failed ones with ARGV 16.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
@@ -243,8 +243,8 @@ if not quiet then soon(id) end
 return {how, turn(ARGV[15]), quiet and 0 or 1}
 `)
 
-// beat keeps a replica alive and takes over the orders of dead ones. A replica that had no answer from
-// Redis itself judges nobody.
+// beat keeps a replica alive and takes over the orders of dead ones. A replica whose own last beat
+// is too old takes over nothing.
 var beat = newScript("beat", `
 -- KEYS 1 replicas 2 deadlines
 -- ARGV 1 replica

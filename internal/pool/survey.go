@@ -71,7 +71,7 @@ func (p *Pool) look(ctx context.Context, pipe redis.Pipeliner, q Query) *redis.C
 }
 
 func countsOf(look *redis.Cmd) Counts {
-	v, _ := look.Slice() // an error ended the pipeline
+	v, _ := look.Slice() // pipelined has returned the error
 	return readCounts(v)
 }
 

@@ -57,7 +57,7 @@ type Task struct {
 	Made  time.Time // on Redis' clock
 	Ended bool      // a poll got the answer
 	Order string    // whose token it got; "" = none
-	Now   time.Time // the time of the reading
+	Now   time.Time // when it was read
 }
 
 // AddTask stores a task for 15 min. Full: the caller has too many unfinished tasks. Neither added nor full:
@@ -71,7 +71,7 @@ func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (ad
 	return text(v[0]) == "ok", text(v[0]) == "full", nil
 }
 
-// Task reads a task. False: it does not exist, or its 15 min are over.
+// Task reads a task. The second result is false if it does not exist or is older than 15 min.
 func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err error) {
 	err = p.plainly(ctx, func(ctx context.Context) error {
 		pipe := p.db.Pipeline()

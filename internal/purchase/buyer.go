@@ -92,7 +92,7 @@ type Config struct {
 	ProviderChanged func(provider string, down bool, reason string)
 	Letters         string // folder of the dead letters
 	Sink            bool   // rows of ends are written for the history
-	Active          bool   // and rows of purchases, for a store that publishes the orders in flight
+	Active          bool   // rows of purchases are written too, for a store that shows orders in flight
 	Observer        Observer
 	Log             *slog.Logger
 }

@@ -54,7 +54,7 @@ type Purchase struct {
 	Solved   time.Time `json:"solved,omitzero"`
 	Polls    int       `json:"polls,omitempty"` // by the replica that ended it
 	Callback bool      `json:"callback,omitempty"`
-	EndedBy  string    `json:"ended_by,omitempty"` // submit, poll, callback, deadline, stop or adoption
+	EndedBy  string    `json:"ended_by,omitempty"` // submit, poll, callback or deadline
 	Choice   string    `json:"choice,omitempty"`   // how the provider was chosen
 }
 
@@ -95,8 +95,8 @@ type order struct {
 	elsewhere atomic.Bool // a callback or another replica has the order
 }
 
-// readOrder returns an order of the journal. Facts that cannot be read are of no account: the order ends as
-// lost.
+// readOrder returns an order of the journal. If the facts cannot be read, they stay empty, and a submitted
+// order ends as lost.
 func readOrder(e *pool.Entry) *order {
 	o := &order{journal: e.Order, at: e.Placed, placed: time.Now().Add(-e.Age)}
 	f := &o.facts
@@ -169,7 +169,7 @@ var ends = map[situation]ending{
 
 	{pool.Unknown, late}: {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	// What it says is told only if the script finds the text repeated.
+	// `says` is used here only if the script answers repeated.
 	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold it before"},
 	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "the task brought no token"},
 	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
@@ -322,8 +322,8 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 	return how
 }
 
-// submit submits an order and stores its task. News mean that it was not bought. Without news and without a
-// task, the outcome is unknown, or another replica has the order.
+// submit submits an order and stores its task. News mean that it was not bought, or that its outcome
+// is unknown. Without news and without a task, another replica has the order.
 func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f, nonce := &o.facts, rand.Text()
 	for begun := false; !begun; {

@@ -17,8 +17,7 @@ var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 1
 // comparePrices are the values of miss_cost of a comparison, besides the target's own value.
 var comparePrices = []float64{1, 3, 10}
 
-// A comparison ends at a depth if this depth and the previous depth together saved at most one miss
-// per notWorth requests.
+// A comparison stops if the last two depths together saved at most one miss in notWorth requests.
 const notWorth = 1000
 
 // perPrice is the number of solves to which a price refers.

@@ -199,7 +199,7 @@ func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
 	watch.Go(func() {
 		ticker := time.NewTicker(outEvery)
 		defer ticker.Stop()
-		// Two checks in a row: at the first one, the token may have left the stock for this very caller.
+		// The wait ends after two checks in a row: at the first, this caller's own token may just have left the stock.
 		for out := 0; out < 2; {
 			select {
 			case <-waiting.Done():

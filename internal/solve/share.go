@@ -196,7 +196,7 @@ func (ss *shares) deliver(sh *share, waiters []*waiter, got outcome) {
 
 // carry enters the claim of a share while callers of this replica wait. Whoever holds the claim takes a token.
 func (ss *shares) carry(ctx context.Context, sh *share) {
-	solve, answered := "", time.Time{} // answered: the last answer of the claim store
+	solve, answered := "", time.Time{} // answered is the time of the claim store's last answer
 	for ctx.Err() == nil {
 		waiters := ss.waitersOf(sh)
 		if len(waiters) == 0 {
@@ -334,7 +334,7 @@ func callFor(claim claims.Claim, r Request) Request {
 }
 
 // settle ends a claim with a token. The caller that waits longest gets it as bought, the others as shared. If the
-// claim store does not answer, only the callers of this replica get it. Without a caller here, the callers of the next
+// claim store does not answer, only callers of this replica get the token. Without a caller here, the callers of the next
 // holder get it as shared.
 func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, token pool.Token, r Request) {
 	if len(ss.waitersOf(sh)) == 0 {

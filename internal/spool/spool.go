@@ -136,7 +136,7 @@ func (s *Spool) Each(yield func(l Letter) bool) error {
 	return errors.Join(problems...)
 }
 
-// Show returns the dead letters without their secrets, oldest first, never nil. The error is that of Each.
+// Show returns the dead letters without their secrets, oldest first, never nil. Show returns the error of Each.
 func (s *Spool) Show(at time.Time) ([]Summary, error) {
 	shown := []Summary{}
 	err := s.Each(func(l Letter) bool {

@@ -34,7 +34,7 @@ const (
 	restsFor, restsMost = 4, 5 * time.Second
 	// readLimit limits all reads for a document.
 	readLimit = 10 * time.Second
-	// providersLimit limits the read of the providers' orders, which each caller of an empty pool may wait for.
+	// providersLimit limits how long a caller of an empty pool waits for the read of the providers' orders.
 	providersLimit = 250 * time.Millisecond
 	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce that of concurrent exchanges: while
 	// Redis executes one, another one is decoded.

@@ -3,8 +3,8 @@
 //
 //   - document.go: the document. Its JSON names never change.
 //   - build.go: the Collector, which reads the sources and builds a Document.
-//   - convert.go: what the sources give, in the words of the document. cause.go has the reasons that callers without
-//     a token get, too.
+//   - convert.go: what the sources give, in the words of the document. cause.go has the reasons that the document and
+//     callers without a token get.
 //   - notices.go: the lines for the operator.
 //   - metrics.go: the document as metrics; one table has their names, texts and values.
 //

@@ -28,8 +28,8 @@
 //     be a secret. Values of variables and contents of files are never quoted.
 //   - References such as ${NAME}, ${NAME:-default} and ${file:PATH} are replaced in values, never in
 //     keys. The default applies if the variable is unset or empty. The key decides the type of the
-//     result: `concurrency: ${N:-20}` is a number. It is also a number in quotes, which YAML requires
-//     inside { } and [ ]. $${ stands for a literal ${.
+//     result: `concurrency: ${N:-20}` is a number. The result is a number even if the reference is in
+//     quotes, which YAML requires inside { } and [ ]. $${ stands for a literal ${.
 //   - A number or a boolean in quotes is refused, unless the value contains a reference. Text needs
 //     no quotes. A duration needs a unit.
 //   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. Use

@@ -187,7 +187,7 @@ func (i item) rename(from, to int) {
 	}
 }
 
-// fieldsOf returns the attributes of a row that come from its JSON.
+// fieldsOf returns the attributes that are read from the JSON of a row.
 func fieldsOf(r history.Row) (i item, err error) {
 	if err = json.Unmarshal(r.Text, &i); err != nil {
 		return nil, fmt.Errorf("the row %s is malformed: %w", r.ID, err)

@@ -20,7 +20,7 @@ type Memory struct {
 	err  error
 }
 
-// NewMemory returns an empty Memory, which keeps rows for these times.
+// NewMemory returns an empty Memory that keeps orders and hand-outs for these durations.
 func NewMemory(orders, handouts time.Duration) *Memory {
 	return &Memory{keep: map[history.Kind]time.Duration{history.KindOrder: orders, history.KindHandout: handouts}}
 }

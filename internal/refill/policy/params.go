@@ -101,7 +101,7 @@ const (
 	ProbeEvery = 5 * time.Second
 
 	// usualLead is the lead time in seconds for which the constants are calibrated. If the median differs by more than
-	// farFactor from the one in use, the scale changes. It stays from leastScale to mostScale.
+	// farFactor from the one in use, the scale changes. It is at least leastScale and at most mostScale.
 	usualLead             = 18.0
 	farFactor             = 1.7
 	leastScale, mostScale = 0.005, 200.0

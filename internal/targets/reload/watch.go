@@ -13,7 +13,7 @@ import (
 func (f *File) Run(ctx context.Context) error {
 	poll := time.NewTicker(f.quiet)
 	defer poll.Stop()
-	var seen []fs.FileInfo      // by the last poll
+	var seen []fs.FileInfo      // the files as the last poll found them
 	var read, changed time.Time // of the last read, and of the first change after it; zero = none
 	for ctx.Err() == nil {
 		found := f.look()

@@ -19,7 +19,7 @@ import (
 )
 
 // expiries returns each key of poold at the servers, with the time that the key has left to live.
-// Heartbeats and other keys of a process are omitted, because they change or expire within seconds.
+// Beats and other keys of a process are omitted, because they change or expire within seconds.
 func expiries(t *testing.T, servers ...string) map[string]time.Duration {
 	t.Helper()
 	all := map[string]time.Duration{}

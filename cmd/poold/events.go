@@ -64,9 +64,9 @@ func (d *daemon) noteReplica(kind events.Kind, id, state, did string) {
 	d.noteChange("replica", events.Event{Kind: kind, Subject: id, Text: "Replica " + id + " " + did + ".", State: state})
 }
 
-// noteGone adds an event: another replica sends no heartbeats.
+// noteGone adds an event: another replica sends no beats.
 func (d *daemon) noteGone(id string) {
-	d.noteReplica(events.ReplicaGone, id, "gone", "sends no heartbeats; the other replicas do its work")
+	d.noteReplica(events.ReplicaGone, id, "gone", "sends no beats; the other replicas do its work")
 }
 
 // reloadEvent returns the event that reports a reload of the configuration file.

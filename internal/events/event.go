@@ -22,7 +22,7 @@ const (
 	RedisLost      Kind = "redis_lost" // Redis lost its data
 	ReplicaStarted Kind = "replica_started"
 	ReplicaStopped Kind = "replica_stopped"
-	ReplicaGone    Kind = "replica_gone" // the heartbeats of a replica ended without an orderly stop
+	ReplicaGone    Kind = "replica_gone" // the beats of a replica ended without an orderly stop
 )
 
 // Event is one change. The Text may quote a service or an operator, so a program that shows an event must escape it.

@@ -1,5 +1,5 @@
 // Package replicas names the replicas of an installation, and notices those that are gone. The name of a replica has
-// its version and the time of its start, so that whoever sees a name knows them. Package pool decides by heartbeats
+// its version and the time of its start, so that whoever sees a name knows them. Package pool decides by beats
 // which replicas are alive.
 package replicas
 
@@ -16,7 +16,7 @@ const (
 	// checkEvery is the interval at which Watch looks at the live replicas.
 	checkEvery = 2 * time.Second
 	// A replica counts as gone if it was not alive for goneAfter. After an outage of Redis, all
-	// replicas send their next heartbeats within this time.
+	// replicas send their next beats within this time.
 	goneAfter = 10 * time.Second
 	// layout is the form of the start in a name.
 	layout = "20060102T150405.000Z"

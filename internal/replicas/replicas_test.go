@@ -24,7 +24,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A replica whose heartbeats end counts as gone, once. A replica that is missing only for a moment does not, nor does any
+// A replica whose beats end counts as gone, once. A replica that is missing only for a moment does not, nor does any
 // while the replicas are unknown.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

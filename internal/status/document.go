@@ -44,7 +44,7 @@ type Document struct {
 	summed   bool          // the figures over all targets and guests are current
 }
 
-// Replica is one live process of poold. Its last heartbeat is at most 5 s old.
+// Replica is one live process of poold. Its last beat is at most 5 s old.
 type Replica struct {
 	ID        string `json:"id"`
 	Version   string `json:"version"`    // "" = unknown

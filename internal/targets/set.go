@@ -107,7 +107,7 @@ const (
 	ScopeAdmin  Scope = "admin"
 )
 
-// Key describes one caller of the HTTP API. The hashes SHA256 are unique in a Set. Targets are patterns in
+// Key describes one caller of the HTTP API. The hashes SHA256 are unique in a Set. Targets are globs in
 // the syntax of path.Match.
 type Key struct {
 	// The caller's name in the log. Several entries with the same name, scopes, targets and rate are several
@@ -123,7 +123,7 @@ type Key struct {
 	// status: read; admin: pause, resume, flush, reload, dead letters. One of token, solve, status, admin.
 	// Required.
 	Scopes []Scope `yaml:"scopes" nonempty:"true" oneof:"token solve status admin"`
-	// Names or patterns of the targets that this key may use. Without it: all.
+	// Names or globs of the targets that this key may use. Without it: all.
 	Targets []string `yaml:"targets" nonempty:"true"`
 	// Most requests for each replica. Without it: no limit.
 	Rate Rate `yaml:"rate"`

@@ -143,7 +143,7 @@ const solved = "solved"
 // outcomesOf are the outcomes of orders in the metrics, by their ends.
 var outcomesOf = map[pool.How]string{
 	pool.Solved: solved, pool.Expired: solved, pool.Lost: "lost",
-	pool.Failed: "failed", pool.Refused: "failed", pool.Repeated: "failed",
+	pool.Failed: "failed", pool.Repeated: "failed", pool.Refused: "refused",
 	pool.Hopeless: "refused", pool.Busy: "busy", pool.Fault: "busy",
 }
 

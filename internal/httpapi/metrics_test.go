@@ -113,7 +113,7 @@ func TestOutcomesOfOrders(t *testing.T) {
 		p.Provider = "solver"
 		m.Ended(p)
 	}
-	for outcome, n := range map[string]float64{"solved": 2, "failed": 4, "lost": 1, "refused": 1, "busy": 2} {
+	for outcome, n := range map[string]float64{"solved": 2, "failed": 3, "lost": 1, "refused": 2, "busy": 2} {
 		equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)
 	}
 	equal(t, "outcomes", testutil.CollectAndCount(m.solves), 5)

@@ -18,13 +18,12 @@ func (d *daemon) countAgain(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.lost:
-			orders, err := d.countHistory(ctx, history.MostLimit)
-			d.log.Warn("the orders of the history were counted in the budgets again", "orders", orders, "err", err)
+			d.log.Warn("the orders of the history are counted in the budgets again", "err", d.countHistory(ctx, history.MostLimit))
 		}
 	}
 }
 
-func (d *daemon) countHistory(ctx context.Context, page int) (orders int, err error) {
+func (d *daemon) countHistory(ctx context.Context, page int) error {
 	set := d.file.Current()
 	budgets := map[string][]pool.Budget{"/solve": {{Scope: pool.ScopeSolve}, {Scope: pool.ScopeAll}}}
 	for i := range set.Targets {
@@ -36,7 +35,7 @@ func (d *daemon) countHistory(ctx context.Context, page int) (orders int, err er
 			found, err := d.stores.sink.Find(ctx, q)
 			list, malformed := history.Decode[history.Order](found)
 			if err := errors.Join(err, malformed); err != nil {
-				return orders, err
+				return err
 			}
 			for i := range list {
 				q.Before = history.Position{At: list[i].EndedAt.Time, ID: list[i].ID}
@@ -44,12 +43,11 @@ func (d *daemon) countHistory(ctx context.Context, page int) (orders int, err er
 					continue
 				}
 				if err := d.pool.CountAgain(ctx, list[i].ID, list[i].PlacedAt.Time, budgets[list[i].Target]); err != nil {
-					return orders, err
+					return err
 				}
-				orders++
 			}
 			more = found.More
 		}
 	}
-	return orders, nil
+	return nil
 }

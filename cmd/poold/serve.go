@@ -69,6 +69,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	// would kill the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE) // the end of the program that reads the log does not end the daemon
 	defer signal.Stop(hangups)
 	file := reload.NewFile(config, c.Lookup, log)
 	file.Listen = listen

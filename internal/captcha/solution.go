@@ -2,8 +2,11 @@ package captcha
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // HasNamed reports whether a solution of this type consists of named values.
@@ -67,20 +70,21 @@ func pairs(text string) map[string]string {
 type Extra string
 
 // Each member is at most longMember bytes long, and there are at most mostMembers.
-const longMember, mostMembers = 4096, 16
+const longMember, mostMembers = 16 << 10, 64
 
-// NewExtra returns those members of a solution that are printable texts, without the token's, named values and the given
-// names in lower case. The user agent has the name userAgent, however a service spells it.
+// NewExtra returns those members of a solution that are texts without control characters, except the token's, named values
+// and the given names in lower case. The user agent has the name userAgent, however a service spells it.
 func NewExtra(members map[string]json.RawMessage, without ...string) Extra {
 	extra := map[string]string{}
-	for name, raw := range members {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var text string
+		isBad := func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
 		lower := strings.TrimPrefix(strings.ToLower(name), "geetest_")
 		isToken := slices.ContainsFunc(Kinds[:], func(k Kind) bool {
 			return lower == strings.ToLower(k.Solution) || slices.Contains(k.Values, lower)
 		})
 		switch {
-		case json.Unmarshal(raw, &text) != nil || text == "" || len(text) > longMember || Printable(name+text) != name+text:
+		case json.Unmarshal(members[name], &text) != nil || text == "" || len(text) > longMember || strings.ContainsFunc(name+text, isBad):
 			continue
 		case isToken || slices.Contains(without, lower) || len(extra) == mostMembers:
 			continue

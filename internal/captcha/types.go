@@ -27,7 +27,7 @@ type Kind struct {
 	// Solution is the member of createTask's solution; "" = the solution consists of named values.
 	Solution string
 	Values   []string // the names of these values, in the order of the services
-	Extra    bool     // a site may want more of the solution than the token: see Extra
+	Extra    string   // a member of the solution that a site may want with the token: see Extra
 }
 
 // Name is a name of a type in a protocol. A call has the name if it has this version; "" matches any version that no
@@ -87,7 +87,7 @@ var Kinds = [...]Kind{
 			{InPHP: "invisible", CreateTask: "isInvisible"}, // a client sends it always
 		}, onPage...),
 		InPHP: []Name{{Name: "hcaptcha"}}, CreateTask: []Name{{Name: "HCaptcha"}},
-		Report: "Hcaptcha", Solution: "gRecaptchaResponse", Extra: true,
+		Report: "Hcaptcha", Solution: "gRecaptchaResponse", Extra: "respKey",
 	},
 	{
 		Type: Turnstile, Poolable: true, Lifetime: 300 * time.Second, Margin: 50 * time.Second, FirstPoll: 5 * time.Second,
@@ -96,7 +96,7 @@ var Kinds = [...]Kind{
 			{Key: "data", InPHP: "data", CreateTask: "data cData turnstileCData metadata.cdata"},
 		}, onPage...),
 		InPHP: []Name{{Name: "turnstile"}}, CreateTask: []Name{{Name: "Turnstile"}, {Name: "AntiTurnstile"}},
-		Solution: "token", Extra: true,
+		Solution: "token", Extra: "userAgent",
 	},
 	{
 		Type: GeeTest, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,

@@ -51,25 +51,18 @@ func (w *LogWriter) Close() {
 // run writes the lines until Close, and tells there that lines were dropped.
 func (w *LogWriter) run(to io.Writer, tell *slog.Logger) {
 	defer close(w.done)
-	var told int64
-	for {
+	for told := int64(0); ; {
 		select {
 		case line := <-w.lines:
 			_, _ = to.Write(line) // an error cannot be reported anywhere
-			continue
-		default:
-		}
-		if dropped := w.Dropped(); dropped > told {
-			tell.Warn("log lines were dropped, because the reader of stderr was too slow", "dropped", dropped-told)
-			told = dropped
-		}
-		select {
-		case line := <-w.lines:
-			_, _ = to.Write(line)
 		case <-w.stop:
 			if len(w.lines) == 0 {
 				return
 			}
+		}
+		if dropped := w.Dropped(); dropped > told && len(w.lines) == 0 {
+			tell.Warn("log lines were dropped, because the reader of stderr was too slow", "dropped", dropped-told)
+			told = dropped
 		}
 	}
 }

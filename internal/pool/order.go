@@ -182,12 +182,12 @@ if how == 'solved' then
   else
     count(id, 'solved', 1)
     if ARGV[12] ~= '0' then keep('@stats:' .. ledger(id), 'leads', ARGV[12], 48) end
-    quiet = redis.call('EXISTS', KEYS[8]) == 0
-    if not quiet then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
     if dies < now + ARGV[7] then
       how, reason = 'expired', 'the token came too late for its margin'
       count(id, 'expired', 1)
     else
+      quiet = redis.call('EXISTS', KEYS[8]) == 0
+      if not quiet then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
       redis.call('SET', KEYS[13], string.format('%.0f|', born) .. ARGV[8], 'PX', dies - now + 60000)
       local sale = table.concat({id, provider, ARGV[13], string.format('%.0f', born), ARGV[17]}, '|')
       redis.call('SET', KEYS[14], sale, 'PX', dies - now + 900000)
@@ -226,7 +226,7 @@ if how == 'hopeless' then brake(KEYS[8], 8, 1, 60000, 3600000)
 elseif how == 'refused' then
   brake(KEYS[8], 3, 8, 5000, 5000)
   brake(KEYS[7], 1, 20, 5000, 5000)
-elseif how == 'failed' or how == 'repeated' or how == 'lost' then brake(KEYS[8], 1, 8, 5000, 5000)
+elseif string.find('failed repeated lost expired', how, 1, true) then brake(KEYS[8], 1, 8, 5000, 5000)
 elseif how == 'busy' then brake(KEYS[7], 1, 1, 1000, 10000)
 end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then

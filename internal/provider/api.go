@@ -70,9 +70,9 @@ type Request struct {
 type Solution struct {
 	// Token is the solution as the service wrote it. It has passed IsAnswer. If the solution consists
 	// of named values, captcha.Named parses Token.
-	Token string
-	Extra captcha.Extra
-	Life  time.Duration // how long the service says that the token still lives; 0 = it does not say
+	Token   string
+	Extra   captcha.Extra
+	Expires time.Time // when the token expires, on the service's clock; zero = the service does not say
 }
 
 // StateKind says whether a provider can be used.

@@ -71,7 +71,7 @@ type callbackFields map[string]string
 var fieldNames = map[string]string{
 	"id": "id", "captcha_id": "id", "taskid": "id",
 	"code": "code", "status": "status", "errorid": "errorid", "errorcode": "errorcode",
-	"useragent": "agent", "user_agent": "agent",
+	"useragent": "agent", "user_agent": "agent", "respkey": "respkey",
 	"solution": "solution", // an object in a JSON pingback
 }
 
@@ -136,11 +136,9 @@ func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 		if err := f.readJSON(raw, solutionNames); err != nil {
 			return err
 		}
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(raw, &members) // readJSON has read it
-		f["extra"] = string(captcha.NewExtra(members, "expiretime"))
+		f["members"] = string(raw)
 		return f.add("named", cmp.Or(namedValues(captcha.GeeTest, raw), namedValues(captcha.GeeTestV4, raw)))
-	case name == "agent":
+	case name == "agent", name == "respkey":
 		value = jsonText(raw) // ignored if it is not a string
 	case raw[0] == '"':
 	case value == "", name == "code", name == "token", name == "solution":
@@ -185,12 +183,13 @@ func (f callbackFields) callback() (Callback, error) {
 	case !isReadable(cmp.Or(code, token), maxReply):
 		return Callback{}, unreadable("the token is invalid")
 	}
-	extra := captcha.Extra(f["extra"])
-	if agent := f["agent"]; agent != "" && extra == "" {
-		raw, _ := json.Marshal(agent) // of a string: no error is possible
-		extra = captcha.NewExtra(map[string]json.RawMessage{"userAgent": raw})
+	members := map[string]json.RawMessage{}
+	for name, text := range map[string]string{"userAgent": f["agent"], "respKey": f["respkey"]} {
+		members[name], _ = json.Marshal(text) // of a string: no error is possible
 	}
-	return Callback{Task: task, Solution: Solution{Token: cmp.Or(code, token), Extra: extra}}, nil
+	_ = json.Unmarshal([]byte(f["members"]), &members) // those of the solution, if there is one
+	extra := captcha.NewExtra(members, "expiretime")
+	return Callback{Task: task, Solution: Solution{cmp.Or(code, token), extra, expiry(textOrDigits(members["expireTime"]))}}, nil
 }
 
 // refusal returns the service's error code for a failed task, and "" for a solved task.

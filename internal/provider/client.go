@@ -76,7 +76,7 @@ type Client struct {
 	wire     http.RoundTripper
 	limit    time.Duration           // timeout of one call; callLimit except in tests
 	money    atomic.Pointer[float64] // the balance that was read last
-	done     sync.Map                // task → Solution of a submit that was answered with it, until the first poll
+	done     sync.Map                // task → Solution of a submit that was answered with it, until SolvedAtOnce
 }
 
 // The interface protocol makes the requests and parses the replies of one protocol.
@@ -104,7 +104,7 @@ type answer struct {
 	notReady bool          // polls only
 	text     string        // the task's id, or the token
 	extra    captcha.Extra // polls only
-	life     time.Duration // polls only; 0 = unknown
+	expires  time.Time     // polls only; zero = unknown
 	done     *Solution     // submits only: the service has solved the task at once
 
 	number     float64       // the balance, or the number of threads
@@ -169,15 +169,21 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 	return a.text, err
 }
 
+// SolvedAtOnce returns the solution with which Submit was answered, once.
+func (c *Client) SolvedAtOnce(task string) (s Solution, is bool) {
+	done, is := c.done.LoadAndDelete(task)
+	if is {
+		s, _ = done.(Solution)
+	}
+	return s, is
+}
+
 // Poll requests the token of a task that was bought for the given identity. The error is
 // ErrNotReady, an *Error, or the error of ctx.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
-	if done, is := c.done.LoadAndDelete(task); is {
-		return done.(Solution), nil //nolint:forcetypeassert // only Submit stores values
-	}
 	q, _ := c.protocol.ask(poll, task, id.Type, false)
 	a, err := c.call(ctx, poll, q, id)
-	return Solution{a.text, a.extra, a.life}, err
+	return Solution{a.text, a.extra, a.expires}, err
 }
 
 // Threads requests the maximum number of tasks that the account may have in flight. If the service

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
@@ -79,7 +78,7 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	case submit:
 		a, err := createdAnswer(r.TaskID)
 		if done, unread := readResult(q.identity.Type, r); err == nil && unread == nil && done.text != "" { // some services solve pictures at once
-			a.done = &Solution{done.text, done.extra, done.life}
+			a.done = &Solution{done.text, done.extra, done.expires}
 		}
 		return a, err
 	case report:
@@ -118,8 +117,6 @@ func readResult(kind captcha.Type, r createTaskReply) (answer, error) {
 	if err != nil {
 		return answer{code: Unreadable}, nil //nolint:nilerr // the task is solved, and another poll would bring the same
 	}
-	if expires, ok := finite(textOrDigits(members["expireTime"])); ok && expires > 1e12 { // CapSolver's, in Unix ms
-		a.life = max(time.Second, time.Until(time.UnixMilli(int64(expires))))
-	}
+	a.expires = expiry(textOrDigits(members["expireTime"]))
 	return a, nil
 }

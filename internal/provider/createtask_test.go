@@ -69,7 +69,10 @@ func TestATaskThatIsSolvedAtOnce(t *testing.T) {
 	id := captcha.Identity{Type: captcha.Image}
 	task, err := c.Submit(t.Context(), Request{Identity: id, Image: thePicture()})
 	testkit.NoError(t, err)
-	if s, err := c.Poll(t.Context(), task, id); err != nil || s.Token != "abc" || w.count() != 1 {
-		t.Errorf("%+v, %v after %d calls", s, err, w.count())
+	if s, is := c.SolvedAtOnce(task); !is || s.Token != "abc" || w.count() != 1 {
+		t.Errorf("%+v, %v after %d calls", s, is, w.count())
+	}
+	if _, is := c.SolvedAtOnce(task); is {
+		t.Error("the solution is still there")
 	}
 }

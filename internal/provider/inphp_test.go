@@ -159,7 +159,7 @@ func TestPollReplies(t *testing.T) {
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 4097) + `"}`, "03AF", ""},
+		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`, "03AF", ""},
 		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
 		{ProtocolInPHP, captchaAI, ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
 		{ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},

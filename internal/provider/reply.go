@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"poold/internal/captcha"
 )
@@ -36,6 +37,14 @@ func solvedAnswer(t captcha.Type, text string, extra captcha.Extra) (answer, err
 		return answer{}, unexpectedReply
 	}
 	return answer{text: text, extra: extra}, nil
+}
+
+// expiry reads CapSolver's expireTime, in Unix milliseconds. Without a time of this century it returns zero.
+func expiry(text string) time.Time {
+	if ms, ok := finite(text); ok && ms > 1e12 && ms < 4e12 {
+		return time.UnixMilli(int64(ms))
+	}
+	return time.Time{}
 }
 
 // namedValues returns the first candidate that contains the named values of a solution, as text, or ""

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // For each type, a submit has the fields that this table lists, in both protocols. The table also
@@ -216,6 +217,8 @@ func TestSolutionsTravelWhole(t *testing.T) {
 		{ProtocolInPHP, "OK|P1_x", ""},
 		{ProtocolCreateTask, `{"status":"ready","solution":{"token":"P1_x","gRecaptchaResponse":"P1_x","respKey":"E0","bad":"a\u0000","o":{}}}`, `{"respKey":"E0"}`},
 		{ProtocolCreateTask, fmt.Sprintf(`{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":%d}}`, soon), ""},
+		{ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":1e19}}`, ""},
+		{ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":-5,"né":"ü"}}`, `{"né":"ü"}`},
 	} {
 		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: twoCaptcha})
 		says(http.StatusOK, row.reply)
@@ -223,8 +226,28 @@ func TestSolutionsTravelWhole(t *testing.T) {
 		if err != nil || s.Token != "P1_x" || string(s.Extra) != row.extra {
 			t.Errorf("%s has %q, %v", row.reply, s.Extra, err)
 		}
-		if expires := strings.Contains(row.reply, "expireTime"); expires != (s.Life > 50*time.Second && s.Life <= time.Minute) {
-			t.Errorf("%s lives %v", row.reply, s.Life)
+		if says := strings.Contains(row.reply, fmt.Sprint(soon)); says != (s.Expires.UnixMilli() == soon) || !says && !s.Expires.IsZero() {
+			t.Errorf("%s expires at %v", row.reply, s.Expires)
+		}
+	}
+}
+
+// A callback has the same texts, wherever a service puts them.
+func TestSolutionsOfCallbacksTravelWhole(t *testing.T) {
+	for _, row := range []struct{ query, body, extra string }{
+		{"id=5&code=tok&useragent=U&respKey=R", "", `{"respKey":"R","userAgent":"U"}`},
+		{"", `{"id":5,"code":"tok","userAgent":"U","respKey":"R"}`, `{"respKey":"R","userAgent":"U"}`},
+		{"", `{"taskId":5,"status":"ready","userAgent":"U","solution":{"gRecaptchaResponse":"tok","respKey":"R","expireTime":1900000000000}}`, `{"respKey":"R","userAgent":"U"}`},
+		{"id=5&code=tok", "", ""},
+	} {
+		query, err := url.ParseQuery(row.query)
+		testkit.NoError(t, err)
+		c, err := ReadCallback(query, []byte(row.body))
+		if err != nil || c.Solution.Token != "tok" || string(c.Solution.Extra) != row.extra {
+			t.Errorf("%s%s has %q, %v", row.query, row.body, c.Solution.Extra, err)
+		}
+		if says := strings.Contains(row.body, "expireTime"); says == c.Solution.Expires.IsZero() {
+			t.Errorf("%s expires at %v", row.body, c.Solution.Expires)
 		}
 	}
 }

@@ -47,6 +47,7 @@ type Provider interface {
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 
 	Submit(ctx context.Context, r provider.Request) (task string, err error)
+	SolvedAtOnce(task string) (s provider.Solution, is bool)
 	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
 	Report(ctx context.Context, task string, t captcha.Type, good bool) error
 	ReportWindow() time.Duration

@@ -99,7 +99,7 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	}
 	l := spool.Letter{
 		Order: c.Order, Provider: c.Provider, Arrived: c.At, Task: answer.Task, Token: answer.Solution.Token,
-		Extra: answer.Solution.Extra,
+		Extra: answer.Solution.Extra, Expires: answer.Solution.Expires,
 	}
 	if answer.Err != nil {
 		l.Code = "failed"
@@ -169,9 +169,10 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	}
 	// The token was solved after the submit, and at most f.Delay before its callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
-	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra}
-	if a, _ := b.accounts.of(f); a != nil && l.Code == "" && l.Extra == "" && f.Task != "" && captcha.Of(f.Identity.Type).Extra {
-		limited, stop := context.WithTimeout(ctx, completeTime) // the callbacks of some services have the token alone
+	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra, Expires: l.Expires}
+	member := captcha.Of(f.Identity.Type).Extra
+	if a, _ := b.accounts.of(f); a != nil && l.Code == "" && f.Task != "" && member != "" && l.Extra.Members()[member] == "" {
+		limited, stop := context.WithTimeout(ctx, completeTime) // some services leave it out of their callbacks
 		if whole, err := a.Poll(limited, f.Task, f.Identity); err == nil {
 			n.solution = whole
 		}

@@ -210,6 +210,7 @@ type fake struct {
 	name   string
 	submit func(n int, r provider.Request) (string, error) // n counts from 1
 	poll   func(n int, task string) (provider.Solution, error)
+	atOnce *provider.Solution // each submit is answered with it
 	limit  time.Duration
 
 	mu       sync.Mutex
@@ -253,6 +254,15 @@ func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err
 		return "", ctx.Err()
 	}
 	return task, err
+}
+
+func (f *fake) SolvedAtOnce(string) (s provider.Solution, is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.atOnce != nil {
+		return *f.atOnce, true
+	}
+	return s, false
 }
 
 func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s provider.Solution, err error) {

@@ -223,8 +223,8 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
 		Costs: n.code == CodeTimeout || n.code == CodeUnreadable, Row: row(o, b.c.Sink && submitted),
 	}
-	if life := n.solution.Life; life > 0 {
-		end.Lifetime = min(end.Lifetime, life+n.solvedAt.Sub(o.placed)-n.born)
+	if expires := n.solution.Expires; !expires.IsZero() {
+		end.Lifetime = min(end.Lifetime, expires.Sub(o.at.Add(n.born)))
 	}
 	if b.accounts.several() {
 		end.Type = f.Identity.Type
@@ -292,6 +292,11 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 			return
 		}
 		if o.facts.Task == "" {
+			return
+		}
+		if s, is := o.account.SolvedAtOnce(o.facts.Task); is {
+			took := o.answered.Sub(o.submitted)
+			b.finish(ctx, o, pool.Bought, news{trigger: solved, by: "submit", solution: s, born: o.submitted.Sub(o.placed), lead: took, solvedAt: o.answered})
 			return
 		}
 	}

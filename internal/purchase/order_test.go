@@ -27,6 +27,48 @@ type fault = provider.Error
 
 var update = flag.Bool("update", false, "write testdata/ends.txt")
 
+// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life of
+// its token. Tokens that have always expired stop the orders, as failures do.
+func TestSolutionsAtOnceAndExpiries(t *testing.T) {
+	for name, c := range map[string]struct {
+		expires time.Duration // after the submit; 0 = not stated
+		value   string
+		life    time.Duration
+	}{
+		"not stated":  {0, "03AF", 200 * second},
+		"soon":        {50 * second, "03AF", 50 * second},
+		"later":       {time.Hour, "03AF", 200 * second},
+		"it has been": {-time.Minute, "pool: empty", 0},
+	} {
+		bubble(t, name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.poll = notReady
+			r := w.replica("r1", f.entry())
+			for i := range 8 {
+				f.set(func() {
+					f.atOnce = &provider.Solution{Token: "03AF" + strings.Repeat("+", i)}
+					if c.expires != 0 {
+						f.atOnce.Expires = time.Now().Add(c.expires)
+					}
+				})
+				r.mustBuy(spec())
+				time.Sleep(second)
+				if c.value == "03AF" {
+					break
+				}
+			}
+			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
+			if err != nil {
+				token.Value = err.Error()
+				same(t, "brake", w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "expired")
+			}
+			same(t, "token", token.Value, c.value)
+			same(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
+			same(t, "polls", f.polled(), 0)
+		})
+	}
+}
+
 // TestEnds plays every way in which an order of a guest, for which a caller waits, can end, and compares what
 // the end leaves with testdata/ends.txt: the rows, the counters, the brakes, the budget, and what the caller
 // learns.

@@ -57,6 +57,7 @@ var outages = []struct {
 		"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
 	{bySentinels(isA[error]), "no sentinel knows a master that answers"},
 
+	{says("DB index is out of range"), "redis has no database with the number in redis.url"},
 	{isA[redis.Error], "redis answers with an error"},
 	{as(func(err *net.DNSError) bool { return err.IsNotFound }), "DNS does not know the name of redis' host"},
 	{isA[*net.DNSError], "DNS does not answer for the name of redis' host"},

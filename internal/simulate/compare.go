@@ -64,11 +64,9 @@ type Row struct {
 
 // compare runs fixed depths and the adaptive policy on the same demand.
 func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error) {
-	prices := slices.Clone(comparePrices)
-	if !slices.Contains(prices, base.Params.MissCost) {
-		prices = append(prices, base.Params.MissCost)
-	}
+	prices := append([]float64{base.Params.MissCost}, comparePrices...)
 	slices.Sort(prices)
+	prices = slices.Compact(prices)
 	var rows []Row
 	runs := len(compareDepths) + len(prices)
 	try := func(one policy.Simulation) error {

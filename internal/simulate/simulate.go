@@ -26,9 +26,7 @@ import (
 
 const (
 	defaultConcurrency = 64
-	mostConcurrency    = 10000
 	mostLength         = 366 * 24 * time.Hour
-	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
 	// progressAfter is how long a command runs before it shows its progress.
@@ -219,8 +217,8 @@ func (s *simulation) validate() error {
 		{s.solves.Median >= time.Millisecond && s.solves.Median <= time.Hour, "--lead is from 1ms to 1h"},
 		{s.solves.Sigma >= 0 && s.solves.Sigma <= 5, "--spread is from 0 to 5"},
 		{s.solves.Fail >= 0 && s.solves.Fail <= 1, "--fail is a share from 0 to 1"},
-		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
-		{s.price.per1000 >= 0 && s.price.per1000 <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
+		{s.concurrency >= 1 && s.concurrency <= 10_000, "--concurrency is from 1 to 10000"},
+		{s.price.per1000 >= 0 && s.price.per1000 <= 1e6, "--price is what 1000 solves cost, a number from 0 to 1000000"},
 		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
 	} {
 		if !rule.holds {

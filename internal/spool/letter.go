@@ -18,6 +18,7 @@ type Letter struct {
 	Task     string        `json:"task"`
 	Token    string        `json:"token,omitempty"`
 	Extra    captcha.Extra `json:"extra,omitempty"`   // of the solution
+	Expires  time.Time     `json:"expires,omitzero"`  // as the service says
 	Code     string        `json:"code,omitempty"`    // error code, instead of a token
 	Refused  bool          `json:"refused,omitempty"` // with Code: the provider rejects the target's parameters
 	Reason   string        `json:"reason,omitempty"`  // why Redis did not store it, from redisdb.Reason

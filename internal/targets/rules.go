@@ -49,7 +49,8 @@ func (at *place) text() bool {
 // the direction of text, and the byte order mark that an editor writes into the file of a key are invalid.
 func TextFault(text string) string {
 	for _, c := range text {
-		if !unicode.IsGraphic(c) && (c < 0x200c || c > 0x200f) { // joiners and marks that some languages need
+		invisible := !unicode.IsGraphic(c) || c == 0x2800 || unicode.In(c, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+		if invisible && (c < 0x200c || c > 0x200f) { // joiners and marks that some languages need
 			return fmt.Sprintf("must not hold U+%04X: remove the line break, or the invisible character", c)
 		}
 	}

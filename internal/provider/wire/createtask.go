@@ -123,9 +123,7 @@ func (b *tasksRequest) order() Order {
 	}
 	known := strings.Fields("type version body languagepool proxytype proxyaddress proxyport proxylogin proxypassword")
 	for _, name := range o.read(func(f captcha.Field) string { return f.CreateTask }, get) {
-		name = strings.ToLower(name)
-		object, _, _ := strings.Cut(name, ".")
-		known = append(known, name, object)
+		known = append(known, strings.ToLower(name))
 	}
 	id.Enterprise = id.Enterprise || enterprise
 	proxy := Proxy{
@@ -181,7 +179,9 @@ func flatten(path string, members map[string]json.RawMessage, texts, names map[s
 		default: // a number or a boolean
 			text = string(value)
 		}
-		texts[at], names[at] = text, sent
+		if texts[at] = text; inner == nil {
+			names[at] = sent
+		}
 	}
 }
 
@@ -259,11 +259,16 @@ var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache",
 func (o *Order) addUnknown(sent map[string]string, known []string) {
 	for lower, name := range sent {
 		object, _, nested := strings.Cut(lower, ".")
-		if !slices.Contains(harmless, lower) && !slices.Contains(known, lower) && (!nested || slices.Contains(known, object)) {
-			o.Undone = append(o.Undone, name)
+		if slices.Contains(harmless, lower) || slices.Contains(known, lower) {
+			continue
 		}
+		if nested && !slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, object+".") }) {
+			name, _, _ = strings.Cut(name, ".")
+		}
+		o.Undone = append(o.Undone, name)
 	}
 	slices.Sort(o.Undone)
+	o.Undone = slices.Compact(o.Undone)
 }
 
 // isNoRequest reports whether the value of an unknown field requests nothing, so that a service can

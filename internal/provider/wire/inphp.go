@@ -65,7 +65,10 @@ func ReadLegacy(r Request) Call {
 	return c
 }
 
-var errTwice = errors.New("a field was given twice")
+var (
+	errTwice  = errors.New("a field was given twice")
+	errNested = errors.New("a field is an object or a list")
+)
 
 // sentFields merges the parameters of the query and of the body. It returns an error if a parameter
 // occurs twice.
@@ -117,6 +120,8 @@ func (f *fields) readObject(body []byte) error {
 		case nil:
 		case bool:
 			more.Set(name, map[bool]string{false: "0", true: "1"}[value])
+		case map[string]any, []any:
+			return errNested
 		default:
 			more.Set(name, fmt.Sprint(value))
 		}

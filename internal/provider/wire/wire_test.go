@@ -59,7 +59,12 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	}
 	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
 		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}).Order
-	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1}}`)
+	for _, text := range []string{`"x"`, `5`, `true`, `[1]`} {
+		if o := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":`+text); !reflect.DeepEqual(o.Undone, []string{"enterprisePayload"}) {
+			t.Errorf("enterprisePayload %s: %q", text, o.Undone)
+		}
+	}
+	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1},"c":2}`)
 	if want := []string{"enterprisePayload.Sentry", "other"}; !reflect.DeepEqual(nested.Undone, want) {
 		t.Errorf("unknown members within objects: %q, want %q", nested.Undone, want)
 	}

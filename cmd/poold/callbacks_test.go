@@ -82,7 +82,8 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 		t.Errorf("%d letters are left", len(left))
 	}
 	books := ledger(t, w.provider)
-	if books.Totals.Submitted != depth || books.Totals.ByAction[simulatedtest.Poll] != 0 {
+	// One poll completes a callback, because the service leaves the user agent out of it.
+	if books.Totals.Submitted != depth || books.Totals.ByAction[simulatedtest.Poll] > depth {
 		t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth, books.Totals.ByAction[simulatedtest.Poll])
 	}
 	for _, sale := range books.Sales {

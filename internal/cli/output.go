@@ -162,7 +162,7 @@ func listed(field string, columns ...string) format {
 // summed formats the given fields of an object in one line, which begins with a subject.
 func summed(done string, names ...string) format {
 	return func(subject string, of map[string]any) string {
-		line := done
+		line := Printable(done)
 		if subject != "" {
 			line = Printable(subject) + ": " + done
 		}

@@ -37,6 +37,9 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
 	keyFile := command.Flags().String("key-file", "", "`file` with the key (or set POOLD_KEY)")
 	return func() (*Client, error) {
+		if !strings.Contains(*base, "://") {
+			*base = "http://" + *base
+		}
 		parsed, err := url.Parse(*base)
 		switch {
 		case err == nil && parsed.User != nil:

@@ -120,10 +120,10 @@ func historyCommands() []request {
 			path: "/order/%s", shown: all,
 		},
 		{
-			use: "usage --by owner|target|key", short: "show the spend by owner, target or key",
+			use: "usage", short: "show the spend by owner, target or key",
 			example: "history usage --by owner --csv", path: "/usage", shown: listed("lines", sumColumns...),
 			flags: []field{
-				{name: "by", help: "`what` each line sums up: owner, target or key", required: true},
+				{name: "by", help: "`what` each line sums up: owner, target or key (default owner)"},
 				paged[0], paged[1],
 				{name: "per", help: "day: print one line for each day"},
 			},

@@ -40,7 +40,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 		"orders?status=error&status=solved": "status is given more than once", "site/6Le?status=error": known, "active?status=polling": known, "key/ci?by=key": known,
 		"day/2026-1-2": "/history/day/2026-01-02", "day/today": "/history/day/2026-01-02", "day/1969-12-31": "/history/day/2026-01-02",
 		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no query parameters", "order/" + orderID(1) + "?x": "no query parameters",
-		"usage": "owner, target or key", "usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by is given more than once",
+		"usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by is given more than once",
 		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "known: by, per, from, to",
 		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
 		"usage?by=owner&from=2026-01-02&to=2026-01-03": "the history (history.keep) keeps 2160 hours", "usage?by=key&from=2026-01-02&to=2026-01-03": "the audit (history.audit) keeps 720 hours",
@@ -107,7 +107,7 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 			404, noHistory, says},
 		{nil, "key/ci key/- usage?by=key usage?by=key&from=1970-01-01", 404, noHistory, says},
 		{newMemoryHistory(), "key/ci key/- usage?by=key usage?by=key&from=1970-01-01", 404, noAudit, saysAudit},
-		{nil, "usage orders?status=x day/x site/6Le?limit=0", 400, bad, ""},
+		{nil, "usage?by=x orders?status=x day/x site/6Le?limit=0", 400, bad, ""},
 		{nil, "active orders?status=polling", 200, empty, ""},
 	} {
 		s := quietServer(t, func(deps *Deps) { deps.History = c.kept })

@@ -174,12 +174,10 @@ type usageQuery struct {
 func readUsageQuery(c *Context) (q usageQuery, err error) {
 	by := oneOf("by", "must be owner, target or key: ?by=owner", &q.by, byOwner, byTarget, byKey)
 	per := oneOf("per", "must be day or absent: ?by=owner&per=day", &q.per, "day")
-	switch err := c.ReadQuery(by, per, moment("from", &q.from), moment("to", &q.to)); {
-	case err != nil:
+	if err := c.ReadQuery(by, per, moment("from", &q.from), moment("to", &q.to)); err != nil {
 		return q, err
-	case q.by == "":
-		return q, by.Refuse()
 	}
+	q.by = cmp.Or(q.by, byOwner)
 	return q, checkRange(q.from, q.to)
 }
 

@@ -93,7 +93,8 @@ func TestIDsStay(t *testing.T) {
 		want     string
 	}{
 		{Identity{}, "21ab964f7c04b16ba3cdac5a58c0e6e8"},
-		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com"}, "306a9a1363e012923e9df85c533a25d0"},
+		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com"}, "fc2942c577a5386e6ca58d3ddd8057bf"},
+		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: "HTTPS://Example.com:443/"}, "fc2942c577a5386e6ca58d3ddd8057bf"},
 		{Identity{Type: RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: page}, "c7c41709b2851a3e832d0716d8248869"},
 		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, Invisible: true}, "90e3551217f81b17df528cec8892f5f0"},
 		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, Enterprise: true, UserAgent: "Mozilla/5.0 (X11)"}, "f6f1ea2a9a09a6c59a29a48720825422"},

@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -47,7 +48,7 @@ type Identity struct {
 	Invisible bool `yaml:"invisible" json:"invisible,omitempty"`
 	// reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 only.
 	Enterprise bool `yaml:"enterprise" json:"enterprise,omitempty"`
-	// The action that the page names. recaptcha_v3 and turnstile only.
+	// The action that the page names. recaptcha_v2 and recaptcha_v3 and turnstile only.
 	Action string `yaml:"action" json:"action,omitempty"`
 	// The lowest score to request. recaptcha_v3 only. 0.1 to 0.9.
 	MinScore float64 `yaml:"min_score" range:"0.1 to 0.9" json:"min_score,omitempty"`
@@ -155,6 +156,17 @@ const mostReadable = 48
 
 var strange = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
+// canonical returns an address so that those that the URL standard takes for equal are equal.
+func canonical(page string) string {
+	u, err := url.Parse(page)
+	if err != nil || u.Host == "" {
+		return page
+	}
+	u.Host, u.Path = strings.ToLower(u.Host), cmp.Or(u.Path, "/")
+	u.Host = strings.TrimSuffix(u.Host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	return u.String()
+}
+
 // hash returns 32 lower-case hex digits.
 func (i Identity) hash() string {
 	var b strings.Builder
@@ -165,7 +177,7 @@ func (i Identity) hash() string {
 		b.WriteString(field)
 	}
 	for _, field := range []string{
-		string(i.Type), i.Sitekey, i.Pageurl,
+		string(i.Type), i.Sitekey, canonical(i.Pageurl),
 		strconv.FormatBool(i.Invisible), strconv.FormatBool(i.Enterprise), i.Action,
 		strconv.FormatFloat(i.MinScore, 'g', -1, 64), i.Data, i.UserAgent,
 		i.Proxy.Reveal(), i.ProxyType,

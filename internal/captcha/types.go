@@ -67,6 +67,7 @@ var Kinds = [...]Kind{
 		Fields: append([]Field{
 			googlekey, enterprise, {Key: "invisible", InPHP: "invisible", CreateTask: "isInvisible"},
 			{Key: "data_s", InPHP: "data-s datas", CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
+			{Key: "action", InPHP: "action", CreateTask: "pageAction action"}, // of the enterprise variant
 		}, onPage...),
 		InPHP: []Name{{Name: "userrecaptcha"}}, CreateTask: []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}},
 		EnterpriseTask: "RecaptchaV2Enterprise", Report: "Recaptcha", Solution: "gRecaptchaResponse",

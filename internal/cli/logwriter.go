@@ -11,8 +11,6 @@ const (
 	// mostLines is how many log lines wait for a slow reader of stderr. Further lines are dropped, because a request
 	// must not wait for the reader.
 	mostLines = 10_000
-	// lastLines limits how long the last lines may take.
-	lastLines = time.Second
 )
 
 // LogWriter writes log lines in the background. It is safe for concurrent use.
@@ -44,7 +42,7 @@ func (w *LogWriter) Close() {
 	close(w.stop)
 	select {
 	case <-w.done:
-	case <-time.After(lastLines):
+	case <-time.After(time.Second):
 	}
 }
 

@@ -271,7 +271,7 @@ func TestAnInvalidAnswerIsQuoted(t *testing.T) {
 		"Service  paused\n":                `the poll was answered with HTTP 200 and "Service  paused"`,
 		"<h1>" + strings.Repeat("a b", 50): `the poll was answered with HTTP 200 and "<h1>` + strings.Repeat("a b", 50)[:76] + `"`,
 		token:                              `the poll was answered with HTTP 200 and "…"`,
-		`{"foo": 1}`:                       `the poll was answered with HTTP 200 and "{…"`,
+		`{"foo": 1}`:                       `the poll was answered with HTTP 200 and "…"`,
 	} {
 		c, _ := newServedClient(t, Config{Protocol: ProtocolInPHP, Profile: twoCaptcha}, answering(http.StatusOK, reply))
 		if err := pollOne(t, c); err == nil || !strings.HasSuffix(err.Error(), want) {

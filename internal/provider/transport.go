@@ -128,16 +128,12 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// longWord may be a token.
-var longWord = regexp.MustCompile(`\S{25,}`)
+// secretive matches what may be a token: a reply in the form of the protocol, and a long word.
+var secretive = regexp.MustCompile(`(?s)^(\{|OK\|).*|\S{25,}`)
 
-// excerpt names the call, the status and the beginning of a reply that violates the protocol. It quotes no reply in the
-// form of the protocol, which may have a token.
+// excerpt names the call, the status and the beginning of a reply that violates the protocol.
 func (q query) excerpt(status int, reply []byte) error {
-	text := longWord.ReplaceAllString(clean(strings.TrimSpace(string(reply)), longExcerpt, q.hide...), "…")
-	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "OK|") {
-		text = text[:1] + "…"
-	}
+	text := secretive.ReplaceAllString(clean(strings.TrimSpace(string(reply)), longExcerpt, q.hide...), "…")
 	return fmt.Errorf("the %s was answered with HTTP %d and %q", q.action, status, text)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"poold/internal/cli"
 	"poold/internal/history"
-	"poold/internal/refill/policy"
 )
 
 // fromHistory asks a daemon for the requests of a key in the last time, of the target or of all. The result has the
@@ -36,9 +35,6 @@ func fromHistory(ctx context.Context, daemon *cli.Client, key, target string, la
 			if asked && (target == "" || h.Target == target) {
 				times = append(times, h.At.Time)
 			}
-		}
-		if len(times) > policy.MostArrivals {
-			return nil, first, fmt.Errorf("the history has more than %d requests; give a shorter --length", policy.MostArrivals)
 		}
 		query.Set("cursor", page.Next)
 		more = page.Next != ""

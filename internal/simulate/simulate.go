@@ -29,8 +29,6 @@ const (
 	mostLength         = 366 * 24 * time.Hour
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
-	// progressAfter is how long a command runs before it shows its progress.
-	progressAfter = 2 * time.Second
 )
 
 // simulation holds the flags of `poold simulate`.
@@ -109,7 +107,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	}
 	begun := time.Now()
 	base.Progress = func(share float64) {
-		if cli.TerminalOf(c.Stderr) != nil && time.Since(begun) > progressAfter {
+		if cli.TerminalOf(c.Stderr) != nil && time.Since(begun) > 2*time.Second {
 			_, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share)
 		}
 	}

@@ -259,13 +259,12 @@ var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache",
 func (o *Order) addUnknown(sent map[string]string, known []string) {
 	for lower, name := range sent {
 		object, _, nested := strings.Cut(lower, ".")
-		if slices.Contains(harmless, lower) || slices.Contains(known, lower) {
-			continue
-		}
 		if nested && !slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, object+".") }) {
 			name, _, _ = strings.Cut(name, ".")
 		}
-		o.Undone = append(o.Undone, name)
+		if !slices.Contains(harmless, lower) && !slices.Contains(known, lower) {
+			o.Undone = append(o.Undone, name)
+		}
 	}
 	slices.Sort(o.Undone)
 	o.Undone = slices.Compact(o.Undone)

@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"internal/strictjson":     {},
 	"internal/systemd":        {},
 	"internal/targets":        {"internal/captcha", "internal/strictjson"},
-	"internal/targets/reload": {"internal/captcha", "internal/targets"},
+	"internal/targets/reload": {"internal/targets"},
 	"internal/testkit":        {},
 	"scripts/provider":        {"internal/provider/simulatedtest"},
 	"scripts/page":            {"internal/httpapi/browsertest"},

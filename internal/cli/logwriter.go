@@ -20,10 +20,6 @@ type LogWriter struct {
 	dropped    atomic.Int64
 }
 
-func newLogWriter() *LogWriter {
-	return &LogWriter{lines: make(chan []byte, mostLines), stop: make(chan struct{}), done: make(chan struct{})}
-}
-
 // Write queues a line. It never blocks and never fails.
 func (w *LogWriter) Write(line []byte) (int, error) {
 	select {

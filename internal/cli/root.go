@@ -158,7 +158,7 @@ func LogFlags(command *cobra.Command, c *Console) func() (*slog.Logger, *LogWrit
 		if !is {
 			return nil, nil, UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
 		}
-		w := newLogWriter()
+		w := &LogWriter{lines: make(chan []byte, mostLines), stop: make(chan struct{}), done: make(chan struct{})}
 		go w.run(c.Stderr, slog.New(handler(c.Stderr)))
 		return slog.New(handler(w)), w, nil
 	}

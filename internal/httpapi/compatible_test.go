@@ -106,6 +106,22 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	}
 }
 
+// A client of CapSolver wants the id of its task as text, also in each reply to a poll.
+func TestTasksClientWithTextIDs(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	id := d.callTasks(t, "/createTask", strings.Replace(tasksSubmit(keyAll, "checkout", ""), "Proxyless", "ProxyLess", 1))["taskId"]
+	poll := func() map[string]any {
+		return d.callTasks(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%q}`, keyAll, id))
+	}
+	if got := poll(); got["taskId"] != id || got["status"] != "processing" {
+		t.Errorf("task %q: %v", id, got)
+	}
+	d.stock.landToken(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
+	if got := poll(); got["taskId"] != id || got["status"] != "ready" {
+		t.Errorf("task %q: %v", id, got)
+	}
+}
+
 // TestTasksClientGetsAPooledToken: a client of the tasks protocol gets a pooled token at its first
 // poll. The times in the reply show the age of the token.
 func TestTasksClientGetsAPooledToken(t *testing.T) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -9,9 +10,6 @@ import (
 	"poold/internal/compat"
 	"poold/internal/provider/wire"
 )
-
-// mostIDs is the maximum number of tasks that one call of res.php can poll.
-const mostIDs = 50
 
 // readLegacy reads a call of /in.php or /res.php.
 func readLegacy(sent wire.Request) call {
@@ -59,8 +57,8 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 // pollMany polls several tasks for one call. The reply has one value or code per id, in the order
 // of the ids.
 func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error) {
-	if len(asked.IDs) > mostIDs {
-		return reply, unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
+	if len(asked.IDs) > 50 {
+		return reply, unsupported("more than 50 ids in one call")
 	}
 	for _, id := range asked.IDs {
 		if _, ok := wire.TaskNumber(id); !ok {
@@ -92,25 +90,30 @@ func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error)
 // readTasks reads a call of /createTask or of another path of the tasks protocol.
 func readTasks(sent wire.Request) call {
 	asked := wire.ReadTasks(sent)
+	reply := func(a wire.TasksAnswer) wire.Reply {
+		if asked.Text && asked.Action == wire.Poll {
+			a.TaskID = asked.IDs[0]
+		}
+		return wire.JSON(a)
+	}
 	return call{
 		Call: asked, reported: wire.JSON(wire.TasksAnswer{Status: "success"}),
 		accepted: func(number string) wire.Reply {
-			n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
-			return wire.JSON(wire.TasksAnswer{TaskID: n})
+			return reply(wire.TasksAnswer{TaskID: map[bool]any{true: number, false: json.Number(number)}[asked.Text]})
 		},
-		solved:  taskSolved,
+		solved:  func(got *compat.Result) wire.Reply { return reply(taskSolved(got)) },
 		balance: func(left float64) wire.Reply { return wire.JSON(wire.TasksAnswer{Balance: &left}) },
-		fail:    func(says codes) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
+		fail:    func(says codes) wire.Reply { return reply(wire.TasksError(says.tasks, says.why)) },
 	}
 }
 
 // taskSolved returns the reply with a token. The endTime of the reply is the earliest time at which
 // the token can have been solved. The endTime may be before the creation of the task. The reply's
 // createTime is rounded up to a whole second.
-func taskSolved(got *compat.Result) wire.Reply {
+func taskSolved(got *compat.Result) wire.TasksAnswer {
 	token := &got.Token
-	return wire.JSON(wire.TasksAnswer{
+	return wire.TasksAnswer{
 		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.Extra.Members()),
 		Cost: legacyPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
-	})
+	}
 }

@@ -78,6 +78,7 @@ func ReadTasks(r Request) Call {
 		c.Bad = CodeBadParams
 	}
 	c.Key, c.IDs = body.ClientKey, []string{body.TaskID.String()}
+	c.Text = bytes.HasPrefix(members["taskId"], []byte(`"`)) || bytes.Contains(body.Task, []byte(`ProxyLess"`))
 	if c.Action == Submit {
 		c.Order = body.order()
 		names := map[string]string{}
@@ -286,7 +287,7 @@ type TasksAnswer struct {
 	ErrorID          int      `json:"errorId"`
 	ErrorCode        string   `json:"errorCode,omitempty"`
 	ErrorDescription string   `json:"errorDescription,omitempty"`
-	TaskID           int64    `json:"taskId,omitempty"`
+	TaskID           any      `json:"taskId,omitempty"` // a number or a text
 	Status           string   `json:"status,omitempty"`
 	Solution         any      `json:"solution,omitempty"` // the result of the function Solved
 	Cost             string   `json:"cost,omitempty"`

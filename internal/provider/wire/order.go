@@ -33,6 +33,7 @@ type Call struct {
 	Word    string   // for res.php: the value of the parameter `action`
 	IDs     []string // for a Poll, a Report or another action: the ids of the tasks, unchanged; one unless Many is set
 	Many    bool     // for a Poll: the parameter "ids" lists several tasks
+	Text    bool     // for createTask's protocol: the client wants the task's id as text, in each reply, as CapSolver's does
 	Priced  bool     // for a Poll: the action is get2, whose response includes the price
 	Verdict Verdict
 	Order   Order  // for a Submit: the order

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"poold/internal/captcha"
 	"poold/internal/targets"
 )
 
@@ -66,8 +65,8 @@ func changesBetween(old, set *targets.Set) (changes []Change) {
 	return changes
 }
 
-// keysOf collects the keys below a section with their values. An item of a list with names is one key, and each of its
-// secrets is another; items with one name, such as the keys of one caller, are one together.
+// keysOf collects the keys below a section with their values. An item of a list with names is one key, and the key of a
+// provider is another; items with one name, such as the keys of one caller, are one together.
 func keysOf(path string, v reflect.Value, into map[string][]any) {
 	switch t := v.Type(); {
 	case t.Kind() == reflect.Struct && t.Field(0).Tag.Get("yaml") != "":
@@ -78,16 +77,13 @@ func keysOf(path string, v reflect.Value, into map[string][]any) {
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && t.Elem().Field(0).Name == "Name":
 		for _, item := range v.Seq2() {
-			key, rest := path+"."+item.Field(0).String(), reflect.New(t.Elem()).Elem()
-			rest.Set(item)
-			for i := range item.NumField() {
-				if secret, is := item.Field(i).Interface().(captcha.Secret); is && secret != "" {
-					name := key + "." + t.Elem().Field(i).Tag.Get("yaml")
-					into[name] = append(into[name], secret)
-					rest.Field(i).SetZero()
-				}
+			key, value := path+"."+item.Field(0).String(), item.Interface()
+			if p, is := value.(targets.Provider); is {
+				into[key+".key"] = append(into[key+".key"], p.Key)
+				p.Key = ""
+				value = p
 			}
-			into[key] = append(into[key], rest.Interface())
+			into[key] = append(into[key], value)
 		}
 	default:
 		into[path] = append(into[path], v.Interface())

@@ -38,7 +38,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 		path, answer string
 		more         string // part of the reason
 	}{
-		{page("https://checkout.example.com"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: pageurl"},
+		{page("https://checkout.example.com/other"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: pageurl"},
 		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS", "a proxy without a target"},
 		{legacySubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
 		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},

@@ -223,7 +223,7 @@ func published(t *testing.T, path string, want []byte) {
 		testkit.NoError(t, os.WriteFile(path, want, 0o644))
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not up to date (%v): go test ./internal/targets -run 'TestSchema|TestReference' -update", path, err)
+		t.Errorf("%s is not up to date (%v): go test ./internal/targets -update", path, err)
 	}
 }
 

@@ -1,10 +1,13 @@
 package openapi_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"poold/internal/captcha"
 	"poold/internal/httpapi/openapi"
 	"poold/internal/testkit"
 )
@@ -18,5 +21,33 @@ func TestDocumentIsValidOpenAPI(t *testing.T) {
 	}
 	if err := document.Validate(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The request to /solve of each type has each field of the type.
+func TestSolvesHaveTheFieldsOfTheirType(t *testing.T) {
+	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
+	testkit.NoError(t, err)
+	found := 0
+	for name, schema := range document.Components.Schemas {
+		kind := schema.Value.Properties["type"]
+		if !strings.HasPrefix(name, "Solve") || kind == nil {
+			continue
+		}
+		for _, k := range captcha.Kinds {
+			if k.Type != captcha.Type(fmt.Sprint(kind.Value.Const)) {
+				continue
+			}
+			found++
+			for _, field := range k.Fields {
+				site := document.Components.Schemas["SolveSite"].Value.Properties[field.Key]
+				if field.Key != "" && schema.Value.Properties[field.Key] == nil && site == nil {
+					t.Errorf("%s lacks %s", name, field.Key)
+				}
+			}
+		}
+	}
+	if found != len(captcha.Kinds) {
+		t.Errorf("%d of %d types have a request", found, len(captcha.Kinds))
 	}
 }

@@ -127,15 +127,18 @@ func picture(name string, size int) string {
 func (s *everyFault) checkLedger() {
 	living := s.replicas[0]
 	var f dayFigures
+	totals, tasksSold := s.service.Totals(), s.service.Sold()
 	testkit.Within(s, 90*time.Second, "each order to be in the history", func() bool {
 		f = dayFigures{}
 		for _, of := range living.day() {
 			f.add(of)
 		}
 		m := living.metrics()
-		return m["poold_orders_in_flight"] == 0 && f.Orders-f.Refused == int(m["poold_bought_total"])
+		totals, tasksSold = s.service.Totals(), s.service.Sold() // a slow run renews tokens meanwhile
+		return m["poold_orders_in_flight"] == 0 && f.Orders-f.Refused == int(m["poold_bought_total"]) &&
+			totals.InFlight == 0 && totals.Submitted == f.Orders-f.Refused
 	})
-	totals, sold := s.service.Totals(), sales(ledger(s, s.w.provider))
+	sold := sales(ledger(s, s.w.provider))
 	s.Logf("sold %+v, recorded %+v", totals, f)
 	for i, p := range s.replicas {
 		// A page of /metrics lacks the figures of the guests while Redis does not answer in time.
@@ -164,7 +167,7 @@ func (s *everyFault) checkLedger() {
 		}
 	}
 	small := 0
-	for _, sale := range s.service.Sold() {
+	for _, sale := range tasksSold {
 		if sale.Identity.Sitekey == smallKey && sale.Token != "" { // what fails costs nothing
 			small++
 		}

@@ -26,7 +26,7 @@ var sizeLimits = []struct {
 	{"lua", "lines of scripts", 710},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
-	{"tests", "Go lines of _test.go files", 29520},
+	{"tests", "Go lines of _test.go files", 29530},
 	{"words", "words of Markdown", 24590},
 }
 

@@ -195,8 +195,10 @@ func (s *everyFault) checkLedger() {
 	// The tokens that the callers got and the tokens in stock are together exactly the tokens that
 	// the service sold.
 	m := living.metrics()
-	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n != len(s.callers.bought) {
-		s.Errorf("%d tokens were handed out, the callers got %d", n, len(s.callers.bought))
+	// A replica that stops in the seconds after it answered store_down may not learn that Redis executed the take.
+	got, unheard := len(s.callers.bought), s.callers.codes["503 store_down"]
+	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n < got || n > got+unheard {
+		s.Errorf("%d tokens were handed out, the callers got %d", n, got)
 	}
 	testkit.Within(s, 30*time.Second, "the usage of the key to be the worth of its tokens", func() bool {
 		var of struct {
@@ -206,7 +208,7 @@ func (s *everyFault) checkLedger() {
 			}
 		}
 		getJSON(s, living.URL+"/history/usage?by=key", living.key, &of)
-		return len(of.Lines) == 1 && of.Lines[0].Key == "story" && of.Lines[0].Spent == float64(len(s.callers.bought))
+		return len(of.Lines) == 1 && of.Lines[0].Key == "story" && of.Lines[0].Spent >= float64(got) && of.Lines[0].Spent <= float64(got+unheard)
 	})
 	for _, tokens := range []map[string]int{s.callers.bought, s.callers.shared} {
 		for token := range tokens {

@@ -139,7 +139,7 @@ func (i Identity) Site() string {
 // every version of poold. If this function changes, all tokens in stock become unreachable.
 func (i Identity) ID() ID {
 	host := ""
-	if page, err := url.Parse(i.Pageurl); err == nil {
+	if page, err := url.Parse(canonical(i.Pageurl)); err == nil {
 		host = page.Hostname()
 	}
 	var name strings.Builder

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // HasNamed reports whether a solution of this type consists of named values.
@@ -72,19 +70,18 @@ type Extra string
 // Each member is at most longMember bytes long, and there are at most mostMembers.
 const longMember, mostMembers = 16 << 10, 64
 
-// NewExtra returns those members of a solution that are texts without control characters, except the token's, named values
+// NewExtra returns those members of a solution that are readable texts, except the token's, named values
 // and the given names in lower case. The user agent has the name userAgent, however a service spells it.
 func NewExtra(members map[string]json.RawMessage, without ...string) Extra {
 	extra := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var text string
-		isBad := func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
 		lower := strings.TrimPrefix(strings.ToLower(name), "geetest_")
 		isToken := slices.ContainsFunc(Kinds[:], func(k Kind) bool {
 			return lower == strings.ToLower(k.Solution) || slices.Contains(k.Values, lower)
 		})
 		switch {
-		case json.Unmarshal(members[name], &text) != nil || text == "" || len(text) > longMember || strings.ContainsFunc(name+text, isBad):
+		case json.Unmarshal(members[name], &text) != nil || !IsReadable(name, longMember) || !IsReadable(text, longMember):
 			continue
 		case isToken || slices.Contains(without, lower) || len(extra) == mostMembers:
 			continue

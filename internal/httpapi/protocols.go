@@ -11,6 +11,9 @@ import (
 	"poold/internal/provider/wire"
 )
 
+// mostIDs is the maximum number of tasks that one call of res.php can poll.
+const mostIDs = 50
+
 // readLegacy reads a call of /in.php or /res.php.
 func readLegacy(sent wire.Request) call {
 	asked := wire.ReadLegacy(sent)
@@ -57,8 +60,8 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 // pollMany polls several tasks for one call. The reply has one value or code per id, in the order
 // of the ids.
 func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error) {
-	if len(asked.IDs) > 50 {
-		return reply, unsupported("more than 50 ids in one call")
+	if len(asked.IDs) > mostIDs {
+		return reply, unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
 	}
 	for _, id := range asked.IDs {
 		if _, ok := wire.TaskNumber(id); !ok {
@@ -99,7 +102,10 @@ func readTasks(sent wire.Request) call {
 	return call{
 		Call: asked, reported: wire.JSON(wire.TasksAnswer{Status: "success"}),
 		accepted: func(number string) wire.Reply {
-			return reply(wire.TasksAnswer{TaskID: map[bool]any{true: number, false: json.Number(number)}[asked.Text]})
+			if asked.Text {
+				return reply(wire.TasksAnswer{TaskID: number})
+			}
+			return reply(wire.TasksAnswer{TaskID: json.Number(number)})
 		},
 		solved:  func(got *compat.Result) wire.Reply { return reply(taskSolved(got)) },
 		balance: func(left float64) wire.Reply { return wire.JSON(wire.TasksAnswer{Balance: &left}) },

@@ -138,9 +138,9 @@ func (p Pictures) hold() (release func(), err error) {
 	}
 }
 
-// Read reads a body of at most the given number of bytes. The caller must call release when it no
-// longer needs the picture, even after an error. If too many large bodies are in use, Read discards the body and fails with CodeOverloaded. Read still reads
-// the whole body, because many clients read no response before they have sent it.
+// Read reads a body of at most the given number of bytes. The caller must call release when it no longer needs the
+// picture, even after an error. If too many large bodies are in use, Read discards the body and fails with
+// CodeOverloaded. Read still reads the whole body, because many clients read no response before they have sent it.
 func (p Pictures) Read(c *Context, most int64) (body []byte, release func(), err error) {
 	release = func() {}
 	r := c.Request()

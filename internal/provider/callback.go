@@ -180,7 +180,7 @@ func (f callbackFields) callback() (Callback, error) {
 		return Callback{}, unreadable("neither a token nor a refusal")
 	case token != "" && f["status"] != "" && f["status"] != "ready":
 		return Callback{}, unreadable("unknown status")
-	case !isReadable(cmp.Or(code, token), maxReply):
+	case !captcha.IsReadable(cmp.Or(code, token), maxReply):
 		return Callback{}, unreadable("the token is invalid")
 	}
 	members := map[string]json.RawMessage{}

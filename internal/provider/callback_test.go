@@ -279,7 +279,7 @@ func FuzzReadCallback(f *testing.F) {
 			t.Fatalf("task %q", c.Task)
 		}
 		if c.Err == nil {
-			if !isReadable(c.Solution.Token, maxReply) {
+			if !captcha.IsReadable(c.Solution.Token, maxReply) {
 				t.Fatalf("solution %+v", c.Solution)
 			}
 			return

@@ -172,9 +172,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 // SolvedAtOnce returns the solution with which Submit was answered, once.
 func (c *Client) SolvedAtOnce(task string) (s Solution, is bool) {
 	done, is := c.done.LoadAndDelete(task)
-	if is {
-		s, _ = done.(Solution)
-	}
+	s, _ = done.(Solution)
 	return s, is
 }
 

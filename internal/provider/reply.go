@@ -23,9 +23,9 @@ const (
 func IsAnswer(t captcha.Type, text string) bool {
 	switch {
 	case captcha.HasNamed(t):
-		return isReadable(text, maxReply) && captcha.Named(t, text) != nil
+		return captcha.IsReadable(text, maxReply) && captcha.Named(t, text) != nil
 	case t == captcha.Image:
-		return isReadable(text, longText)
+		return captcha.IsReadable(text, longText)
 	}
 	return isGraphic(text, maxReply)
 }

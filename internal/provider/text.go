@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"poold/internal/captcha"
 )
@@ -31,13 +29,6 @@ func clean(text string, maxLength int, secrets ...captcha.Secret) string {
 func isGraphic(text string, maxLength int) bool {
 	return text != "" && len(text) <= maxLength &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
-}
-
-// isReadable reports whether a text is valid UTF-8 of at most maxBytes bytes, contains more than
-// white space, and has no control or replacement characters.
-func isReadable(text string, maxBytes int) bool {
-	return strings.TrimSpace(text) != "" && len(text) <= maxBytes && utf8.ValidString(text) &&
-		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }
 
 // finite parses a finite number.

@@ -42,7 +42,9 @@ func TestFromHistory(t *testing.T) {
 	defer daemon.Close()
 	for target, want := range map[string][]float64{"login": {0, 2, 20}, "": {0, 2, 19, 20}, "none": nil} {
 		asked = nil
-		client := clientOf(t, daemon.URL)
+		console := &cli.Console{Lookup: func(name string) (string, bool) { return daemon.URL, name == "POOLD_URL" }}
+		client, err := cli.ClientFlags(new(cobra.Command), console)()
+		testkit.NoError(t, err)
 		got, first, err := fromHistory(t.Context(), client, "nightly", target, time.Hour)
 		if want == nil {
 			if err == nil || !strings.Contains(err.Error(), "no request of the key") {
@@ -55,14 +57,6 @@ func TestFromHistory(t *testing.T) {
 			t.Errorf("target %q: %v from %v, cursors %q", target, got, first, asked)
 		}
 	}
-}
-
-func clientOf(t *testing.T, url string) *cli.Client {
-	t.Helper()
-	console := &cli.Console{Lookup: func(name string) (string, bool) { return url, name == "POOLD_URL" }}
-	client, err := cli.ClientFlags(new(cobra.Command), console)()
-	testkit.NoError(t, err)
-	return client
 }
 
 // The plot has a bar for each period with requests, and says how many found a token.

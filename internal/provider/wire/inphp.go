@@ -65,10 +65,7 @@ func ReadLegacy(r Request) Call {
 	return c
 }
 
-var (
-	errTwice  = errors.New("a field was given twice")
-	errNested = errors.New("a field is an object or a list")
-)
+var errTwice = errors.New("a field was given twice")
 
 // sentFields merges the parameters of the query and of the body. It returns an error if a parameter
 // occurs twice.
@@ -121,7 +118,7 @@ func (f *fields) readObject(body []byte) error {
 		case bool:
 			more.Set(name, map[bool]string{false: "0", true: "1"}[value])
 		case map[string]any, []any:
-			return errNested
+			return errors.New("a field is an object or a list")
 		default:
 			more.Set(name, fmt.Sprint(value))
 		}

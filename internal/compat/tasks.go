@@ -24,13 +24,10 @@ const (
 	taskIdle = 30 * time.Second
 	// refusalPatience is how long Submit waits for an early failure of a guest's task.
 	refusalPatience = 300 * time.Millisecond
-	// sweepEvery is the interval between two searches for guests without polls.
-	sweepEvery = 5 * time.Second
 )
 
 // Task is the part of a task that never changes.
 type Task struct {
-	Caller   string
 	Identity captcha.ID // the hash of the identity
 	Type     captcha.Type
 	Guest    bool // no target had the identity at the submit
@@ -49,8 +46,8 @@ type Terms struct {
 	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. nil =
 	// never.
 	Out func(ctx context.Context) bool
-	// Hold reserves the memory of a picture until release is called; nil = no picture.
-	Hold func() (release func())
+	// Hold reserves the memory of a large picture until release is called; nil = there is none.
+	Hold func() (release func(), err error)
 }
 
 // Tasks manages the tasks. It is safe for concurrent use.
@@ -61,48 +58,12 @@ type Tasks struct {
 	most   int // unfinished tasks of a caller; always pool.MostTasks except in tests
 
 	mu     sync.Mutex
-	guests map[captcha.ID]*guest // registered at the refiller
-}
-
-// guest is a registration.
-type guest struct {
-	release func()
-	until   time.Time
+	guests map[captcha.ID]*time.Timer // ends the registration at the refiller
 }
 
 // New returns Tasks. It starts no goroutine.
 func New(p *pool.Pool, solver *solve.Service, log *slog.Logger) *Tasks {
-	return &Tasks{pool: p, solver: solver, log: log, most: pool.MostTasks, guests: map[captcha.ID]*guest{}}
-}
-
-// Run ends the registrations of guests that nobody polls, until ctx ends, and then all. It must be called once.
-func (t *Tasks) Run(ctx context.Context) error {
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			t.sweep(time.Now().Add(taskIdle))
-			return nil
-		case <-ticker.C:
-			t.sweep(time.Now())
-		}
-	}
-}
-
-func (t *Tasks) sweep(at time.Time) {
-	t.mu.Lock()
-	var over []*guest
-	for id, g := range t.guests {
-		if !at.Before(g.until) {
-			over = append(over, g)
-			delete(t.guests, id)
-		}
-	}
-	t.mu.Unlock()
-	for _, g := range over {
-		g.release()
-	}
+	return &Tasks{pool: p, solver: solver, log: log, most: pool.MostTasks, guests: map[captcha.ID]*time.Timer{}}
 }
 
 // register makes this replica place orders for a guest for the next 30 s, if it knows how: neither the bytes of a
@@ -110,21 +71,30 @@ func (t *Tasks) sweep(at time.Time) {
 func (t *Tasks) register(id captcha.ID, spec *solve.Spec) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g := t.guests[id]
-	if g == nil {
-		if spec.ID != id || spec.Identity.Type == captcha.Image {
-			return
-		}
-		g = &guest{release: t.solver.Refiller.Guest(*spec)}
-		t.guests[id] = g
+	if timer := t.guests[id]; timer != nil && timer.Stop() {
+		timer.Reset(taskIdle)
+		return
 	}
-	g.until = time.Now().Add(taskIdle)
+	if spec.ID != id || spec.Identity.Type == captcha.Image {
+		return
+	}
+	release := t.solver.Refiller.Guest(*spec)
+	var timer *time.Timer
+	timer = time.AfterFunc(taskIdle, func() {
+		release()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.guests[id] == timer { // a poll at this moment has replaced it
+			delete(t.guests, id)
+		}
+	})
+	t.guests[id] = timer
 }
 
 // Submit creates a task and returns its number. If the task would fail at once, Submit returns the cause instead.
-func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
+func (t *Tasks) Submit(ctx context.Context, caller string, of captcha.Type, terms Terms) (number string, err error) {
 	call := terms.call()
-	record := pool.Task{Caller: task.Caller, ID: call.ID, Type: task.Type}
+	record := pool.Task{Caller: caller, ID: call.ID, Type: of}
 	waits := terms.Guest != nil
 	if waits {
 		facts, _ := json.Marshal(terms.Guest.Identity) // omits the proxy
@@ -184,7 +154,9 @@ func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error 
 	if terms.Guest.Image != nil {
 		release := func() {}
 		if terms.Hold != nil {
-			release = terms.Hold()
+			if release, err = terms.Hold(); err != nil {
+				return NoSlot
+			}
 		}
 		if _, err := t.solver.Supply(ctx, terms.Guest, true, release); err != nil {
 			return err
@@ -301,7 +273,7 @@ func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Tas
 	case !known, record.Caller != caller:
 		return record, Task{}, UnknownTask
 	}
-	task := Task{Caller: caller, Type: record.Type}
+	task := Task{Type: record.Type}
 	task.Identity, task.Guest = pool.Hash(record.ID)
 	if task.Guest {
 		_ = json.Unmarshal([]byte(record.Facts), &task.Parameters) // Submit has written it

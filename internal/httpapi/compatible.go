@@ -31,7 +31,7 @@ type call struct {
 	reported wire.Reply
 	balance  func(left float64) wire.Reply
 	text     func(string) wire.Reply
-	fail     func(codes) wire.Reply
+	fail     func(*compat.Cause) wire.Reply
 }
 
 // serveClient returns the handler of a protocol. It reads a call, authenticates the caller, executes the call and writes
@@ -40,7 +40,7 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 	return func(c *Context) error {
 		r := c.Request()
 		body, release, err := s.strangers.Read(c, maxCompatibleBody)
-		defer func() { release() }()
+		defer release()
 		if err != nil {
 			return err
 		}
@@ -53,32 +53,20 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 		}
 		err = s.authenticate(c, asked.Key, asked.Bad)
-		if err == nil {
-			release() // the caller is no stranger any more
-		}
-		if err == nil && len(asked.Order.Image) > MaxBody*3/4 {
-			if release, err = s.pictures.hold(); err != nil {
-				return err
-			}
-		}
 		if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
 			err = unreadable(asked.Bad)
 		}
 		var reply wire.Reply
 		if err == nil {
-			reply, err = s.execute(c, &asked, func() func() {
-				kept := release
-				release = func() {}
-				return kept
-			})
+			reply, err = s.execute(c, &asked)
 		}
 		switch {
 		case err != nil && (c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil):
 			return ErrHungUp
 		case err != nil:
-			says := s.codesOf(c, err)
-			s.logRefusal(c, err, says)
-			reply = asked.fail(says)
+			cause := s.causeOf(c, err)
+			s.logRefusal(c, cause)
+			reply = asked.fail(cause)
 		case c.Response().Committed:
 			return nil
 		}
@@ -87,10 +75,10 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 }
 
 // execute executes a call. It returns the reply, or has sent the token of a solved task.
-func (s *Server) execute(c *Context, asked *call, keepPicture func() (release func())) (reply wire.Reply, err error) {
+func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) {
 	switch {
 	case asked.Action == wire.Submit:
-		number, err := s.submit(c, asked.Order, keepPicture)
+		number, err := s.submit(c, asked.Order)
 		return asked.accepted(number), err
 	case asked.Action == wire.Poll && asked.Many:
 		return s.pollMany(c, asked)
@@ -141,9 +129,8 @@ func (s *Server) authenticate(c *Context, key, bad string) error {
 	return nil
 }
 
-// submit creates a task for an order and returns the number of the task. If the call has a picture,
-// the picture is in use until the task ends.
-func (s *Server) submit(c *Context, o wire.Order, keepPicture func() (release func())) (number string, err error) {
+// submit creates a task for an order and returns the number of the task.
+func (s *Server) submit(c *Context, o wire.Order) (number string, err error) {
 	switch {
 	case c.Caller.OverRate(c.Began) > 0:
 		return "", compat.TooFast
@@ -160,10 +147,10 @@ func (s *Server) submit(c *Context, o wire.Order, keepPicture func() (release fu
 	if err != nil {
 		return "", err
 	}
-	terms.Hold = keepPicture
-	task := compat.Task{Caller: c.Caller.StableName, Type: o.Identity.Type}
-	task.Identity, task.Guest = pool.Hash(terms.Call.ID)
-	return s.Tasks.Submit(c.Ctx(), task, terms)
+	if len(o.Image) > MaxBody*3/4 {
+		terms.Hold = s.pictures.hold
+	}
+	return s.Tasks.Submit(c.Ctx(), c.Caller.StableName, o.Identity.Type, terms)
 }
 
 func (s *Server) poll(c *Context, id string) (compat.Result, error) {
@@ -263,7 +250,7 @@ func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
 	var invalid targets.Problems
 	switch {
 	case errors.As(err, &invalid):
-		return compat.Terms{}, &fault{code: wire.CodeBadParams, why: invalid[0].String()}
+		return compat.Terms{}, &compat.Cause{Code: wire.CodeBadParams, Why: invalid[0].String()}
 	case err != nil:
 		return compat.Terms{}, err
 	}

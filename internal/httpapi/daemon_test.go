@@ -146,7 +146,6 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = tasks.Run(ctx) })
 	running.Go(func() { _ = d.solver.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()

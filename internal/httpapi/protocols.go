@@ -22,7 +22,7 @@ func readLegacy(sent wire.Request) call {
 		Call: asked, reported: form.Bare("OK_REPORT_RECORDED"), text: form.Bare, accepted: form.Accept,
 		solved:  func(got *compat.Result) wire.Reply { return legacySolved(form, got, asked.Priced) },
 		balance: func(left float64) wire.Reply { return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)) },
-		fail:    func(says codes) wire.Reply { return form.Fail(says.legacy, says.why) },
+		fail:    func(cause *compat.Cause) wire.Reply { return form.Fail(cause.Code, cause.Why) },
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error)
 	for i, id := range asked.IDs {
 		got, err := s.poll(c, id)
 		if err != nil {
-			values[i] = s.codesOf(c, err).legacy
+			values[i] = s.causeOf(c, err).Code
 			continue
 		}
 		values[i] = got.Token.Value
@@ -109,7 +109,7 @@ func readTasks(sent wire.Request) call {
 		},
 		solved:  func(got *compat.Result) wire.Reply { return reply(taskSolved(got)) },
 		balance: func(left float64) wire.Reply { return wire.JSON(wire.TasksAnswer{Balance: &left}) },
-		fail:    func(says codes) wire.Reply { return reply(wire.TasksError(says.tasks, says.why)) },
+		fail:    func(cause *compat.Cause) wire.Reply { return reply(wire.TasksError(cause.Code, cause.Why)) },
 	}
 }
 

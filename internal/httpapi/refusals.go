@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"hash/crc32"
 	"log/slog"
 	"reflect"
@@ -15,41 +14,29 @@ import (
 	"poold/internal/provider/wire"
 )
 
-const (
-	// longestReason is the maximum length of an explanation that clients show, in characters.
-	longestReason = 200
-	// refusalEvery is the minimum interval between two log lines about equal refusals of one caller.
-	refusalEvery = time.Minute
-)
-
-// fault is an error that the client can correct. Its code belongs to the legacy protocol.
-type fault struct {
-	code, why string
-}
-
-// Error returns the code and the explanation.
-func (f *fault) Error() string { return f.code + ": " + f.why }
+// refusalEvery is the minimum interval between two log lines about equal refusals of one caller.
+const refusalEvery = time.Minute
 
 // unsupported returns the error for a call with a part that poold does not support. The call is
 // refused, because the client may rely on that part.
 func unsupported(what string) error {
-	return &fault{code: wire.CodeBadParams, why: "poold does not support " + what}
+	return &compat.Cause{Code: wire.CodeBadParams, Why: "poold does not support " + what}
 }
 
 // unreadable returns the error for a call that does not follow its protocol.
 func unreadable(bad string) error {
-	return &fault{code: bad, why: "the call is not well-formed, mixes the protocols, or gives a field twice"}
+	return &compat.Cause{Code: bad, Why: "the call is not well-formed, mixes the protocols, or gives a field twice"}
 }
 
 // invalid returns the error for an order with an invalid parameter.
 func invalid(o wire.Order) error {
 	switch {
 	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
-		return &fault{code: o.Bad, why: compat.NotSupported.Why()}
+		return &compat.Cause{Code: o.Bad, Why: compat.NotSupported.Why}
 	case o.BadField == "":
-		return &fault{code: o.Bad, why: "the parameters are missing, contradictory or not well-formed"}
+		return &compat.Cause{Code: o.Bad, Why: "the parameters are missing, contradictory or not well-formed"}
 	}
-	return &fault{code: o.Bad, why: "the parameter " + o.BadField + " is missing or invalid"}
+	return &compat.Cause{Code: o.Bad, Why: "the parameter " + o.BadField + " is missing or invalid"}
 }
 
 // displayName returns the name of a parameter for an error message, or a placeholder if the name is too
@@ -62,37 +49,20 @@ func displayName(name string) string {
 	return name
 }
 
-// codes contains the codes of an error in both protocols, and an explanation.
-type codes struct{ legacy, tasks, why string }
-
-// codesOf returns the codes of an error. It logs an unexpected error.
-func (s *Server) codesOf(c *Context, err error) codes {
-	var bad *fault
-	if errors.As(err, &bad) {
-		return codes{bad.code, wire.TasksCode(bad.code), clip(bad.why)}
-	}
+// causeOf returns the cause of an error. It logs an unexpected error.
+func (s *Server) causeOf(c *Context, err error) *compat.Cause {
 	cause := compat.CauseOf(err)
 	if cause == compat.Broken {
 		s.Log.ErrorContext(c.Ctx(), "client's call failed", slog.String("route", c.Path()), slog.Any("err", err))
 	}
-	return codes{cause.Legacy(), cause.Tasks(), cause.Why()}
-}
-
-// clip shortens a text to longestReason characters.
-func clip(text string) string {
-	if runes := []rune(text); len(runes) > longestReason {
-		return string(runes[:longestReason-1]) + "…"
-	}
-	return text
+	return cause
 }
 
 // logRefusal logs a refused call and the reason that the client got. It logs neither temporary conditions nor calls without a valid key.
-func (s *Server) logRefusal(c *Context, err error, says codes) {
-	var bad *fault
-	refused := errors.As(err, &bad) || compat.CauseOf(err).IsRefusal()
-	if refused && c.Caller != nil && s.refusals(logKey(c, says.legacy+says.why)) {
+func (s *Server) logRefusal(c *Context, cause *compat.Cause) {
+	if cause.IsRefusal() && c.Caller != nil && s.refusals(logKey(c, cause.Error())) {
 		s.Log.WarnContext(c.Ctx(), "client's call refused; correct the call, the key or the target",
-			slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", says.legacy), slog.String("err", says.why))
+			slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", cause.Code), slog.String("err", cause.Why))
 	}
 }
 
@@ -118,5 +88,5 @@ func noTarget(c *Context, id captcha.Identity, why string) error {
 			field = strings.TrimPrefix(v.Type().Field(i).Tag.Get("yaml"), ",inline")
 		}
 	}
-	return &fault{code: wire.CodeDomain, why: "no target of this key matches (first difference: " + field + "); " + why}
+	return &compat.Cause{Code: wire.CodeDomain, Why: "no target of this key matches (first difference: " + field + "); " + why}
 }

@@ -65,7 +65,7 @@ func (s *Service) legacyReply(c wire.Call, t Task, code string, at time.Time) wi
 func (s *Service) tasksReply(c wire.Call, t Task, code string) wire.TasksAnswer {
 	switch {
 	case code != "":
-		return tasksFail(code)
+		return wire.TasksError(code, refusal+code)
 	case c.Action == wire.Submit:
 		return wire.TasksAnswer{TaskID: t.Number}
 	case c.Action == wire.Poll:
@@ -76,16 +76,10 @@ func (s *Service) tasksReply(c wire.Call, t Task, code string) wire.TasksAnswer 
 	return wire.TasksAnswer{Status: "success"}
 }
 
-// tasksFail returns the response with an error code of the legacy protocol.
-func tasksFail(code string) wire.TasksAnswer {
-	code = wire.TasksCode(code)
-	return wire.TasksError(code, refusal+code)
-}
-
 // Result returns the response of getTaskResult for a task after its due time.
 func (s *Service) Result(t Task) wire.TasksAnswer {
 	if t.Failed {
-		return tasksFail(wire.CodeUnsolvable)
+		return wire.TasksError(wire.CodeUnsolvable, refusal+wire.CodeUnsolvable)
 	}
 	return wire.TasksAnswer{
 		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), t.namedValues(), map[string]string{"userAgent": s.opts.userAgent(t)}),

@@ -138,7 +138,7 @@ func TestTasksReports(t *testing.T) {
 				return v["errorCode"]
 			}
 			id := orderTask(t, s, c.body)
-			want(t, "early", report("k", id), any(wire.CodeNotRecorded))
+			want(t, "early", report("k", id), any(wire.CodeNoTask))
 			time.Sleep(constantOptions.Median)
 			want(t, "another's key", report("x", id), any(wire.CodeUnknownKey))
 			want(t, "not yet in the ledger", s.Sold()[0].Reported, "")

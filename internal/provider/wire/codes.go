@@ -50,9 +50,15 @@ func TasksCode(code string) string {
 	switch code {
 	case CodeNoKey:
 		return CodeUnknownKey
+	case CodeBanned:
+		return CodeIPBlocked
+	case CodeTurns:
+		return CodeNoSlot
+	case CodeNoMethod:
+		return CodeNotSupported
 	case CodeGooglekey, CodePageurl:
 		return CodeBadParams
-	case CodeIDFormat, CodeUnknownTask:
+	case CodeIDFormat, CodeUnknownTask, CodeNotRecorded:
 		return CodeNoTask
 	case CodeUpload:
 		return CodeImageKind

@@ -312,11 +312,12 @@ func Solved(t captcha.Type, text string, values, extra map[string]string) any {
 	return values
 }
 
-// TasksError returns the response with an error code of the tasks protocol. For CodeNotReady it
+// TasksError returns the response with an error code of either protocol. For CodeNotReady it
 // returns a status instead of an error. The argument why is an explanation for people.
 func TasksError(code, why string) TasksAnswer {
 	if code == CodeNotReady {
 		return TasksAnswer{Status: "processing"}
 	}
+	code = TasksCode(code)
 	return TasksAnswer{ErrorID: ErrorID(code), ErrorCode: code, ErrorDescription: why}
 }

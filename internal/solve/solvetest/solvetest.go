@@ -131,14 +131,6 @@ func (w *World) Start() *Replica {
 	return r
 }
 
-// Go runs a part of the replica that ends with it.
-func (r *Replica) Go(part func(ctx context.Context) error) {
-	ctx, stop := context.WithCancel(context.Background())
-	before := r.stop
-	r.stop = func() { stop(); before() }
-	r.running.Go(func() { _ = part(ctx) })
-}
-
 // Kill ends the replica as SIGKILL does: no call reaches Redis any more. Its orders go on as if another replica had
 // adopted them.
 func (r *Replica) Kill() { r.end(func() {}) }

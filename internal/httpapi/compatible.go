@@ -89,7 +89,7 @@ func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) 
 		}
 		return reply, err
 	case asked.Action == wire.Report:
-		return asked.reported, s.report(c, asked.IDs[0], asked.Verdict)
+		return asked.reported, s.report(c, asked.IDs[0], asked.Good)
 	case asked.Action == wire.Balance:
 		left, err := s.balance(c)
 		return asked.balance(left), err
@@ -160,7 +160,7 @@ func (s *Server) poll(c *Context, id string) (compat.Result, error) {
 	return s.Tasks.Poll(c.Ctx(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return s.pollTerms(c, t) })
 }
 
-func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
+func (s *Server) report(c *Context, id string, good bool) error {
 	if _, ok := wire.TaskNumber(id); !ok {
 		return compat.BadID
 	}
@@ -168,12 +168,10 @@ func (s *Server) report(c *Context, id string, verdict wire.Verdict) error {
 	switch {
 	case err != nil:
 		return err
-	case verdict.Fits != nil && !verdict.Fits(task.Type):
-		return compat.UnknownTask // the call does not accept the type of the reported task
 	case c.Admit(task.Identity) != nil: // the key has lost the target since the submission
 		return compat.UnknownTask
 	}
-	err = s.countReport(c, order, task.Identity, task.Type, verdict.Good)
+	err = s.countReport(c, order, task.Identity, task.Type, good)
 	switch {
 	case errors.Is(err, ErrReported):
 		return compat.Duplicate

@@ -44,7 +44,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
 		{legacySubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", "does not support the parameter cookies"},
 		{legacySubmit(keyAll, "checkout", "&pingback=https://h.example/"), "ERROR_BAD_PARAMETERS", "poll instead"},
-		{page(""), "ERROR_PAGEURL", "pageurl is missing or invalid"},
+		{page(""), "ERROR_BAD_PARAMETERS", "pageurl: is missing"},
 		{legacySubmit(keyStaging, "checkout"), "ERROR_DOMAIN_NOT_ALLOWED", "no target of this key matches"},
 		{"/res.php?key=" + keyAll + "&action=add_pingback", "ERROR_BAD_PARAMETERS", "add_pingback"},
 		{"/res.php?key=" + keyStatus + "&action=getbalance", "ERROR_KEY_DOES_NOT_EXIST", "lacks the scope token"},

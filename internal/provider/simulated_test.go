@@ -51,9 +51,9 @@ func TestAgainstAWholeService(t *testing.T) {
 			if e := faultOf(t, err); e.Class != Task {
 				t.Errorf("an unknown task: %v", e)
 			}
-			_, err = c.Submit(ctx, Request{Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "k"}})
+			_, err = c.Submit(ctx, Request{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("a text")})
 			if e := faultOf(t, err); e.Class != Parameters {
-				t.Errorf("no page: %v", e)
+				t.Errorf("no picture: %v", e)
 			}
 		})
 	}

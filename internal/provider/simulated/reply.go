@@ -27,7 +27,7 @@ func (s *Service) execute(c wire.Call, legacy bool, at time.Time) (t Task, code 
 	case c.Action == wire.Poll && !c.Many:
 		return s.poll(c.IDs[0], at)
 	case c.Action == wire.Report:
-		return t, s.report(c.IDs[0], c.Verdict, at)
+		return t, s.report(c.IDs[0], c.Good, at)
 	case c.Word == "":
 		return t, wire.CodeEmptyAction
 	}

@@ -95,7 +95,7 @@ func (s *Service) poll(id string, at time.Time) (_ Task, code string) {
 
 // report records a report about a solved task, or returns an error code. Each task
 // accepts only one report.
-func (s *Service) report(id string, v wire.Verdict, at time.Time) (code string) {
+func (s *Service) report(id string, good bool, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,14 +103,14 @@ func (s *Service) report(id string, v wire.Verdict, at time.Time) (code string) 
 	switch {
 	case !ok:
 		return wire.CodeIDFormat
-	case t == nil, v.Fits != nil && !v.Fits(t.Identity.Type): // the call is valid only for other types of CAPTCHA
+	case t == nil:
 		return wire.CodeUnknownTask
 	case t.Failed || at.Before(t.Due):
 		return wire.CodeNotRecorded
 	case t.Reported != "":
 		return wire.CodeDuplicate
 	}
-	t.Reported = map[bool]string{true: "good", false: "bad"}[v.Good]
+	t.Reported = map[bool]string{true: "good", false: "bad"}[good]
 	return ""
 }
 

@@ -6,67 +6,12 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"poold/internal/captcha"
 )
-
-// check refuses an order with an invalid URL for the result, which the named field has, or with an invalid identity.
-func (o *Order) check(pingbackField string) {
-	if o.Pingback != "" && !isWebURL(o.Pingback) {
-		o.refuse(CodeBadParams, pingbackField)
-	}
-	o.refuse(checkIdentity(o.Identity))
-}
-
-// checkIdentity returns the error code for the first invalid field of an identity, and the key of
-// this field in pools.yaml. For a valid identity it returns "".
-func checkIdentity(id captcha.Identity) (code, field string) {
-	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	kind := captcha.Of(id.Type)
-	for _, key := range kind.Must() {
-		value := text(id.Ptr(key))
-		ofGeetest := key == "gt" || key == "captcha_id"
-		switch {
-		case key == "pageurl", value != "" && !strings.ContainsFunc(value, odd) && (!ofGeetest || isHex32(value)):
-		case key == "captcha_id":
-			return CodeCaptchaID, key
-		case IsRecaptcha(id.Type):
-			return CodeGooglekey, key
-		default:
-			return CodeBadParams, key
-		}
-	}
-	switch {
-	case kind.Has("pageurl") && !isWebURL(id.Pageurl):
-		return CodePageurl, "pageurl"
-	case !(id.MinScore >= 0 && id.MinScore <= 1): // this form of the condition also refuses NaN
-		return CodeBadParams, "min_score"
-	case id.Proxy == "" && id.ProxyType != "":
-		return CodeBadParams, "proxy"
-	case id.Proxy != "" && !isProxy(id.Proxy.Reveal(), id.ProxyType):
-		return CodeBadProxy, "proxy"
-	}
-	return "", ""
-}
-
-func isWebURL(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-}
-
-// isProxy reports whether a text has the form [user:password@]host:port and whether the kind is
-// http, https, socks4 or socks5.
-func isProxy(text, kind string) bool {
-	_, valid := SplitProxy(text)
-	at := strings.LastIndexByte(text, '@')
-	return valid && (at < 0 || strings.Contains(text[:at], ":")) &&
-		slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind)
-}
 
 // Proxy contains the fields for a proxy in the tasks protocol.
 type Proxy struct {
@@ -98,11 +43,6 @@ func (p Proxy) text() string {
 		address = p.Login + ":" + p.Password + "@" + address
 	}
 	return address
-}
-
-// isHex32 reports whether a text consists of 32 lower-case hex digits, like the keys of a GeeTest.
-func isHex32(text string) bool {
-	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // IsRecaptcha reports whether a type is one of the types of reCAPTCHA.

@@ -12,15 +12,11 @@ const (
 	CodeNoKey       = "ERROR_WRONG_USER_KEY"
 	CodeUnknownKey  = "ERROR_KEY_DOES_NOT_EXIST"
 	CodeBadParams   = "ERROR_BAD_PARAMETERS"
-	CodeGooglekey   = "ERROR_GOOGLEKEY"
-	CodePageurl     = "ERROR_PAGEURL"
-	CodeBadProxy    = "ERROR_BAD_PROXY"
 	CodeNoMethod    = "ERROR_NO_SUCH_METHOD"
 	CodeIDFormat    = "ERROR_WRONG_ID_FORMAT"
 	CodeUnknownTask = "ERROR_WRONG_CAPTCHA_ID"
 	CodeZeroBalance = "ERROR_ZERO_BALANCE"
 	CodeNoSlot      = "ERROR_NO_SLOT_AVAILABLE"
-	CodeCaptchaID   = "ERROR_CAPTCHA_ID"
 	CodeDomain      = "ERROR_DOMAIN_NOT_ALLOWED"
 	CodeEmptyAction = "ERROR_EMPTY_ACTION"
 	CodeTurns       = "MAX_USER_TURN"
@@ -56,8 +52,6 @@ func TasksCode(code string) string {
 		return CodeNoSlot
 	case CodeNoMethod:
 		return CodeNotSupported
-	case CodeGooglekey, CodePageurl:
-		return CodeBadParams
 	case CodeIDFormat, CodeUnknownTask, CodeNotRecorded:
 		return CodeNoTask
 	case CodeUpload:
@@ -70,7 +64,7 @@ func TasksCode(code string) string {
 var errorIDs = map[string]int{
 	CodeUnknownKey: 1, CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11,
 	CodeUnsolvable: 12, "ERROR_BAD_DUPLICATES": 13, CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21,
-	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110, CodeBadProxy: 130,
+	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110, "ERROR_BAD_PROXY": 130,
 }
 
 // ErrorID returns the number (errorId) of an error code of the tasks protocol. It returns 1 for a

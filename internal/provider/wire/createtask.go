@@ -27,17 +27,14 @@ type tasksRequest struct {
 
 // tasksPaths maps the paths of the tasks protocol to calls without content.
 var tasksPaths = func() map[string]Call {
-	notImage := func(t captcha.Type) bool { return t != captcha.Image }
 	paths := map[string]Call{
 		"/createTask": {Action: Submit}, "/getTaskResult": {Action: Poll}, "/getBalance": {Action: Balance},
-		"/reportCorrect": {Action: Report, Verdict: Verdict{Good: true}}, "/reportIncorrect": {Action: Report},
-		"/reportIncorrectTokenCaptcha": {Action: Report, Verdict: Verdict{Fits: notImage}},
+		"/reportCorrect": {Action: Report, Good: true}, "/reportIncorrect": {Action: Report}, "/reportIncorrectTokenCaptcha": {Action: Report},
 	}
 	for _, kind := range captcha.Kinds {
-		fits := func(t captcha.Type) bool { return captcha.Of(t).Report == kind.Report }
 		for _, good := range []bool{false, true} {
 			if path, offered := ReportPath(kind.Type, good); offered {
-				paths[path] = Call{Action: Report, Verdict: Verdict{good, fits}}
+				paths[path] = Call{Action: Report, Good: good}
 			}
 		}
 	}
@@ -155,8 +152,6 @@ func (b *tasksRequest) order() Order {
 		}
 	}
 	o.addUnknown(names, known)
-	o.check("callbackUrl")
-	o.Bad = TasksCode(o.Bad)
 	return o
 }
 

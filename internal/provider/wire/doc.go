@@ -3,9 +3,9 @@
 // types in package captcha.
 //
 // A client (package provider) writes orders. A service (packages simulated and httpapi) parses them.
-// All functions are pure. The parsers are strict: a call with a repeated field or an invalid value
-// gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
-// can refuse the order. The parsers accept the
-// fields that the clients of any supported service send. The package checks no keys and stores no
-// tasks.
+// All functions are pure. The parsers are strict: a call with a repeated field or a value of the wrong
+// kind gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
+// can refuse the order. The parsers accept the fields that the clients of any supported service send.
+// The package does not check whether an identity is complete and valid (package targets does), checks
+// no keys and stores no tasks.
 package wire

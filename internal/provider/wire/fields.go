@@ -35,9 +35,6 @@ func (o *Order) read(names func(captcha.Field) string, get func(name string) str
 			}
 		}
 	}
-	if p := o.Identity.Picture; p.MinLength < 0 || p.MaxLength < 0 || p.MaxLength > 0 && p.MinLength > p.MaxLength {
-		o.refuse(CodeBadParams, "min_length")
-	}
 	return known
 }
 
@@ -55,6 +52,7 @@ func parse(field any, text string) (ok bool) {
 		*at, err = strconv.Atoi(text)
 	case *float64:
 		*at, err = strconv.ParseFloat(text, 64)
+		return err == nil && *at >= 0 && *at <= 1 // only min_score is one; false for NaN, too
 	case *captcha.Charset:
 		n, err := strconv.Atoi(text)
 		if ok = err == nil && n >= 0 && n < len(charsets); ok {

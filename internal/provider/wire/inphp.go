@@ -56,7 +56,7 @@ func ReadLegacy(r Request) Call {
 	case "getbalance":
 		c.Action = Balance
 	case "reportgood", "reportbad":
-		c.Action, c.IDs, c.Verdict = Report, []string{v.Get("id")}, Verdict{Good: c.Word == "reportgood"}
+		c.Action, c.IDs, c.Good = Report, []string{v.Get("id")}, c.Word == "reportgood"
 	case "threadsinfo":
 		c.Action = Threads
 	default:
@@ -185,7 +185,6 @@ func (f fields) order() Order {
 		o.readPicture(base64.StdEncoding.DecodeString(v.Get("body")))
 	}
 	id.ProxyType = strings.ToLower(id.ProxyType)
-	o.check("pingback")
 	return o
 }
 

@@ -28,33 +28,27 @@ type Request struct {
 
 // Call is a parsed call of either protocol.
 type Call struct {
-	Key     string
-	Action  Action
-	Word    string   // for res.php: the value of the parameter `action`
-	IDs     []string // for a Poll, a Report or another action: the ids of the tasks, unchanged; one unless Many is set
-	Many    bool     // for a Poll: the parameter "ids" lists several tasks
-	Text    bool     // for createTask's protocol: the client wants the task's id as text, in each reply, as CapSolver's does
-	Priced  bool     // for a Poll: the action is get2, whose response includes the price
-	Verdict Verdict
-	Order   Order  // for a Submit: the order
-	Form    Form   // of the response, for in.php and res.php
-	Bad     string // the error code for a malformed call of any action; "" = the call is well-formed
+	Key    string
+	Action Action
+	Word   string   // for res.php: the value of the parameter `action`
+	IDs    []string // for a Poll, a Report or another action: the ids of the tasks, unchanged; one unless Many is set
+	Many   bool     // for a Poll: the parameter "ids" lists several tasks
+	Text   bool     // for createTask's protocol: the client wants the task's id as text, in each reply, as CapSolver's does
+	Priced bool     // for a Poll: the action is get2, whose response includes the price
+	Good   bool     // for a Report: the site accepted the token
+	Order  Order    // for a Submit: the order
+	Form   Form     // of the response, for in.php and res.php
+	Bad    string   // the error code for a malformed call of any action; "" = the call is well-formed
 }
 
 // Order is the content of a submission.
 type Order struct {
-	Identity captcha.Identity // incomplete if Bad is set
+	Identity captcha.Identity // only its form was checked; incomplete if Bad is set
 	Image    []byte           // the picture whose hash is in Identity; nil for other types
 	Pingback string           // the URL to which the service sends the result; "" = none
 	Bad      string           // the error code for an invalid order; "" = valid
 	BadField string           // the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
 	Undone   []string         // sorted names of the unknown fields that have a value
-}
-
-// Verdict is what a Report says about a token.
-type Verdict struct {
-	Good bool
-	Fits func(captcha.Type) bool // reports whether the call is valid for a type of CAPTCHA; nil = valid for all types
 }
 
 // TaskNumber parses the id of a task, which must consist of digits.
@@ -69,7 +63,7 @@ func TaskNumber(text string) (n int64, ok bool) {
 // refuse sets the error code of an order and the invalid field. If the order already has an error,
 // refuse keeps it.
 func (o *Order) refuse(code, field string) {
-	if o.Bad == "" && code != "" {
+	if o.Bad == "" {
 		o.Bad, o.BadField = code, field
 	}
 }

@@ -109,12 +109,12 @@ func historyCommands() []request {
 		{
 			use: "orders --status STATUS", short: "list orders by status", example: "history orders --status error --target staging-login", path: "/orders",
 			flags: append([]field{
-				{name: "status", help: "`status` of the orders: solved, error or polling", required: true},
+				{name: "status", help: "`status` of the orders: solved or error", required: true},
 				{name: "target", help: "only the orders of the target with this `name`"},
 				{name: "owner", help: "only the orders for this `owner`"},
 			}, paged...),
 		},
-		{use: "active", short: "list the orders in flight", example: "history active", path: "/active", flags: paged},
+		{use: "active", short: "list the orders in flight", example: "history active", path: "/active"},
 		{
 			use: "order ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "history order 73105422",
 			path: "/order/%s", shown: all,

@@ -75,15 +75,6 @@ func (c *Context) TargetName() string {
 	return c.Target.Name
 }
 
-// Visible lists the targets of the configuration file that the caller may use, sorted. If the
-// result is nil, the caller may use all targets, including targets of earlier files.
-func (c *Context) Visible() []string {
-	if c.Caller.Globs == nil {
-		return nil
-	}
-	return c.usable()
-}
-
 // usable lists the targets of the configuration file that the caller may use, sorted; never nil.
 func (c *Context) usable() []string {
 	names := slices.AppendSeq([]string{}, maps.Keys(c.Access.Targets))

@@ -2,19 +2,19 @@ package httpapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/strictjson"
 )
 
 // readLimit limits a query to the store of the history, so that the response can still be
@@ -33,13 +33,13 @@ func (s *Server) historySite(c *Context) error {
 	return respondPage[history.Order](s, c, q)
 }
 
-// historyOrders is GET /history/orders: the orders with the given status, of all targets or of the given target or owner.
+// historyOrders is GET /history/orders: the ended orders with the given status, of all targets or of the given target or
+// owner.
 func (s *Server) historyOrders(c *Context) error {
 	q := history.Query{By: history.ByStatus}
 	target := func(text string) bool { q.Targets = []string{text}; return text != "" }
 	owner := func(text string) bool { q.Owner = history.Clean(text); return q.Owner != "" }
-	status := oneOf("status", "must be solved, error or polling: ?status=error", &q.Value,
-		string(history.StatusSolved), string(history.StatusError), string(history.StatusPolling))
+	status := oneOf("status", "must be solved or error: ?status=error", &q.Value, string(history.StatusSolved), string(history.StatusError))
 	err := readPageQuery(c, &q, status,
 		Param{Name: "target", Want: "must be the name of a target, or /solve", Set: target},
 		Param{Name: "owner", Want: "must be the owner of a target: ?status=error&owner=qa@example.com", Set: owner})
@@ -48,19 +48,31 @@ func (s *Server) historyOrders(c *Context) error {
 		return err
 	case q.Value == "":
 		return status.Refuse()
-	case q.Value == string(history.StatusPolling):
-		return s.respondActive(c, q)
 	}
 	return respondPage[history.Order](s, c, q)
 }
 
-// historyActive is GET /history/active: the orders in flight that may have reached the provider.
+// stateWords maps the states of orders in flight to their names in JSON.
+var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
+
+// historyActive is GET /history/active: the orders in flight that may have reached the provider, the newest first.
 func (s *Server) historyActive(c *Context) error {
-	var q history.Query
-	if err := readPageQuery(c, &q); err != nil {
+	if err := c.ReadQuery(); err != nil {
 		return err
 	}
-	return s.respondActive(c, q)
+	all, err := s.Buyer.OrdersInFlight(c.Ctx())
+	if err != nil {
+		return err
+	}
+	list := HistoryPage[Active]{Records: []Active{}}
+	for i := range all {
+		a := Active{history.OrderOf(&all[i].Purchase), stateWords[all[i].State]}
+		if a.ElapsedMS = all[i].Age.Milliseconds(); c.Sees(a.Target) {
+			list.Records = append(list.Records, a)
+		}
+	}
+	slices.SortFunc(list.Records, func(a, b Active) int { return b.PlacedAt.Compare(a.PlacedAt.Time) })
+	return respondTable(c, list, list.Records)
 }
 
 // historyKey is GET /history/key/{name}: the actions of a key on tokens. The configuration file may lack
@@ -80,17 +92,13 @@ func (s *Server) historyKey(c *Context) error {
 	return respondPage[history.Handout](s, c, q)
 }
 
-// respondPage runs a query and writes a page of its rows.
+// respondPage runs a query and writes a page of its rows. A Link header has the address of the next page, because CSV has
+// no field for the cursor.
 func respondPage[T any](s *Server, c *Context, q history.Query) error {
 	found, more, err := findRows[T](s, c, q)
 	if err != nil {
 		return err
 	}
-	return writePage(c, found, more)
-}
-
-// writePage writes a page. A Link header has the address of the next page, because CSV has no field for the cursor.
-func writePage[T any](c *Context, found []T, more bool) error {
 	list := HistoryPage[T]{Records: append([]T{}, found...)}
 	if n := len(found); more && n > 0 {
 		list.Next = encodeCursor(positionOf(found[n-1]))
@@ -104,43 +112,12 @@ func writePage[T any](c *Context, found []T, more bool) error {
 // positionOf returns the position of a row in its list.
 func positionOf(row any) history.Position {
 	switch row := row.(type) {
-	case Active:
-		return history.Position{At: row.PlacedAt.Time, ID: row.ID}
 	case history.Order:
 		return history.Position{At: row.EndedAt.Time, ID: row.ID}
 	case history.Handout:
 		return history.Position{At: row.At.Time, ID: row.ID}
 	}
 	panic(fmt.Sprintf("httpapi: no list has rows of %T", row))
-}
-
-// stateWords maps the states of orders in flight to their names in JSON.
-var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
-
-// respondActive writes the orders in flight, sorted by the time of placing, the newest first.
-func (s *Server) respondActive(c *Context, q history.Query) error {
-	all, err := s.Buyer.OrdersInFlight(c.Ctx())
-	if err != nil {
-		return err
-	}
-	var list []Active
-	for i := range all {
-		a := Active{history.OrderOf(&all[i].Purchase), stateWords[all[i].State]}
-		a.ElapsedMS = all[i].Age.Milliseconds()
-		at := a.PlacedAt.Time
-		if c.Sees(a.Target) && (q.Targets == nil || slices.Contains(q.Targets, a.Target)) && (q.Owner == "" || q.Owner == a.Owner) &&
-			!at.Before(q.From) && (q.To.IsZero() || at.Before(q.To)) &&
-			(q.Before == history.Position{} || newestFirst(q.Before, positionOf(a)) < 0) {
-			list = append(list, a)
-		}
-	}
-	slices.SortFunc(list, func(a, b Active) int { return newestFirst(positionOf(a), positionOf(b)) })
-	return writePage(c, list[:min(len(list), q.Limit)], len(list) > q.Limit)
-}
-
-// newestFirst compares two positions in the order in which a store returns rows.
-func newestFirst(a, b history.Position) int {
-	return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID))
 }
 
 // historyOrder is GET /history/order/{id}: one ended order, found by its own id or by the provider's task
@@ -175,6 +152,9 @@ func (s *Server) historyDay(c *Context) error {
 	if err := c.ReadQuery(); err != nil {
 		return err
 	}
+	if s.History == nil {
+		return errNoHistory()
+	}
 	return respondUsage(s, c, "day", date, date, targetUsage, func(sum *history.Sum) (of usageOf, is bool) {
 		if sum.Scope == history.ScopeType {
 			return usageOf{date: sum.Day, kind: sum.Name}, c.Caller.Globs == nil
@@ -189,13 +169,10 @@ func findRows[T any](s *Server, c *Context, q history.Query) (list []T, more boo
 	if s.History == nil {
 		return nil, false, errNoHistory()
 	}
-	switch {
-	case q.Targets == nil:
-		q.Targets = c.Visible()
-	case !c.Sees(q.Targets[0]):
-		return nil, false, nil
+	if q.Targets == nil && c.Caller.Globs != nil {
+		q.Targets = c.usable()
 	}
-	if q.Targets != nil && len(q.Targets) == 0 {
+	if q.Targets != nil && (len(q.Targets) == 0 || !c.Sees(q.Targets[0])) {
 		return nil, false, nil
 	}
 	err = readHistory(c, func(ctx context.Context) error {
@@ -218,25 +195,6 @@ func readHistory(c *Context, ask func(context.Context) error) error {
 		err = fmt.Errorf("%w within %v", history.ErrDown, readLimit)
 	}
 	return err
-}
-
-// readDays reads the sums of each day of a range. All these queries together must end within readLimit.
-func (s *Server) readDays(c *Context, first, last time.Time, add func(*history.Sum)) error {
-	if s.History == nil {
-		return errNoHistory()
-	}
-	return readHistory(c, func(ctx context.Context) error {
-		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
-			sums, err := s.History.Days(ctx, day)
-			if err != nil {
-				return err
-			}
-			for i := range sums {
-				add(&sums[i])
-			}
-		}
-		return nil
-	})
 }
 
 // errNoHistory returns the problem for a request to the history if no store is configured.
@@ -314,43 +272,36 @@ func respondTable[T any](c *Context, document any, records []T) error {
 	if !c.Prefers("text/csv") {
 		return c.JSON(http.StatusOK, document)
 	}
-	columns := columnsOf(reflect.TypeFor[T]())
-	names := make([]string, len(columns))
-	for i, column := range columns {
-		names[i] = column.Tag.Get("json")
-	}
 	var text bytes.Buffer
 	table := csv.NewWriter(&text)
 	table.UseCRLF = true // RFC 4180
+	names, _ := fieldsOf(*new(T))
 	_ = table.Write(names)
 	for _, record := range records {
-		cells := make([]string, len(columns))
-		for i, column := range columns {
-			cells[i] = cellOf(reflect.ValueOf(record).FieldByIndex(column.Index))
-		}
+		_, cells := fieldsOf(record)
 		_ = table.Write(cells)
 	}
 	table.Flush() // a buffer accepts every write
 	return c.Blob(http.StatusOK, "text/csv; charset=utf-8; header=present", text.Bytes())
 }
 
-// columnsOf returns the fields of a record, with those of embedded structs in their place.
-func columnsOf(record reflect.Type) []reflect.StructField {
-	return slices.DeleteFunc(reflect.VisibleFields(record), func(f reflect.StructField) bool { return f.Anonymous })
-}
-
-// cellOf returns the text of a value. An unknown number becomes an empty cell. A text that a
-// spreadsheet would read as a formula gets an apostrophe, which the spreadsheet does not show.
-func cellOf(value reflect.Value) string {
-	if value.Kind() == reflect.Pointer {
-		if value.IsNil() {
-			return ""
+// fieldsOf returns the names and the values in the JSON of a record. An unknown number becomes an empty text. A text
+// that a spreadsheet would read as a formula gets an apostrophe, which the spreadsheet does not show.
+func fieldsOf(record any) (names, cells []string) {
+	d := json.NewDecoder(bytes.NewReader(strictjson.Encode(record)))
+	d.UseNumber()
+	_, _ = d.Token() // the brace
+	for d.More() {
+		name, _ := d.Token()
+		value, _ := d.Token()
+		cell := ""
+		if value != nil {
+			cell = fmt.Sprint(value)
 		}
-		value = value.Elem()
+		if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+			cell = "'" + cell
+		}
+		names, cells = append(names, fmt.Sprint(name)), append(cells, cell)
 	}
-	text := fmt.Sprint(value.Interface())
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
+	return names, cells
 }

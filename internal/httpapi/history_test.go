@@ -120,7 +120,6 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		d.writeRecords(t, r)
 		d.addEntries(t, e)
 		want, entries = append(want, r.ID), append(entries, e.ID)
-		d.buyer.underWay = append(d.buyer.underWay, underWay(n, "checkout", "", pool.Bought, r.EndedAt.Time))
 	}
 	slices.Reverse(want)
 	checkPages := func(want []string, paths map[string]int) {
@@ -133,7 +132,6 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	}
 	checkPages(want, map[string]int{
 		"/history/site/6Le": 3, "/history/site/6Le?limit=1000": 1, "/history/orders?status=solved&limit=13": 10, "/history/orders?limit=129&status=solved": 2,
-		"/history/active": 3, "/history/active?limit=130": 1, "/history/orders?status=polling&limit=7": 19,
 	})
 	slices.Reverse(entries)
 	checkPages(entries, map[string]int{"/history/key/ci": 3, "/history/key/ci?limit=1000": 1, "/history/key/ci?limit=13": 10, "/history/key/ci?limit=129": 2})
@@ -152,7 +150,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		"to=2026-01-02":                                                    0,
 		"from=1970-01-01&to=9999-12-31T23:59:59Z&cursor=" + cursorOf(history.Position{At: second, ID: orderID(45)}): 45,
 	} {
-		for _, path := range []string{"/history/site/6Le?limit=30&", "/history/orders?status=solved&limit=1000&", "/history/active?limit=1000&"} {
+		for _, path := range []string{"/history/site/6Le?limit=30&", "/history/orders?status=solved&limit=1000&"} {
 			if ids, _ := d.readPages(t, path+query); !isContiguous(want, ids) || len(ids) != n {
 				t.Errorf("%s%s: %d records, want %d: %q", path, query, len(ids), n, ids)
 			}
@@ -217,14 +215,12 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		{keyStaging, "orders?status=error", "104 100"}, {keyAll, "orders?status=error", "104 103 102 101 100"},
 		{keyStaging, "orders?status=solved", "4 0"}, {keyAll, "orders?status=solved", "4 3 2 1 0"},
 		{keyStaging, "active", "4 0"}, {keyAll, "active", "4 3 2 1 0"},
-		{keyStaging, "orders?status=polling", "4 0"}, {keyAll, "orders?status=polling", "4 3 2 1 0"},
 		// The parameter target selects one of the targets that the key sees.
-		{keyStaging, "orders?status=solved&target=staging-login", "0"}, {keyStaging, "orders?status=polling&target=staging-login", "0"},
-		{keyStaging, "orders?status=solved&target=checkout", ""}, {keyStaging, "orders?status=polling&target=checkout", ""},
-		{keyStaging, "orders?status=solved&target=%2Fsolve", ""}, {keyStaging, "orders?status=polling&target=no-such", ""},
-		{keyAll, "orders?status=solved&target=staging-gone", "2"}, {keyAll, "orders?status=polling&target=%2Fsolve", "3"},
+		{keyStaging, "orders?status=solved&target=staging-login", "0"},
+		{keyStaging, "orders?status=solved&target=checkout", ""}, {keyStaging, "orders?status=solved&target=%2Fsolve", ""},
+		{keyAll, "orders?status=solved&target=staging-gone", "2"}, {keyAll, "orders?status=solved&target=%2Fsolve", "3"},
 		{keyAll, "orders?status=solved&target=no-such", ""}, {keyAll, "orders?status=solved&owner=qa%40example.com", "4 3 2 1 0"},
-		{keyAll, "orders?status=solved&owner=x", ""}, {keyAll, "orders?status=polling&owner=checkout%40example.com", "1"},
+		{keyAll, "orders?status=solved&owner=x", ""},
 	} {
 		a := d.ask(t, "GET", "/history/"+c.path, bearer(c.key))
 		var got []string

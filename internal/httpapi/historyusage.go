@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -76,13 +77,22 @@ func respondUsage[Line any](
 	s *Server, c *Context, by string, first, last time.Time, line func(usageOf, history.Figures) Line, lineOf func(*history.Sum) (usageOf, bool),
 ) error {
 	sums := map[usageOf]history.Figures{}
-	err := s.readDays(c, first, last, func(sum *history.Sum) {
-		if of, is := lineOf(sum); is {
-			if sums[of] == nil {
-				sums[of] = history.Figures{}
+	err := readHistory(c, func(ctx context.Context) error {
+		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
+			found, err := s.History.Days(ctx, day)
+			if err != nil {
+				return err
 			}
-			sums[of].Add(sum.Figures)
+			for i := range found {
+				if of, is := lineOf(&found[i]); is {
+					if sums[of] == nil {
+						sums[of] = history.Figures{}
+					}
+					sums[of].Add(found[i].Figures)
+				}
+			}
 		}
+		return nil
 	})
 	if err != nil {
 		return err

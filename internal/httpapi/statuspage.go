@@ -186,14 +186,10 @@ func (a *apiAnswer) problem() string {
 	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
 }
 
-// pageFile returns the handler of a file of the page. The file contains no data of the daemon, so the route needs no key.
-// The page names its version; then a browser may keep it.
-func pageFile(name, contentType string) Handler {
-	return func(c *Context) error {
-		c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
-		if c.Request().URL.RawQuery == page.Version(name) {
-			c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=31536000, immutable")
-		}
-		return c.Blob(http.StatusOK, contentType, page.Files[name])
-	}
+// pageFile serves a file of the page. The file contains no data of the daemon, so the route needs no key. The address on
+// the page has a version of the file, so a browser may keep it.
+func pageFile(c *Context) error {
+	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=31536000, immutable")
+	http.ServeFileFS(c.Response(), c.Request(), page.Web, "web"+c.Path())
+	return nil
 }

@@ -17,23 +17,15 @@ import (
 	"poold/internal/status"
 )
 
+// Web has the folder web.
+//
 //go:embed web
-var web embed.FS
+var Web embed.FS
 
-// Files are the files of the page by the name in their address.
-var Files = map[string][]byte{"status.css": file("status.css"), "status.svg": file("status.svg"), "htmx.js": file("htmx/htmx.min.js")}
-
-func file(name string) []byte {
-	body, err := web.ReadFile("web/" + name)
-	if err != nil {
-		panic(err) // impossible: the file is embedded
-	}
-	return body
-}
-
-// Version identifies the content of a file, so that browsers may keep it for ever.
-func Version(name string) string {
-	sum := sha256.Sum256(Files[name])
+// version identifies the content of a file, so that browsers may keep it for ever.
+func version(name string) string {
+	body, _ := Web.ReadFile("web/" + name) // embedded
+	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -42,9 +34,9 @@ const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 var templates = template.Must(template.New("status.html").Funcs(template.FuncMap{
-	"count": count, "plural": plural, "percent": percent, "seconds": seconds, "moment": moment, "version": Version,
+	"count": count, "plural": plural, "percent": percent, "seconds": seconds, "moment": moment, "version": version,
 	"words": func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
-}).ParseFS(web, "web/status.html"))
+}).ParseFS(Web, "web/status.html"))
 
 // Query is the part of the page's address that says what the page shows.
 type Query url.Values

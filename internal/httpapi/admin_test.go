@@ -137,8 +137,8 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
 	a := d.ask(t, "GET", "/readyz")
-	checkProblem(t, "readyz", a, 503, CodeStoreDown, "")
-	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer (embedded:6379)"]`) || a.header.Get("Retry-After") == "" {
+	checkProblem(t, "readyz", a, 503, CodeStoreDown, "", "redis does not answer (embedded:6379)")
+	if a.header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
 	d.stock.redis.SetDown(false)

@@ -52,14 +52,7 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 			// must already know a key.
 			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 		}
-		err = s.authenticate(c, asked.Key, asked.Bad)
-		if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
-			err = unreadable(asked.Bad)
-		}
-		var reply wire.Reply
-		if err == nil {
-			reply, err = s.execute(c, &asked)
-		}
+		reply, err := s.execute(c, &asked)
 		switch {
 		case err != nil && (c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil):
 			return ErrHungUp
@@ -74,12 +67,17 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 	}
 }
 
-// execute executes a call. It returns the reply, or has sent the token of a solved task.
+// execute authenticates the caller and executes a call. It returns the reply, or has sent the token of a solved task.
 func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) {
+	if err := s.authenticate(c, asked.Key, asked.Bad); err != nil {
+		return reply, err
+	}
 	switch {
 	case asked.Action == wire.Submit:
 		number, err := s.submit(c, asked.Order)
 		return asked.accepted(number), err
+	case asked.Bad != "":
+		return reply, unreadable(asked.Bad)
 	case asked.Action == wire.Poll && asked.Many:
 		return s.pollMany(c, asked)
 	case asked.Action == wire.Poll:

@@ -216,8 +216,6 @@ type Problem struct {
 	Target   string   `json:"target,omitempty"`
 	Request  string   `json:"request_id,omitempty"` // id of the request, as in the header X-Request-Id
 	Problems []string `json:"problems,omitempty"`   // list of problems in the configuration file or in the body
-	Ready    *bool    `json:"ready,omitempty"`      // false on /readyz, absent elsewhere
-	Reasons  []string `json:"reasons,omitempty"`    // reasons of /readyz for not being ready
 
 	Retry time.Duration `json:"-"` // value of Retry-After; 0 = no such header; at least a second for 429 and 503
 	Cause error         `json:"-"` // logged but not sent; nil if the caller caused the problem

@@ -15,20 +15,13 @@ func (s *Server) alive(c *Context) error {
 }
 
 // ready is GET /readyz: 200 if this replica can hand out tokens of at least some targets, else 503.
-// The response lists the reasons.
 func (s *Server) ready(c *Context) error {
 	health := s.Health()
-	code, reasons := CodeStoreDown, []string(nil)
-	if s.stopping.Load() {
-		code, reasons = CodeShuttingDown, append(reasons, "the daemon is stopping")
-	}
-	if !health.Ready() {
-		reasons = append(reasons, health.Reason)
-	}
-	if len(reasons) > 0 {
-		answer := NewProblem(code, reasons[0])
-		answer.Ready, answer.Reasons = new(bool), reasons
-		return answer
+	switch {
+	case s.stopping.Load():
+		return NewProblem(CodeShuttingDown, "the daemon is stopping")
+	case !health.Ready():
+		return NewProblem(CodeStoreDown, health.Reason)
 	}
 	ready := struct {
 		Ready   bool     `json:"ready"`

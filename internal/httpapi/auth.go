@@ -16,33 +16,23 @@ import (
 	"poold/internal/targets"
 )
 
-// admit is the middleware of a route: it decides whether a request may reach the handler, and finds
-// the caller and the target.
-func (s *Server) admit(rt *route) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(inner echo.Context) error {
-			c := inner.(*Context)
-			c.Counted = rt.scope == targets.ScopeToken || rt.scope == targets.ScopeSolve
-			c.Check = func() error { return s.check(c, rt) }
-			if !rt.open {
-				if err := c.Check(); err != nil {
-					return err
-				}
-				if c.Caller != nil {
-					known(c.Ctx())
-					if wait := c.Caller.OverRate(c.Began); wait > 0 {
-						return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
-					}
-				}
+// admit decides whether a request may reach the handler of its route, and finds the caller and the target.
+func (s *Server) admit(c *Context) error {
+	if !c.route.open {
+		if err := s.check(c); err != nil {
+			return err
+		}
+		if c.Caller != nil {
+			known(c.Ctx())
+			if wait := c.Caller.OverRate(c.Began); wait > 0 {
+				return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
 			}
-			if !rt.body {
-				if err := c.ReadNothing(); err != nil {
-					return err
-				}
-			}
-			return next(c)
 		}
 	}
+	if c.route.body {
+		return nil
+	}
+	return c.ReadNothing()
 }
 
 // recheck checks a caller again after its wait: a reload may have changed the rights of its key, or
@@ -52,7 +42,7 @@ func (s *Server) recheck(c *Context) error {
 		return nil
 	}
 	caller, target := c.Caller, c.Target
-	err := c.Check()
+	err := s.check(c)
 	switch {
 	case err != nil:
 		c.Caller, c.Target = caller, target // for the log and the response
@@ -73,9 +63,9 @@ func (s *Server) access() *Access {
 }
 
 // check finds the caller and the target, and checks the rights of the caller.
-func (s *Server) check(c *Context, rt *route) (err error) {
+func (s *Server) check(c *Context) (err error) {
 	c.Access, c.Caller, c.Target = s.access(), nil, nil
-	r := c.Request()
+	rt, r := c.route, c.Request()
 	secret, basic := credential(r)
 	switch {
 	case len(c.Access.Callers) == 0:
@@ -84,7 +74,7 @@ func (s *Server) check(c *Context, rt *route) (err error) {
 		return nil // a public file, or the handler checks the key
 	default:
 		if c.Caller = c.Access.Owner(secret); c.Caller == nil {
-			return s.refuseKey(c, rt, secret)
+			return s.refuseKey(c, secret)
 		}
 		if !c.Caller.May(rt.scope) {
 			return NewProblem(CodeForbidden, "this key lacks the scope "+string(rt.scope))
@@ -106,7 +96,7 @@ func (s *Server) check(c *Context, rt *route) (err error) {
 // refuseKey returns the error for a request without a key or with a wrong key. It counts and logs
 // only wrong keys. A request with a right key is served even if many wrong keys come from the same
 // address.
-func (s *Server) refuseKey(c *Context, rt *route, secret string) error {
+func (s *Server) refuseKey(c *Context, secret string) error {
 	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
 	if secret != "" {
 		if !s.allowWrongKey(c) {
@@ -118,7 +108,7 @@ func (s *Server) refuseKey(c *Context, rt *route, secret string) error {
 	// this prompt, so routes that change something do not offer Basic, but for the forms of the page. An
 	// open page with a removed key does not prompt at each renewal.
 	h := c.Response().Header()
-	if (!rt.changes() || rt.path == "/status/act") && c.Request().Header.Get("HX-Request") == "" {
+	if (!c.route.changes() || c.route.path == "/status/act") && c.Request().Header.Get("HX-Request") == "" {
 		h.Add(echo.HeaderWWWAuthenticate, `Basic realm="poold", charset="UTF-8"`)
 	}
 	h.Add(echo.HeaderWWWAuthenticate, `Bearer realm="poold"`)

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,9 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// WriteLimit limits the time from the header of a request to the last byte of the response. The
-// wait for a token is not included. A token or a page is a few kilobytes, so a client that needs
-// more time is not reading the response.
+// WriteLimit limits the time from the first byte of a response to the last. A token or a page is a few
+// kilobytes, so a client that needs more time is not reading the response.
 const WriteLimit = 10 * time.Second
 
 // Context is echo's context of a request, with what package httpapi knows of the request.
@@ -32,8 +30,7 @@ type Context struct {
 	Code   Code            // code of the problem in the response; "" = no problem
 	HungUp bool            // the caller hung up or did not read the response
 
-	Counted bool         // the request counts in the metrics of its key
-	Check   func() error // finds Access, Caller and Target in the current Set
+	route *route // nil if no route has the path
 }
 
 // Handler writes the response to a request, or returns an error.
@@ -59,13 +56,6 @@ func (c *Context) Ctx() context.Context { return c.Request().Context() }
 
 // RequestID returns the id of the request.
 func (c *Context) RequestID() string { return c.Response().Header().Get(echo.HeaderXRequestID) }
-
-// AnswerWithin sets a new time limit for writing the response. Handlers call AnswerWithin in two
-// cases: after work that may have used up the time limit, and before a wait that may exceed it.
-func (c *Context) AnswerWithin(limit time.Duration) {
-	// If the writer does not support deadlines, the time limit of the server stays in force.
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(limit))
-}
 
 // TargetName returns the name of the request's target, or purchase.GuestTarget without one.
 func (c *Context) TargetName() string {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+
+	"poold/internal/targets"
 )
 
 // statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response, or
@@ -65,6 +67,8 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 			if s.stopping.Load() || len(r.TransferEncoding) > 0 {
 				h.Set(echo.HeaderConnection, "close")
 			}
+			// The request may have waited. A writer without deadlines is one of a test, or of the page.
+			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(WriteLimit))
 		})
 		_ = next(c) // the logger has passed the error to respondError
 		if c.HungUp {
@@ -83,7 +87,7 @@ func (s *Server) logRequest(c *Context, v middleware.RequestLoggerValues) {
 		v.Status, outcome = statusHungUp, "hung_up"
 	}
 	s.Metrics.requests.WithLabelValues(strconv.Itoa(v.Status)).Inc()
-	if c.Counted && c.Caller != nil {
+	if c.Caller != nil && (c.route.scope == targets.ScopeToken || c.route.scope == targets.ScopeSolve) {
 		s.Metrics.keyRequests.WithLabelValues(c.Caller.AuditName(), outcome).Inc() // the outcomes come from a fixed list
 	}
 	level := slog.LevelDebug

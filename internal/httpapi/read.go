@@ -147,7 +147,6 @@ func (p Pictures) Read(c *Context, most int64) (body []byte, release func(), err
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
 	if large { // it takes longer than other bodies; before a right key, package listener allows 10 s
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(pictureLimit))
-		c.AnswerWithin(pictureLimit + WriteLimit)
 		if release, err = p.hold(); err != nil {
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
 			return nil, release, err

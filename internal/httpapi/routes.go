@@ -96,10 +96,17 @@ func (s *Server) router() http.Handler {
 	e.IPExtractor = echo.ExtractIPDirect()
 	e.Use(s.middleware()...)
 	for _, rt := range s.routes() {
-		handle := func(c echo.Context) error { return rt.handle(c.(*Context)) }
-		e.Match(rt.methods, rt.path, handle, s.admit(&rt))
+		handle := func(inner echo.Context) error {
+			c := inner.(*Context)
+			c.route = &rt
+			if err := s.admit(c); err != nil {
+				return err
+			}
+			return rt.handle(c)
+		}
+		e.Match(rt.methods, rt.path, handle)
 		if strings.HasSuffix(rt.path, ".php") || wire.IsTasksPath(rt.path) { // some clients of services add a slash
-			e.Match(rt.methods, rt.path+"/", handle, s.admit(&rt))
+			e.Match(rt.methods, rt.path+"/", handle)
 		}
 	}
 	return e

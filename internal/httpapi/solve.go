@@ -32,7 +32,6 @@ func (s *Server) solve(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.AnswerWithin(request.Call.Wait + WriteLimit)
 	token, err := s.Solver.Solve(c.Ctx(), request)
 	if err != nil {
 		return s.explainSolve(c, err)

@@ -19,11 +19,9 @@ import (
 	"poold/internal/targets"
 )
 
-// seen gets the part of the document that the caller may see, and restarts the time limit of the response, because a
-// document of many targets may have used up the limit.
+// seen gets the part of the document that the caller may see.
 func (s *Server) seen(c *Context) *status.Document {
 	document := s.Status.Build(c.Ctx())
-	c.AnswerWithin(WriteLimit)
 	if c.Caller.Globs != nil {
 		document = document.Part(c.Caller.MayUse)
 	}
@@ -44,7 +42,6 @@ func (s *Server) document(c *Context) error {
 // targetDetail is GET /pool/{target}: the target's part of the status, and the counts of the last day.
 func (s *Server) targetDetail(c *Context) error {
 	detail := s.Status.Detail(c.Ctx(), c.Target.Name)
-	c.AnswerWithin(WriteLimit)
 	if detail == nil { // a reload removed the target after the request was admitted
 		return NewProblem(CodeUnknownTarget, "the configuration file has no target of this name")
 	}
@@ -96,7 +93,6 @@ func (s *Server) act(c *Context) error {
 		}
 	}
 	done := s.askAPI(c, action.Method, action.Path(query.Get("of")), echo.MIMEApplicationJSON, terms)
-	c.AnswerWithin(WriteLimit) // a reload may have used up the limit
 	if done.code >= http.StatusBadRequest {
 		return s.writePage(c, query.With("act", "", "of", ""), action.Label+": "+done.problem())
 	}
@@ -132,7 +128,6 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	if err := view.Render(&text); err != nil {
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
-	c.AnswerWithin(WriteLimit)
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentSecurityPolicy, page.Policy)
 	h.Set(echo.HeaderReferrerPolicy, "same-origin") // so that poold recognises the requests of its own page

@@ -36,9 +36,6 @@ func (s *Server) take(c *Context) error {
 	if buys && s.IsHeld(c.Ctx(), c.Target) {
 		call.Wait = 0
 	}
-	if call.Wait > 0 {
-		c.AnswerWithin(call.Wait + WriteLimit)
-	}
 	var token pool.Token
 	if buys {
 		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, c.Target) }})

@@ -22,7 +22,7 @@ func (c *Cause) Error() string { return "compat: " + c.Code + ": " + c.Why }
 var (
 	Broken       = &Cause{"ERROR_INTERNAL_SERVER_ERROR", "poold failed; see its log"}
 	WrongKey     = &Cause{wire.CodeUnknownKey, "the configuration file has no such key"}
-	OddKey       = &Cause{wire.CodeNoKey, "the call has no key; if the configuration file has no keys, send any 32 characters"}
+	NoKey        = &Cause{wire.CodeNoKey, "the call has no key; if the configuration file has none, send any text"}
 	TooManyKeys  = &Cause{wire.CodeBanned, "too many wrong keys came from this address; try again in a minute"}
 	NotEntitled  = &Cause{wire.CodeUnknownKey, "this key lacks the scope token"}
 	TooFast      = &Cause{wire.CodeTurns, "this key's rate is used up"}

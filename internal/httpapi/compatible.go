@@ -19,9 +19,6 @@ import (
 // maxCompatibleBody limits the body of a call to the compatible endpoints, in bytes.
 const maxCompatibleBody = 1 << 20
 
-// clientKey is the length of the keys that the clients of solving services accept.
-const clientKey = 32
-
 // call is a call of either protocol, with the replies of its protocol.
 type call struct {
 	wire.Call
@@ -100,29 +97,25 @@ func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) 
 }
 
 // authenticate identifies the caller by the key that the client sent. If the configuration file has
-// no keys, the caller is on this machine, and any text with the length of a key is accepted. The
-// argument bad is the error code of a call that could not be read, else "". Such a call may lack
-// its key.
+// no keys, the caller is on this machine, and any key is accepted. The argument bad is the error code of a
+// call that could not be read, else "". Such a call may lack its key.
 func (s *Server) authenticate(c *Context, key, bad string) error {
-	if key == "" && bad != "" {
+	owner := c.Access.Owner(key)
+	switch {
+	case key == "" && bad != "":
 		return unreadable(bad)
+	case key == "":
+		return compat.NoKey
+	case c.Caller != nil: // the file has no keys
+		return nil
+	case owner == nil && !s.allowWrongKey(c):
+		return compat.TooManyKeys
+	case owner == nil:
+		return compat.WrongKey
 	}
-	if c.Caller == nil {
-		owner := c.Access.Owner(key)
-		switch {
-		case key == "":
-			return compat.OddKey
-		case owner == nil && !s.allowWrongKey(c):
-			return compat.TooManyKeys
-		case owner == nil:
-			return compat.WrongKey
-		}
-		known(c.Ctx())
-		if c.Caller = owner; !owner.May(targets.ScopeToken) {
-			return compat.NotEntitled
-		}
-	} else if len(key) != clientKey {
-		return compat.OddKey
+	known(c.Ctx())
+	if c.Caller = owner; !owner.May(targets.ScopeToken) {
+		return compat.NotEntitled
 	}
 	return nil
 }

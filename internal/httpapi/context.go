@@ -11,7 +11,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/munnerz/goautoneg"
 
-	"poold/internal/purchase"
 	"poold/internal/targets"
 )
 
@@ -56,14 +55,6 @@ func (c *Context) Ctx() context.Context { return c.Request().Context() }
 
 // RequestID returns the id of the request.
 func (c *Context) RequestID() string { return c.Response().Header().Get(echo.HeaderXRequestID) }
-
-// TargetName returns the name of the request's target, or purchase.GuestTarget without one.
-func (c *Context) TargetName() string {
-	if c.Target == nil {
-		return purchase.GuestTarget
-	}
-	return c.Target.Name
-}
 
 // usable lists the targets of the configuration file that the caller may use, sorted; never nil.
 func (c *Context) usable() []string {

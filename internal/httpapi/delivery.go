@@ -29,7 +29,11 @@ func (s *Server) Row(c *Context, image string, buys bool) string {
 	if !s.Audit {
 		return ""
 	}
-	return history.Ask{Key: c.Caller.AuditName(), Target: c.TargetName(), Image: image, Buys: buys}.Row()
+	ask := history.Ask{Key: c.Caller.AuditName(), Target: purchase.GuestTarget, Image: image, Buys: buys}
+	if c.Target != nil {
+		ask.Target = c.Target.Name
+	}
+	return ask.Row()
 }
 
 // ImageOf returns a text that identifies the picture of a solve: its hash and size; "" = the solve

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ var plainProblems = []struct {
 	code   Code
 	detail string
 }{
-	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
+	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used for another captcha, or with another min_ttl; send a new one"},
 	{ErrUnknownToken, CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
 	{ErrReported, CodeReported, "this token was reported already; the first report counts"},
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
@@ -61,8 +62,8 @@ func (s *Server) respondError(err error, inner echo.Context) {
 		p.Target = c.Target.Name
 	}
 	c.Code, p.Request = p.Code, c.RequestID()
-	if after := p.RetrySeconds(); after != "" {
-		c.Response().Header().Set(echo.HeaderRetryAfter, after)
+	if p.Retry > 0 { // whole seconds, rounded up, so that no caller retries too early
+		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(p.Retry.Seconds()))))
 	}
 	if err := c.Blob(p.Status, "application/problem+json", strictjson.Encode(p)); err != nil {
 		c.HungUp = true
@@ -121,8 +122,13 @@ func (s *Server) explain(c *Context, err error) *Problem {
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
 // is ready and the time until a retry.
 func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
-	if c.Target == nil { // a guest; solves.explain passes on only the error for a full queue
+	late := NewProblem(CodeSolveTimeout,
+		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
+	switch {
+	case c.Target == nil && e.Full:
 		return NewProblem(CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(Jitter(unknownLead))
+	case c.Target == nil:
+		return late
 	}
 	counts, err := s.Look(c.Ctx(), c.Target)
 	if err != nil {
@@ -136,6 +142,8 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	out, until, _ := s.Status.Outage(c.Ctx())
 	cause := status.CauseOf(c.Target, note, &counts, out)
 	switch {
+	case c.route.scope == targets.ScopeSolve && note.State == refill.OK && !cause.Outage:
+		return late
 	case cause.State == refill.Paused:
 		return NewProblem(CodePaused, cause.Reason).RetryAfter(retry)
 	case cause.State == refill.Refused:
@@ -235,9 +243,9 @@ func NewProblem(c Code, detail string) *Problem {
 	return p
 }
 
-// RetryAfter sets Retry-After and returns the problem.
+// RetryAfter sets Retry-After, to at least a second, and returns the problem.
 func (p *Problem) RetryAfter(d time.Duration) *Problem {
-	p.Retry = d
+	p.Retry = max(d, time.Second)
 	return p
 }
 
@@ -252,15 +260,6 @@ func (p *Problem) Listing(problems targets.Problems) *Problem {
 // ErrHungUp is the error of a handler whose caller hung up. The server then writes nothing more and
 // closes the connection.
 var ErrHungUp = errors.New("httpapi: the caller hung up")
-
-// RetrySeconds returns the value of the header Retry-After: whole seconds, rounded up and at least 1,
-// so that no caller retries too early; "" = the response has no such header.
-func (p *Problem) RetrySeconds() string {
-	if p.Retry <= 0 && p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests {
-		return ""
-	}
-	return strconv.FormatInt(max(1, int64((p.Retry+time.Second-1)/time.Second)), 10)
-}
 
 // ShortRetry is the value of Retry-After, before jitter, for faults that should end within seconds.
 const ShortRetry = 2 * time.Second

@@ -6,7 +6,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/refill"
 	"poold/internal/solve"
 	"poold/internal/targets"
 )
@@ -34,7 +33,7 @@ func (s *Server) solve(c *Context) error {
 	}
 	token, err := s.Solver.Solve(c.Ctx(), request)
 	if err != nil {
-		return s.explainSolve(c, err)
+		return err
 	}
 	kind := asked.Identity.Type
 	out := Handout{
@@ -117,25 +116,4 @@ func admitSolve(c *Context, id captcha.Identity) error {
 		return NewProblem(CodeForbidden, err.Error())
 	}
 	return nil
-}
-
-// explainSolve returns the error for the response to a solve without a token.
-func (s *Server) explainSolve(c *Context, err error) error {
-	empty := (*pool.EmptyError)(nil)
-	switch {
-	case errors.Is(err, pool.ErrConflict):
-		return NewProblem(CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
-	case !errors.As(err, &empty) || empty.Full:
-		return err
-	case c.Target != nil:
-		counts, unread := s.Look(c.Ctx(), c.Target)
-		if unread != nil {
-			return unread
-		}
-		if _, _, out := s.Status.Outage(c.Ctx()); out || refill.StatusOf(c.Target, &counts).State != refill.OK {
-			return err // explain tells the cause
-		}
-	}
-	return NewProblem(CodeSolveTimeout,
-		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
 }

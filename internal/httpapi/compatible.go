@@ -70,11 +70,11 @@ func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) 
 		return reply, err
 	}
 	switch {
+	case asked.Bad != "":
+		return reply, unreadable(asked.Bad)
 	case asked.Action == wire.Submit:
 		number, err := s.submit(c, asked.Order)
 		return asked.accepted(number), err
-	case asked.Bad != "":
-		return reply, unreadable(asked.Bad)
 	case asked.Action == wire.Poll && asked.Many:
 		return s.pollMany(c, asked)
 	case asked.Action == wire.Poll:

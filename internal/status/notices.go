@@ -73,8 +73,7 @@ func States() []string {
 }
 
 // ProblemsFirst returns the targets sorted by urgency, the most urgent first. A target with a mark
-// comes before the targets without a mark whose state is paused, ok or idle. The script
-// page/web/status.js uses the same order.
+// comes before the targets without a mark whose state is paused, ok or idle.
 func ProblemsFirst(list []Target) []Target {
 	rank := func(t Target) int {
 		paused, at := 2*slices.Index(States(), refill.Paused), 2*slices.Index(States(), t.State)

@@ -82,9 +82,6 @@ func ReadTasks(r Request) Call {
 		delete(members, "task")
 		flatten("", members, map[string]string{}, names)
 		c.Order.addUnknown(names, strings.Fields("clientkey callbackurl languagepool taskid"))
-		if c.Bad != "" {
-			c.Order.Bad, c.Order.BadField = c.Bad, ""
-		}
 	}
 	return c
 }

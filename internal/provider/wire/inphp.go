@@ -39,9 +39,6 @@ func ReadLegacy(r Request) Call {
 	}
 	if r.Path == "/in.php" {
 		c.Action, c.Order = Submit, f.order()
-		if c.Bad != "" {
-			c.Order.Bad, c.Order.BadField = c.Bad, ""
-		}
 		return c
 	}
 	c.Word = v.Get("action")

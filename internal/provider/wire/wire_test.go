@@ -112,7 +112,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		"two files":           post("multipart/form-data; boundary=b", "key=k&method=post", file+file+"--b--\r\n"),
 		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
 	} {
-		if c := ReadLegacy(r); c.Key != "k" || c.Order.Bad == "" {
+		if c := ReadLegacy(r); c.Key != "k" || c.Bad+c.Order.Bad == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
@@ -127,7 +127,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
 		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,
 	} {
-		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}); c.Key != "k" || c.Order.Bad == "" {
+		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}); c.Key != "k" || c.Bad+c.Order.Bad == "" {
 			t.Errorf("%s: %+v", body, c)
 		}
 	}

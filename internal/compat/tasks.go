@@ -14,6 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/crash"
 	"poold/internal/pool"
+	"poold/internal/provider/wire"
 	"poold/internal/solve"
 )
 
@@ -266,6 +267,9 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 
 // read reads a task of a caller.
 func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Task, error) {
+	if _, ok := wire.TaskNumber(number); !ok {
+		return pool.Task{}, Task{}, BadID
+	}
 	record, known, err := t.pool.Task(ctx, number)
 	switch {
 	case err != nil:

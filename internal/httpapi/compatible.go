@@ -145,16 +145,10 @@ func (s *Server) submit(c *Context, o wire.Order) (number string, err error) {
 }
 
 func (s *Server) poll(c *Context, id string) (compat.Result, error) {
-	if _, ok := wire.TaskNumber(id); !ok {
-		return compat.Result{}, compat.BadID
-	}
 	return s.Tasks.Poll(c.Ctx(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return s.pollTerms(c, t) })
 }
 
 func (s *Server) report(c *Context, id string, good bool) error {
-	if _, ok := wire.TaskNumber(id); !ok {
-		return compat.BadID
-	}
 	task, order, err := s.Tasks.Report(c.Ctx(), id, c.Caller.StableName)
 	switch {
 	case err != nil:

@@ -75,7 +75,7 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		"&action=reportgood&json=1&id=" + id:            `{"status":1,"request":"OK_REPORT_RECORDED"}`,
 		"&action=reportbad&id=" + second:                "REPORT_NOT_RECORDED",
 		"&action=get&ids=" + id + ",1":                  token + "|ERROR_WRONG_CAPTCHA_ID",
-		"&action=get&ids=" + id + ",x":                  "ERROR_WRONG_ID_FORMAT",
+		"&action=get&ids=" + id + ",x":                  token + "|ERROR_WRONG_ID_FORMAT",
 		"&action=get&id=x":                              "ERROR_WRONG_ID_FORMAT",
 		"&action=get&id=0" + id:                         "ERROR_WRONG_CAPTCHA_ID",
 		"&action=get&id=99999999999":                    "ERROR_WRONG_CAPTCHA_ID",

@@ -134,7 +134,10 @@ func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) e
 // Arrived counts a token that reached its caller.
 func (s *Server) Arrived(c *Context, t *Handout) {
 	s.noteShared(c.Ctx(), t)
-	s.Metrics.HandedOut(t.Token, time.Since(c.Began))
+	if token := t.Token; token.Source != pool.FromReplay { // a replay repeats a counted hand-out
+		s.Metrics.age.WithLabelValues().Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds())) // all by Redis' clock
+		s.Metrics.wait.WithLabelValues().Observe(time.Since(c.Began).Seconds())
+	}
 }
 
 func (s *Server) noteShared(ctx context.Context, t *Handout) {

@@ -98,17 +98,6 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	}
 }
 
-// HandedOut counts a token that reached its caller. A replay does not count, because it repeats a
-// counted hand-out.
-func (m *Metrics) HandedOut(token *pool.Token, waited time.Duration) {
-	if token.Source == pool.FromReplay {
-		return
-	}
-	// Born, Dies and TTL use the clock of Redis.
-	m.age.WithLabelValues().Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
-	m.wait.WithLabelValues().Observe(waited.Seconds())
-}
-
 // Reported counts a caller's report on a token. The argument age is the age of the token at the
 // time of the report.
 func (m *Metrics) Reported(accepted bool, age time.Duration) {

@@ -63,11 +63,6 @@ func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error)
 	if len(asked.IDs) > mostIDs {
 		return reply, unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
 	}
-	for _, id := range asked.IDs {
-		if _, ok := wire.TaskNumber(id); !ok {
-			return reply, compat.BadID
-		}
-	}
 	values := make([]string, len(asked.IDs))
 	var found []compat.Result
 	for i, id := range asked.IDs {

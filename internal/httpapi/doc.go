@@ -29,7 +29,7 @@
 //	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance, and their terms
 //	protocols.go        /in.php, /res.php, /createTask and the other paths, in terms of compatible.go
 //	refusals.go         error replies of these protocols: codes, explanations, and their log lines
-//	admin.go, events.go the actions of operators, and the list of events
+//	admin.go            the actions of operators, and the list of events
 //	probes.go           /healthz and /readyz, callbacks of the solving services, profiles
 //	metrics.go          /metrics: the counts of this replica, and the figures of the status
 //	auth.go             finds the caller and the target; wrong keys are counted and slowed
@@ -37,7 +37,7 @@
 //	history*.go         ended orders, spending, and the actions of keys
 //	context.go          Context: echo's context with the caller and the target
 //	access.go           the keys and the targets of a Set
-//	read.go             reading of queries and bodies
+//	read.go             reading of queries, the kinds of their parameters, and bodies
 //	delivery.go         sends a token, or returns it if its connection sent no byte; says whether a token can come
 //	report.go           reports of callers on their tokens
 //

@@ -147,19 +147,6 @@ func readPageQuery(c *Context, q *history.Query, more ...Param) error {
 	return err
 }
 
-// moment returns a parameter that is a day or a time.
-func moment(name string, into *time.Time) Param {
-	return Param{
-		Name: name, Want: "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999",
-		Set: func(text string) (ok bool) { *into, ok = readMoment(text); return ok },
-	}
-}
-
-// oneOf returns a parameter that is one of the given texts.
-func oneOf(name, want string, into *string, allowed ...string) Param {
-	return Param{Name: name, Want: want, Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
-}
-
 func checkRange(from, to time.Time) error {
 	if !to.IsZero() && !from.Before(to) {
 		return NewProblem(CodeBadRequest, "from must be before to; the range excludes `to` itself")
@@ -212,23 +199,6 @@ func (q usageQuery) days(now time.Time, keep time.Duration, source string) (firs
 	}
 	return first, last, err
 }
-
-// readMoment parses a day or a time.
-func readMoment(text string) (time.Time, bool) {
-	if day, ok := readDay(text); ok {
-		return day, true
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	return at.UTC(), err == nil && storable(at.UTC())
-}
-
-func readDay(text string) (time.Time, bool) {
-	day, err := time.Parse(time.DateOnly, text)
-	return day, err == nil && storable(day)
-}
-
-// storable reports whether all stores can represent a time.
-func storable(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
 
 // encodeCursor encodes a position as a text that needs no escapes in a URL.
 func encodeCursor(p history.Position) string {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,60 @@ func (c *Context) ReadQuery(params ...Param) error {
 	}
 	return nil
 }
+
+// duration returns a parameter that is a duration from 0 to the given maximum.
+func duration(name string, maximum time.Duration, into *time.Duration) Param {
+	return Param{
+		Name: name, Want: "must be a duration from 0s to " + maximum.String() + ", such as 20s; a bare number is seconds",
+		Set: func(text string) bool {
+			if strings.Trim(text, "0123456789.") == "" {
+				text += "s"
+			}
+			d, err := time.ParseDuration(text)
+			*into = d
+			return err == nil && 0 <= d && d <= maximum
+		},
+	}
+}
+
+// whole returns a parameter that is a whole number from 1 to the given maximum.
+func whole(name string, maximum int, into *int) Param {
+	return Param{Name: name, Want: fmt.Sprintf("must be a whole number from 1 to %d", maximum), Set: func(text string) (ok bool) {
+		n, err := strconv.Atoi(text)
+		*into = n
+		return err == nil && 1 <= n && n <= maximum && strconv.Itoa(n) == text
+	}}
+}
+
+// moment returns a parameter that is a day or a time.
+func moment(name string, into *time.Time) Param {
+	return Param{
+		Name: name, Want: "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999",
+		Set: func(text string) (ok bool) { *into, ok = readMoment(text); return ok },
+	}
+}
+
+// oneOf returns a parameter that is one of the given texts.
+func oneOf(name, want string, into *string, allowed ...string) Param {
+	return Param{Name: name, Want: want, Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
+}
+
+// readMoment parses a day or a time.
+func readMoment(text string) (time.Time, bool) {
+	if day, ok := readDay(text); ok {
+		return day, true
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	return at.UTC(), err == nil && storable(at.UTC())
+}
+
+func readDay(text string) (time.Time, bool) {
+	day, err := time.Parse(time.DateOnly, text)
+	return day, err == nil && storable(day)
+}
+
+// storable reports whether all stores can represent a time.
+func storable(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
 
 // ReadNothing reads the body of a request to a route that needs no body. ReadNothing accepts `{}`,
 // which many clients send. Any other body is refused, because the body would have no effect.

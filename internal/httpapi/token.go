@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	"poold/internal/pool"
@@ -78,21 +77,6 @@ func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	}
 	solve.Identify(&call, owner, key)
 	return call, buys, err
-}
-
-// duration returns a parameter that is a duration from 0 to the given maximum.
-func duration(name string, maximum time.Duration, into *time.Duration) Param {
-	return Param{
-		Name: name, Want: "must be a duration from 0s to " + maximum.String() + ", such as 20s; a bare number is seconds",
-		Set: func(text string) bool {
-			if strings.Trim(text, "0123456789.") == "" {
-				text += "s"
-			}
-			d, err := time.ParseDuration(text)
-			*into = d
-			return err == nil && 0 <= d && d <= maximum
-		},
-	}
 }
 
 var printable = regexp.MustCompile(`^[ -~]{1,255}$`)

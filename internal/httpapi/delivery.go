@@ -135,7 +135,8 @@ func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) e
 func (s *Server) Arrived(c *Context, t *Handout) {
 	s.noteShared(c.Ctx(), t)
 	if token := t.Token; token.Source != pool.FromReplay { // a replay repeats a counted hand-out
-		s.Metrics.age.WithLabelValues().Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds())) // all by Redis' clock
+		age := token.Dies.Add(-token.TTL).Sub(token.Born) // all by Redis' clock
+		s.Metrics.age.WithLabelValues().Observe(max(0, age.Seconds()))
 		s.Metrics.wait.WithLabelValues().Observe(time.Since(c.Began).Seconds())
 	}
 }

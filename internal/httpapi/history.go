@@ -39,7 +39,8 @@ func (s *Server) historyOrders(c *Context) error {
 	q := history.Query{By: history.ByStatus}
 	target := func(text string) bool { q.Targets = []string{text}; return text != "" }
 	owner := func(text string) bool { q.Owner = history.Clean(text); return q.Owner != "" }
-	status := oneOf("status", "must be solved or error: ?status=error", &q.Value, string(history.StatusSolved), string(history.StatusError))
+	status := oneOf("status", "must be solved or error: ?status=error", &q.Value,
+		string(history.StatusSolved), string(history.StatusError))
 	err := readPageQuery(c, &q, status,
 		Param{Name: "target", Want: "must be the name of a target, or /solve", Set: target},
 		Param{Name: "owner", Want: "must be the owner of a target: ?status=error&owner=qa@example.com", Set: owner})
@@ -220,8 +221,21 @@ type Active struct {
 	State string `json:"state"` // submitting | bought | unknown
 }
 
-// Figures contains the counts of orders that ended on a day.
-type Figures struct {
+// UsageBy is the response of GET /history/usage and GET /history/day.
+type UsageBy[Line any] struct {
+	By    string `json:"by"`    // owner | target | key | day
+	First string `json:"first"` // first day; UTC, 2006-01-02
+	Last  string `json:"last"`
+	Lines []Line `json:"lines"` // sorted; never null
+}
+
+// UsageLine contains the figures of the orders of an owner, of a target for the time in which the target had this owner,
+// or, of a day, those of a type.
+type UsageLine struct {
+	Date           string        `json:"date"`   // "" = all days together
+	Type           string        `json:"type"`   // "" = all types
+	Target         string        `json:"target"` // "" = all targets
+	Owner          string        `json:"owner"`  // "" = all owners
 	Orders         int64         `json:"orders"` // sum of the five outcomes below
 	Solved         int64         `json:"solved"`
 	Discarded      int64         `json:"discarded"`
@@ -231,24 +245,6 @@ type Figures struct {
 	TotalElapsedMS int64         `json:"total_elapsed_ms"` // from submit to end, summed over solved and discarded orders
 	Spent          history.Money `json:"spent"`            // sum of the known prices; null = all are unknown
 	Unpriced       int64         `json:"unpriced"`         // orders with an unknown price
-}
-
-// UsageBy is the response of GET /history/usage and GET /history/day.
-type UsageBy[Line any] struct {
-	By    string `json:"by"`    // owner | target | key | day
-	First string `json:"first"` // first day; UTC, 2006-01-02
-	Last  string `json:"last"`
-	Lines []Line `json:"lines"` // sorted; never null
-}
-
-// UsageLine contains the figures of an owner, of a target for the time in which the target had this owner, or, of a
-// day, those of a type.
-type UsageLine struct {
-	Date   string `json:"date"`   // "" = all days together
-	Type   string `json:"type"`   // "" = all types
-	Target string `json:"target"` // "" = all targets
-	Owner  string `json:"owner"`  // "" = all owners
-	Figures
 }
 
 // KeyUsageLine contains the figures of a key.

@@ -116,10 +116,11 @@ func keyUsage(of usageOf, f history.Figures) KeyUsageLine {
 }
 
 func targetUsage(of usageOf, f history.Figures) UsageLine {
-	return UsageLine{of.date, of.kind, of.name, of.owner, Figures{
-		Orders: f.Orders(), Solved: f["solved"], Discarded: f["discarded"], Failed: f["failed"], Refused: f["refused"], Lost: f["lost"],
-		TotalElapsedMS: f["elapsed_ms"], Spent: f.Spent(), Unpriced: f["unpriced"],
-	}}
+	return UsageLine{
+		Date: of.date, Type: of.kind, Target: of.name, Owner: of.owner,
+		Orders: f.Orders(), Solved: f["solved"], Discarded: f["discarded"], Failed: f["failed"], Refused: f["refused"],
+		Lost: f["lost"], TotalElapsedMS: f["elapsed_ms"], Spent: f.Spent(), Unpriced: f["unpriced"],
+	}
 }
 
 const (

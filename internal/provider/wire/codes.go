@@ -64,7 +64,8 @@ func TasksCode(code string) string {
 var errorIDs = map[string]int{
 	CodeUnknownKey: 1, CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11,
 	CodeUnsolvable: 12, "ERROR_BAD_DUPLICATES": 13, CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21,
-	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110, "ERROR_BAD_PROXY": 130,
+	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110,
+	"ERROR_BAD_PROXY": 130,
 }
 
 // ErrorID returns the number (errorId) of an error code of the tasks protocol. It returns 1 for a

@@ -29,7 +29,8 @@ type tasksRequest struct {
 var tasksPaths = func() map[string]Call {
 	paths := map[string]Call{
 		"/createTask": {Action: Submit}, "/getTaskResult": {Action: Poll}, "/getBalance": {Action: Balance},
-		"/reportCorrect": {Action: Report, Good: true}, "/reportIncorrect": {Action: Report}, "/reportIncorrectTokenCaptcha": {Action: Report},
+		"/reportCorrect": {Action: Report, Good: true}, "/reportIncorrect": {Action: Report},
+		"/reportIncorrectTokenCaptcha": {Action: Report},
 	}
 	for _, kind := range captcha.Kinds {
 		for _, good := range []bool{false, true} {
@@ -132,13 +133,10 @@ func (b *tasksRequest) order() Order {
 	default:
 		id.Proxy, id.ProxyType = captcha.Secret(proxy.text()), strings.ToLower(proxy.Kind)
 	}
-	inner := get("languagePool") // the clients of anti-captcha send it inside the task
-	if b.LanguagePool != "" && inner != "" && b.LanguagePool != inner {
-		o.refuse(CodeBadParams, "")
-	}
 	if !onPage {
 		o.readPicture(base64.StdEncoding.DecodeString(get("body")))
-		pool, spoken := cmp.Or(b.LanguagePool, inner), false
+		// The clients of anti-captcha send it inside the task.
+		pool, spoken := cmp.Or(b.LanguagePool, get("languagePool")), false
 		for language, itsPool := range languagePools {
 			if itsPool == pool {
 				id.Picture.Language, spoken = language, true

@@ -80,7 +80,8 @@ func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captc
 		return ErrUnknownToken
 	}
 	s.Buyer.Report(sale.Provider, sale.Task, kind, sale.Age, good)
-	s.Metrics.Reported(good, sale.Age)
+	verdict := map[bool]string{true: "accepted", false: "rejected"}[good]
+	s.Metrics.reportAge.WithLabelValues(verdict).Observe(max(0, sale.Age.Seconds()))
 	return nil
 }
 

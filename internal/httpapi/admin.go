@@ -47,11 +47,8 @@ func (s *Server) pause(c *Context) error {
 // configuration file halts the target, the target stays halted until the file is changed. If the
 // target's orders fail or are refused, the next order is placed immediately.
 func (s *Server) resume(c *Context) error {
-	switch {
-	case c.Target.Paused:
-		return NewProblem(CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
-	case c.Target.Withheld:
-		return NewProblem(CodePausedInFile, c.Target.Halted()+"; remove the key there to buy from the real provider")
+	if halted := c.Target.Halted(); halted != "" {
+		return NewProblem(CodePausedInFile, halted+"; remove the key there to resume")
 	}
 	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
 	if err != nil {

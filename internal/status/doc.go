@@ -2,10 +2,8 @@
 // /metrics and `poold status` all render it.
 //
 //   - document.go: the document. Its JSON names never change.
-//   - build.go: the Collector, which reads the sources and builds a Document.
-//   - convert.go: what the sources give, in the words of the document. cause.go has the reasons that the document and
-//     callers without a token get.
-//   - notices.go: the lines for the operator.
+//   - build.go: the Collector, which reads the sources and converts what they give to a Document.
+//   - notices.go: the lines for the operator, and the reasons that the document and callers without a token get.
 //   - metrics.go: the document as metrics; one table has their names, texts and values.
 //
 // A document is immutable. It is built when somebody asks, at most once a second, and its readers share it. While

@@ -33,8 +33,8 @@ func (s *Server) historyUsage(c *Context) error {
 	case s.History == nil:
 		return errNoHistory()
 	}
-	history := c.Access.Set.History
-	keep, source := history.Keep, "history (history.keep)"
+	set := c.Access.Set.History
+	scope, keep, source := history.ScopeTarget, set.Keep, "history (history.keep)"
 	if asked.by == byKey {
 		if c.Caller.Globs != nil {
 			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
@@ -42,34 +42,26 @@ func (s *Server) historyUsage(c *Context) error {
 		if !s.Audit {
 			return errNoAudit()
 		}
-		keep, source = history.Audit, "audit (history.audit)"
+		scope, keep, source = history.ScopeKey, set.Audit, "audit (history.audit)"
 	}
 	first, last, err := asked.days(time.Now(), keep, source)
 	if err != nil {
 		return err
 	}
-	if asked.by == byKey {
-		return respondUsage(s, c, asked.by, first, last, keyUsage, asked.lineOf(c))
-	}
-	return respondUsage(s, c, asked.by, first, last, targetUsage, asked.lineOf(c))
-}
-
-// lineOf returns a function that returns the line to which a sum belongs; false = none.
-func (q usageQuery) lineOf(c *Context) func(*history.Sum) (usageOf, bool) {
-	scope := history.ScopeTarget
-	if q.by == byKey {
-		scope = history.ScopeKey
-	}
-	return func(sum *history.Sum) (usageOf, bool) {
+	lineOf := func(sum *history.Sum) (usageOf, bool) {
 		of := usageOf{date: sum.Day, name: sum.Name, owner: sum.Owner}
-		if q.per == "" {
+		if asked.per == "" {
 			of.date = ""
 		}
-		if q.by == byOwner {
+		if asked.by == byOwner {
 			of.name = ""
 		}
 		return of, sum.Scope == scope && c.Sees(sum.Name)
 	}
+	if asked.by == byKey {
+		return respondUsage(s, c, asked.by, first, last, keyUsage, lineOf)
+	}
+	return respondUsage(s, c, asked.by, first, last, targetUsage, lineOf)
 }
 
 // respondUsage adds up the figures of some days by line, and writes the lines.

@@ -71,7 +71,7 @@ func CauseOf(err error) *Cause {
 		return Unsolvable
 	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &outage), errors.As(err, &budget):
 		return NoSlot
-	case errors.Is(err, solve.ErrStopping):
+	case errors.Is(err, pool.ErrClosed):
 		return Stopping
 	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
 		return StoreDown

@@ -470,7 +470,7 @@ func TestCauses(t *testing.T) {
 		{&pool.FailedError{Obstacle: pool.ReasonBudget}, NoSlot},
 		{&pool.FailedError{Obstacle: pool.ReasonBrake}, NoSlot},
 		{fmt.Errorf("a take: %w", pool.ErrDown), StoreDown},
-		{solve.ErrStopping, Stopping},
+		{pool.ErrClosed, Stopping},
 		{NotAllowed, NotAllowed},
 		{errors.New("a bug"), Broken},
 	} {

@@ -42,7 +42,6 @@ var plainProblems = []struct {
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
 	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},
-	{solve.ErrStopping, CodeShuttingDown, "the daemon is stopping"},
 }
 
 // respondError writes the problem for an error of a handler or of echo.

@@ -16,7 +16,7 @@ const maxSolveBody = 2 << 20
 // solve is POST /solve.
 func (s *Server) solve(c *Context) error {
 	if s.stopping.Load() {
-		return solve.ErrStopping
+		return pool.ErrClosed
 	}
 	asked, release, err := s.readSolve(c)
 	defer release()

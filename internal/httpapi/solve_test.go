@@ -179,7 +179,7 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, CodeBudget, "40"},
 		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown, "any"},
 		"away":     {pool.ErrDown, 503, CodeStoreDown, "any"},
-		"stopping": {solve.ErrStopping, 503, CodeShuttingDown, "any"},
+		"stopping": {pool.ErrClosed, 503, CodeShuttingDown, "any"},
 		"conflict": {pool.ErrConflict, 409, CodeConflict, ""},
 		"other":    {errors.New("unheard of"), 500, CodeInternal, ""},
 	} {

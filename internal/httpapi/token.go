@@ -21,7 +21,7 @@ const (
 // take is GET and POST /pool/{target}/token.
 func (s *Server) take(c *Context) error {
 	if s.stopping.Load() {
-		return solve.ErrStopping
+		return pool.ErrClosed
 	}
 	call, buys, err := readCall(c)
 	if err != nil {

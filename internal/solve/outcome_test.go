@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/claims"
 	"poold/internal/pool"
 )
@@ -65,22 +63,15 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 	})
 }
 
-// A share, and a replica, have a limited number of callers and shares.
+// A share has a limited number of callers.
 func TestSharesAreLimited(t *testing.T) {
-	w := func() *waiter { return &waiter{r: Request{Call: &pool.Call{}, Share: &Share{Key: "x"}}} }
-	ss := &shares{of: map[captcha.ID]*share{}}
-	for i := range mostShares {
-		ss.of[captcha.ID(strconv.Itoa(i))] = &share{}
+	s := New(Config{})
+	for range MostWaiting {
+		s.join("x")
 	}
 	var full *pool.EmptyError
-	if _, err := ss.join(w()); !errors.As(err, &full) || !full.Full || len(ss.of) != mostShares {
-		t.Errorf("one more: %v, %d shares", err, len(ss.of))
-	}
-	ss.of = map[captcha.ID]*share{"x": {key: "x", bell: make(chan struct{}, 1), waiters: make([]*waiter, MostWaiting-1)}}
-	if _, err := ss.join(w()); err != nil {
-		t.Errorf("the last caller: %v", err)
-	}
-	if _, err := ss.join(w()); !errors.As(err, &full) || !full.Full || len(ss.of["x"].waiters) != MostWaiting {
-		t.Errorf("one more caller: %v, %d wait", err, len(ss.of["x"].waiters))
+	request := Request{Call: &pool.Call{}, Share: &Share{Key: "x"}}
+	if got := s.share(t.Context(), request); !errors.As(got.err, &full) || !full.Full || s.shares["x"].callers != MostWaiting {
+		t.Errorf("one more: %v, %d callers", got.err, s.shares["x"].callers)
 	}
 }

@@ -29,9 +29,6 @@ const (
 	outEvery = 250 * time.Millisecond
 )
 
-// ErrStopping means that this replica stops.
-var ErrStopping = errors.New("solve: the daemon is stopping")
-
 // Refiller sees to it that orders are placed for the tickets of a guest, until release is called.
 type Refiller interface {
 	Guest(s Spec) (release func())
@@ -50,26 +47,21 @@ type Config struct {
 type Service struct {
 	Config
 
-	shares   *shares
 	pictures chan picture
 	slots    chan struct{} // one element for each picture
-	stopped  chan struct{} // closed when Run accepts no more pictures
+	stopped  chan struct{} // closed when Run ends
+
+	mu     sync.Mutex
+	shares map[captcha.ID]*share // for which callers wait
 }
 
 // New returns a Service. It starts no goroutine; Run buys pictures.
 func New(c Config) *Service {
-	s := &Service{
+	return &Service{
 		Config: c, pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
+		shares: map[captcha.ID]*share{},
 	}
-	s.shares = &shares{
-		claims: c.Claims, take: s.Take, log: c.Log,
-		stopped: make(chan struct{}), begun: make(chan *share), of: map[captcha.ID]*share{},
-	}
-	return s
 }
-
-// Wake tells of an event of a shared claim. It is a no-op for an unknown key.
-func (s *Service) Wake(key captcha.ID) { s.shares.wake(key) }
 
 // Request asks for one token.
 type Request struct {
@@ -150,12 +142,12 @@ func Explain(err error) error {
 // Solve returns a token for one request to POST /solve, and counts the request. It returns as soon as there is a
 // token, and at the latest after Call.Wait; an order that was placed for the request goes on.
 //
-// The error is one of pool.Take or Explain, or ErrStopping. A *pool.EmptyError whose Full is false means that the
+// The error is one of pool.Take or Explain, or pool.ErrClosed. A *pool.EmptyError whose Full is false means that the
 // time-out has passed, or that Request.Out has ended the wait.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	var got outcome
 	if r.Share != nil {
-		got = s.shares.solve(ctx, r)
+		got = s.share(ctx, r)
 	} else {
 		got.token, got.err = s.Take(ctx, r)
 	}
@@ -255,7 +247,7 @@ func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()
 	case s.pictures <- p:
 		return sync.OnceFunc(func() { close(gone) }), nil
 	case <-s.stopped:
-		err = ErrStopping
+		err = pool.ErrClosed
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -264,11 +256,10 @@ func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()
 	return nil, err
 }
 
-// Run buys pictures and carries shared solves until ctx ends, and returns when the orders have been handed over. It
+// Run buys pictures until ctx ends, and returns when the orders have been handed over. Then shared solves end, too. It
 // must be called once.
 func (s *Service) Run(ctx context.Context) error {
 	var orders sync.WaitGroup // at most mostPictures: each has a slot
-	orders.Go(func() { s.shares.run(ctx) })
 	defer orders.Wait()
 	defer close(s.stopped)
 	for {

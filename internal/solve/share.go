@@ -4,24 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"poold/internal/captcha"
 	"poold/internal/claims"
-	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 )
 
 const (
-	// mostShares limits the shared solves at one replica.
-	mostShares = 4096
 	// enterEvery is the longest interval between two calls of Claims.Enter for a claim.
 	enterEvery = time.Second
 	// claimsAway is how long callers keep waiting while the claim store does not answer. New ones get the
@@ -42,262 +35,210 @@ type Share struct {
 	Sitekey, Pageurl string // for operators who read the table in PostgreSQL
 }
 
-// share is a claim that callers of this replica wait for. The mu of shares guards waiters.
+// share is a claim that callers of this replica wait for. A caller enters the claim when it comes; later one caller at
+// a time enters it for all. The mu of Service guards the fields.
 type share struct {
-	key     captcha.ID
-	bell    chan struct{} // the claim has changed or a caller came; capacity 1
-	waiters []*waiter     // in the order of arrival
+	callers  int
+	changed  chan struct{} // closed and replaced when the claim has changed
+	next     time.Time     // when a caller enters the claim again
+	answered time.Time     // the claim store's last answer
+	ended    claims.Claim  // the last end that is known here
 }
 
-// waiter is a caller that shares a solve.
-type waiter struct {
-	r    Request
-	came time.Time
-	out  chan outcome // capacity 1
-	// solve is the solve that the caller waits for; "" = the store has not been asked yet. The goroutine of
-	// the share owns it.
-	solve string
+// wake makes a caller enter the claim now.
+func (sh *share) wake() {
+	close(sh.changed)
+	sh.changed, sh.next = make(chan struct{}), time.Time{}
 }
 
-// outcome is what a waiter gets.
+// outcome is what a caller gets.
 type outcome struct {
 	token pool.Token
 	late  bool // the token is of a solve that had ended before the request
 	err   error
 }
 
-// shares are the shared solves of this replica. A claim is held by one replica, which takes a token with a
-// call that is named after the solve: the next holder of the same solve repeats the call and gets the same
-// token. The others wait for the end of the claim.
-type shares struct {
-	claims  *claims.Claims
-	take    func(ctx context.Context, r Request) (pool.Token, error)
-	log     *slog.Logger
-	stopped chan struct{} // closed when run starts no more
-	begun   chan *share
-
-	mu sync.Mutex
-	of map[captcha.ID]*share
-}
-
-// wake tells of an event of a claim, such as the end of its solve.
-func (ss *shares) wake(key captcha.ID) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if sh := ss.of[key]; sh != nil {
-		ring(sh.bell)
+// Wake tells of an event of a shared claim, such as the end of its solve. It is a no-op for an unknown key.
+func (s *Service) Wake(key captcha.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sh := s.shares[key]; sh != nil {
+		sh.wake()
 	}
 }
 
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
+// share waits for the solve that a request shares. A claim is held by one caller, which takes a token with a call
+// that is named after the solve: the next holder of the same solve repeats the call and gets the same token. The others
+// wait for the end of the claim.
+func (s *Service) share(ctx context.Context, r Request) (got outcome) {
+	sh := s.join(r.Share.Key)
+	if sh == nil {
+		return outcome{err: &pool.EmptyError{Full: true}}
+	}
+	defer s.leave(r.Share.Key, sh)
+	limited, cancel := context.WithTimeout(ctx, r.Call.Wait)
+	defer cancel()
+	got = s.follow(limited, sh, r)
+	if got.err != nil && limited.Err() != nil && ctx.Err() == nil {
+		got.err = &pool.EmptyError{}
+	}
+	return got
+}
+
+// join adds a caller to the share of a key; nil = it has too many.
+func (s *Service) join(key captcha.ID) *share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.shares[key]
+	if sh == nil {
+		sh = &share{changed: make(chan struct{})}
+		s.shares[key] = sh
+	}
+	if sh.callers == MostWaiting {
+		return nil
+	}
+	sh.callers++
+	return sh
+}
+
+func (s *Service) leave(key captcha.ID, sh *share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sh.callers--; sh.callers == 0 {
+		delete(s.shares, key)
 	}
 }
 
-// solve waits for the solve that a request shares.
-func (ss *shares) solve(ctx context.Context, r Request) outcome {
-	w := &waiter{r: r, came: time.Now(), out: make(chan outcome, 1)}
-	sh, err := ss.join(w)
-	if err != nil {
-		return outcome{err: err}
-	}
-	defer ss.remove(sh, w)
-	timer := time.NewTimer(r.Call.Wait)
-	defer timer.Stop()
-	select {
-	case got := <-w.out:
-		return got
-	case <-ctx.Done():
-		return outcome{err: ctx.Err()}
-	case <-timer.C:
-		return outcome{err: &pool.EmptyError{}}
-	case <-ss.stopped:
-		return outcome{err: ErrStopping}
-	}
-}
-
-// join adds a caller to the share of its key, and begins one if the key has none.
-func (ss *shares) join(w *waiter) (*share, error) {
-	ss.mu.Lock()
-	sh := ss.of[w.r.Share.Key]
-	isNew := sh == nil
-	switch {
-	case isNew && len(ss.of) >= mostShares, !isNew && len(sh.waiters) >= MostWaiting:
-		ss.mu.Unlock()
-		return nil, &pool.EmptyError{Full: true}
-	case isNew:
-		sh = &share{key: w.r.Share.Key, bell: make(chan struct{}, 1)}
-		ss.of[sh.key] = sh
-	}
-	sh.waiters = append(sh.waiters, w)
-	ss.mu.Unlock()
-	if !isNew {
-		ring(sh.bell)
-		return sh, nil
-	}
-	select {
-	case ss.begun <- sh:
-		return sh, nil
-	case <-ss.stopped:
-		ss.close(sh)
-		return sh, nil
-	}
-}
-
-func (ss *shares) remove(sh *share, gone ...*waiter) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(gone, w) })
-}
-
-// run carries shares until ctx ends, and returns when all have ended.
-func (ss *shares) run(ctx context.Context) {
-	var all errgroup.Group
-	all.SetLimit(mostShares)
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case sh := <-ss.begun:
-			all.Go(func() error {
-				_ = panics.Contain(ss.log, "panic while serving a shared solve", func() { ss.carry(ctx, sh) })
-				ss.close(sh)
-				return nil
-			})
+// follow enters the claim of a share until its solve ends.
+func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
+	solve := "" // the solve that this caller waits for; "" = the store has not been asked yet
+	for {
+		changed, ended, asks := s.turn(sh, solve == "")
+		if solve != "" && ended.Solve == solve {
+			return readEnd(ended, r.Call.Margin)
 		}
-	}
-	close(ss.stopped)
-	_ = all.Wait()
-}
-
-// close ends a share: waiters that are left get ErrStopping.
-func (ss *shares) close(sh *share) {
-	ss.deliver(sh, ss.waitersOf(sh), outcome{err: ErrStopping})
-	_ = ss.waitersOf(sh) // removes the share
-}
-
-// waitersOf returns the waiters of a share, and removes a share that has none.
-func (ss *shares) waitersOf(sh *share) []*waiter {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if len(sh.waiters) == 0 && ss.of[sh.key] == sh {
-		delete(ss.of, sh.key)
-	}
-	return slices.Clone(sh.waiters)
-}
-
-func (ss *shares) deliver(sh *share, waiters []*waiter, got outcome) {
-	ss.remove(sh, waiters...)
-	for _, w := range waiters {
-		w.out <- got
-	}
-}
-
-// carry enters the claim of a share while callers of this replica wait. Whoever holds the claim takes a token.
-func (ss *shares) carry(ctx context.Context, sh *share) {
-	solve, answered := "", time.Time{} // answered is the time of the claim store's last answer
-	for ctx.Err() == nil {
-		waiters := ss.waitersOf(sh)
-		if len(waiters) == 0 {
-			return
-		}
-		r := waiters[0].r
-		claim, err := ss.claims.Enter(ctx, claims.Entry{
-			Key: sh.key, Solve: solve, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
-		})
-		if err != nil {
-			if time.Since(answered) < claimsAway {
-				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return !w.came.After(answered) })
-			}
-			ss.deliver(sh, waiters, outcome{err: err})
-			ss.pause(ctx, sh)
-			continue
-		}
-		answered = time.Now()
-		switch claim.State {
-		case claims.Shared:
-			for _, w := range waiters {
-				got := readEnd(claim, w.r.Call.Margin)
+		if asks {
+			claim, err := s.enter(ctx, sh, r, solve)
+			switch {
+			case err != nil:
+				return outcome{err: err}
+			case claim.State == claims.Shared, claim.State == claims.Failed:
+				got := readEnd(claim, r.Call.Margin)
 				got.late = solve == ""
-				ss.deliver(sh, []*waiter{w}, got)
+				return got
+			case claim.State == claims.Held:
+				solve = claim.Solve
+				if got, mine := s.hold(ctx, sh, r, claim); mine {
+					return got
+				}
+				continue
+			case claim.State == claims.Solving:
+				solve = claim.Solve
 			}
-			solve = ""
-		case claims.Failed: // callers that came after the end wait for the next solve
-			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
-			ss.deliver(sh, waiters, readEnd(claim, r.Call.Margin))
-			solve = ""
-		case claims.Solving, claims.Held:
-			solve = claim.Solve
-			for _, w := range waiters {
-				w.solve = solve
-			}
-			if claim.State == claims.Solving {
-				ss.pause(ctx, sh)
-			} else {
-				ss.hold(ctx, sh, claim)
-				answered = time.Now()
-			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(enterEvery):
+		case <-ctx.Done():
+			return outcome{err: ctx.Err()}
+		case <-s.stopped:
+			return outcome{err: pool.ErrClosed}
 		}
 	}
 }
 
-// pause waits for an event of the claim, for at most enterEvery.
-func (ss *shares) pause(ctx context.Context, sh *share) {
-	timer := time.NewTimer(enterEvery)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-sh.bell:
+// turn returns the state of a share, and whether the caller enters the claim now. A new caller always does.
+func (s *Service) turn(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	isDue := !now.Before(sh.next)
+	if isDue && !isNew {
+		sh.next = now.Add(enterEvery)
+	}
+	return sh.changed, sh.ended, isDue || isNew
+}
+
+// enter enters the claim of a share. The claim has no state if the store does not answer for a while.
+func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string) (claims.Claim, error) {
+	// A caller that hangs up now could leave the claim to nobody.
+	claim, err := s.Claims.Enter(context.WithoutCancel(ctx), claims.Entry{
+		Key: r.Share.Key, Solve: solve, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		sh.answered = time.Now()
+	case solve != "" && time.Since(sh.answered) < claimsAway:
+		return claims.Claim{}, nil
+	}
+	if claim.State == claims.Shared || claim.State == claims.Failed {
+		sh.end(claim)
+	}
+	return claim, err
+}
+
+// end tells all callers of the share the end of its solve.
+func (sh *share) end(claim claims.Claim) {
+	if sh.ended.Solve != claim.Solve {
+		sh.ended = claim
+		sh.wake()
 	}
 }
 
-var (
-	errLost     = errors.New("solve: another replica holds the claim")
-	errUnwanted = errors.New("solve: no caller of this replica waits for the solve any more")
-)
+var errLost = errors.New("solve: another replica holds the claim")
 
-// hold takes a token for a claim and ends the claim. It returns early if another replica takes the claim over, or
-// if no caller of this replica waits any more: then another one may hold the claim.
-func (ss *shares) hold(ctx context.Context, sh *share, claim claims.Claim) {
-	waiters := ss.waitersOf(sh)
-	if len(waiters) == 0 {
-		ss.release(ctx, sh, claim)
-		return
-	}
+// hold takes a token for a claim and ends the claim. It returns false if another caller has taken the claim over.
+func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.Claim) (got outcome, mine bool) {
 	solving, cancel := context.WithCancelCause(ctx)
 	var leases sync.WaitGroup
-	leases.Go(func() { ss.keepHolding(solving, sh, claim, cancel) })
-	token, err := ss.take(solving, callFor(claim, waiters[0].r))
+	leases.Go(func() { s.keepHolding(solving, r.Share.Key, claim.Fence, cancel) })
+	token, err := s.Take(solving, callFor(claim, r))
 	cause := context.Cause(solving)
 	cancel(nil)
 	leases.Wait()
+	lasting := context.WithoutCancel(ctx)
+	var end claims.End
 	switch {
 	case err == nil:
-		ss.settle(ctx, sh, claim, token, waiters[0].r)
-	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed), errors.Is(err, ErrStopping):
-		ss.release(ctx, sh, claim) // so that the next holder takes the token
-	case errors.Is(err, redisdb.ErrDown):
-		ss.release(ctx, sh, claim)
-		ss.deliver(sh, ss.waitersOf(sh), outcome{err: err})
+		end.Lasts = min(token.TTL-r.Call.Margin, claims.SharedFor)
+		end.Value = encodeToken(token, end.Lasts)
 	case errors.Is(cause, errLost):
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sh.answered = time.Now()
+		return outcome{}, false
+	case errors.Is(cause, pool.ErrClosed):
+		err = cause
+		fallthrough
+	case ctx.Err() != nil, errors.Is(err, pool.ErrClosed), errors.Is(err, redisdb.ErrDown):
+		// The next holder takes the token.
+		if err := s.Claims.Release(lasting, r.Share.Key, claim.Fence); err != nil {
+			s.Log.Debug("claim not released; its lease expires by itself", "identity", r.Share.Key, "err", err)
+		}
+		return outcome{err: err}, true
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
 			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", claims.Longest)}
 		}
-		waiters := ss.waitersOf(sh)
-		end := claims.End{Value: encodeError(err), Failed: true}
-		if _, lost := ss.claims.End(context.WithoutCancel(ctx), sh.key, claim.Fence, end); lost != nil {
-			ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", sh.key, "err", lost)
-		}
-		ss.deliver(sh, waiters, outcome{err: err})
+		end.Failed, end.Value = true, encodeError(err)
 	}
+	if _, lost := s.Claims.End(lasting, r.Share.Key, claim.Fence, end); lost != nil {
+		s.Log.Warn("shared solve stays at this replica: its end is not in the claim store", "order", token.Order, "err", lost)
+	}
+	claim.Value, claim.Left = end.Value, end.Lasts
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh.end(claim)
+	if token.Source == pool.FromReplay { // an earlier holder took it
+		return readEnd(claim, r.Call.Margin), true
+	}
+	return outcome{token: token, err: err}, true
 }
 
-// keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim, or if no
-// caller of this replica waits.
-func (ss *shares) keepHolding(ctx context.Context, sh *share, claim claims.Claim, cancel context.CancelCauseFunc) {
+// keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim.
+func (s *Service) keepHolding(ctx context.Context, key captcha.ID, fence int64, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
 	held := time.Now()
@@ -305,14 +246,13 @@ func (ss *shares) keepHolding(ctx context.Context, sh *share, claim claims.Claim
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.stopped:
+			cancel(pool.ErrClosed)
+			return
 		case <-ticker.C:
 		}
-		if len(ss.waitersOf(sh)) == 0 {
-			cancel(errUnwanted)
-			return
-		}
 		asked := time.Now()
-		mine, err := ss.claims.Hold(ctx, sh.key, claim.Fence)
+		mine, err := s.Claims.Hold(ctx, key, fence)
 		switch {
 		case err != nil && time.Since(held) < claims.Lease:
 			continue
@@ -331,46 +271,4 @@ func callFor(claim claims.Claim, r Request) Request {
 	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets a row of its own with its answer
 	r.Call, r.Share, r.Out = &call, nil, nil               // Out ends the wait of one caller; the solve goes on for the others
 	return r
-}
-
-// settle ends a claim with a token. The caller that waits longest gets it as bought, the others as shared. If the
-// claim store does not answer, only callers of this replica get the token. Without a caller here, the callers of the next
-// holder get it as shared.
-func (ss *shares) settle(ctx context.Context, sh *share, claim claims.Claim, token pool.Token, r Request) {
-	if len(ss.waitersOf(sh)) == 0 {
-		ss.release(ctx, sh, claim)
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	lasts := min(token.TTL-r.Call.Margin, claims.SharedFor)
-	shared := claims.Claim{State: claims.Shared, Value: encodeToken(token, lasts), Left: lasts}
-	_, err := ss.claims.End(ctx, sh.key, claim.Fence, claims.End{Value: shared.Value, Lasts: lasts})
-	if err != nil {
-		ss.log.Warn("shared solve stays at this replica: its end is not in the claim store", "order", token.Order, "err", err)
-	}
-	waiters := ss.waitersOf(sh)
-	if len(waiters) == 0 {
-		return
-	}
-	first := outcome{token: token}
-	switch token.Source {
-	case pool.FromReplay: // an earlier holder took it
-		first = readEnd(shared, waiters[0].r.Call.Margin)
-	case pool.FromWait:
-		first.token.Source = pool.FromSolve
-	}
-	ss.deliver(sh, waiters[:1], first)
-	if err == nil {
-		return // the others read the end of the claim
-	}
-	for _, w := range waiters[1:] {
-		ss.deliver(sh, []*waiter{w}, readEnd(shared, w.r.Call.Margin))
-	}
-}
-
-// release ends this replica's lease: the next replica that enters becomes the holder.
-func (ss *shares) release(ctx context.Context, sh *share, claim claims.Claim) {
-	if err := ss.claims.Release(context.WithoutCancel(ctx), sh.key, claim.Fence); err != nil {
-		ss.log.Debug("claim not released; its lease expires by itself", "identity", sh.key, "err", err)
-	}
 }

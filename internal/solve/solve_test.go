@@ -413,7 +413,7 @@ var stories = []struct {
 			a.Stop()
 			return append(collect(first), collect(second)...)
 		},
-		want: []string{"solve: the daemon is stopping after 9s", "token 1 (solve) after 8s"},
+		want: []string{"pool: closing after 9s", "token 1 (solve) after 8s"},
 	},
 	{
 		name: "a holder dies just before its token comes", sold: 1,

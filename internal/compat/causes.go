@@ -6,7 +6,6 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/provider/wire"
-	"poold/internal/solve"
 )
 
 // Cause is the reason for an error response of the compatible endpoints.
@@ -57,20 +56,17 @@ func CauseOf(err error) *Cause {
 		own    *Cause
 		empty  *pool.EmptyError
 		rate   *pool.RateError
-		failed *solve.SolveError
-		outage *solve.OutageError
-		budget *solve.BudgetError
+		failed *pool.FailedError
 	)
-	err = solve.Explain(err)
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &failed) && failed.Obstacle != "":
+		return NoSlot
 	case errors.As(err, &failed) && failed.Refused:
 		return Refused
 	case errors.As(err, &failed):
 		return Unsolvable
-	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &outage), errors.As(err, &budget):
-		return NoSlot
 	case errors.Is(err, pool.ErrClosed):
 		return Stopping
 	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):

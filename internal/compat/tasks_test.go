@@ -463,8 +463,6 @@ func TestCauses(t *testing.T) {
 	}{
 		{&pool.EmptyError{Full: true}, NoSlot},
 		{&pool.RateError{}, NoSlot},
-		{&pool.BrakeError{Kind: "hopeless"}, Refused},
-		{&pool.BrakeError{Kind: "failed"}, Unsolvable},
 		{&pool.FailedError{}, Unsolvable},
 		{&pool.FailedError{Refused: true}, Refused},
 		{&pool.FailedError{Obstacle: pool.ReasonBudget}, NoSlot},

@@ -20,7 +20,6 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
-	"poold/internal/solve"
 	"poold/internal/status"
 	"poold/internal/strictjson"
 	"poold/internal/targets"
@@ -76,9 +75,7 @@ func (s *Server) explain(c *Context, err error) *Problem {
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
-		failed  *solve.SolveError
-		outage  *solve.OutageError
-		budget  *solve.BudgetError
+		failed  *pool.FailedError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -91,14 +88,14 @@ func (s *Server) explain(c *Context, err error) *Problem {
 		return s.explainEmpty(c, empty)
 	case errors.As(err, &rate):
 		return NewProblem(CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
+	case errors.As(err, &failed) && failed.Obstacle == pool.ReasonBudget:
+		return NewProblem(CodeBudget, failed.Reason).RetryAfter(time.Until(failed.Until))
+	case errors.As(err, &failed) && failed.Obstacle != "":
+		return NewProblem(CodeProviderDown, failed.Reason).RetryAfter(max(time.Until(failed.Until), Jitter(ShortRetry)))
 	case errors.As(err, &failed) && failed.Refused:
 		return NewProblem(CodeSolveRefused, failed.Reason)
 	case errors.As(err, &failed):
 		return NewProblem(CodeSolveFailed, failed.Reason)
-	case errors.As(err, &outage):
-		return NewProblem(CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), Jitter(ShortRetry)))
-	case errors.As(err, &budget):
-		return NewProblem(CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
 	case errors.As(err, &invalid):
 		return NewProblem(CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}

@@ -171,13 +171,13 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		code   Code
 		retry  string
 	}{
-		"failed":   {&solve.SolveError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
-		"refused":  {&solve.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
+		"failed":   {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
+		"refused":  {&pool.FailedError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
 		"late":     {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
 		"crowded":  {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
 		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
-		"budget":   {&solve.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, CodeBudget, "40"},
-		"outage":   {&solve.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown, "any"},
+		"budget":   {&pool.FailedError{Obstacle: pool.ReasonBudget, Reason: "used up", Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, "40"},
+		"outage":   {&pool.FailedError{Obstacle: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown, "any"},
 		"away":     {pool.ErrDown, 503, CodeStoreDown, "any"},
 		"stopping": {pool.ErrClosed, 503, CodeShuttingDown, "any"},
 		"conflict": {pool.ErrConflict, 409, CodeConflict, ""},

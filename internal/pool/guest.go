@@ -123,16 +123,8 @@ type Rate struct {
 	Per   time.Duration
 }
 
-// BrakeError means that an identity's brake allows no order for longer than Patience.
-type BrakeError struct {
-	Kind, Reason string
-	RetryAfter   time.Duration
-}
-
-func (e *BrakeError) Error() string { return "pool: no order: " + e.Reason }
-
-// Admit lets a request for a guest pass, before its Take. The error may be a *RateError or a *BrakeError; such a
-// request is counted as declined, and must not be taken.
+// Admit lets a request for a guest pass, before its Take. The error may be a *RateError, or a *FailedError if the brake
+// of the identity allows no order for longer than Patience; such a request is counted as declined, and must not be taken.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	v, err := p.call(ctx, admit,
 		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),
@@ -144,7 +136,7 @@ func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	case text(v[0]) == "limited":
 		return &RateError{RetryAfter: span(v[1])}
 	case text(v[0]) == "brake":
-		return &BrakeError{RetryAfter: span(v[1]), Kind: text(v[2]), Reason: text(v[3])}
+		return &FailedError{Refused: text(v[2]) == string(Hopeless), Reason: text(v[3])}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -484,11 +483,7 @@ func readTask(p *Pool) any {
 }
 
 func admitted(p *Pool) any {
-	err := p.Admit(context.Background(), aCall(func(c *Call) { c.ID = Guest("A") }), Rate{2, time.Second})
-	if brake := (*BrakeError)(nil); errors.As(err, &brake) {
-		return fmt.Sprintf("%s: %v, again in %v", brake.Kind, err, brake.RetryAfter)
-	}
-	return describe(err)
+	return describe(p.Admit(context.Background(), aCall(func(c *Call) { c.ID = Guest("A") }), Rate{2, time.Second}))
 }
 
 func refused(e *FailedError) func(p *Pool) any {

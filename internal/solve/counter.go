@@ -18,10 +18,10 @@ func (s *Service) count(ctx context.Context, got outcome) {
 		counted = pool.SavedAfter
 	}
 	if got.err != nil {
-		empty, failed := (*pool.EmptyError)(nil), (*SolveError)(nil)
+		empty, failed := (*pool.EmptyError)(nil), (*pool.FailedError)(nil)
 		switch counted = pool.SavedRefused; {
 		case errors.As(got.err, &empty), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded),
-			errors.As(got.err, &failed) && !failed.Refused:
+			errors.As(got.err, &failed) && failed.Obstacle == "" && !failed.Refused:
 			counted = pool.SavedMissed
 		}
 	}

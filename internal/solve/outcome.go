@@ -14,11 +14,9 @@ type storedEnd struct {
 	Token *pool.Token   `json:"token,omitempty"`
 	Lasts time.Duration `json:"lasts,omitempty"` // how long the token is shared after the end of the solve
 
-	Solve  *SolveError      `json:"solve,omitempty"`
-	Outage *OutageError     `json:"outage,omitempty"`
-	Budget *BudgetError     `json:"budget,omitempty"`
-	Rate   *pool.RateError  `json:"rate,omitempty"`
-	Empty  *pool.EmptyError `json:"empty,omitempty"`
+	Failed *pool.FailedError `json:"failed,omitempty"`
+	Rate   *pool.RateError   `json:"rate,omitempty"`
+	Empty  *pool.EmptyError  `json:"empty,omitempty"`
 }
 
 func encodeToken(t pool.Token, lasts time.Duration) []byte {
@@ -28,10 +26,9 @@ func encodeToken(t pool.Token, lasts time.Duration) []byte {
 func encodeError(err error) []byte {
 	var e storedEnd
 	switch {
-	case errors.As(err, &e.Solve), errors.As(err, &e.Outage), errors.As(err, &e.Budget),
-		errors.As(err, &e.Rate), errors.As(err, &e.Empty):
+	case errors.As(err, &e.Failed), errors.As(err, &e.Rate), errors.As(err, &e.Empty):
 	default:
-		e.Solve = &SolveError{Reason: err.Error()}
+		e.Failed = &pool.FailedError{Reason: err.Error()}
 	}
 	return encode(e)
 }
@@ -48,21 +45,17 @@ func readEnd(c claims.Claim, margin time.Duration) outcome {
 	_ = json.Unmarshal(c.Value, &e) // an invalid value leaves e empty: the outcome is unknown
 	switch {
 	case e.Token != nil && time.Until(e.Token.Dies) <= margin:
-		return outcome{err: &SolveError{Reason: "the token of the shared solve has expired"}}
+		return outcome{err: &pool.FailedError{Reason: "the token of the shared solve has expired"}}
 	case e.Token != nil:
 		t := *e.Token
 		t.Source, t.TTL = FromShared, t.TTL-max(0, e.Lasts-c.Left)
 		return outcome{token: t}
-	case e.Solve != nil:
-		return outcome{err: e.Solve}
-	case e.Outage != nil:
-		return outcome{err: e.Outage}
-	case e.Budget != nil:
-		return outcome{err: e.Budget}
+	case e.Failed != nil:
+		return outcome{err: e.Failed}
 	case e.Rate != nil:
 		return outcome{err: e.Rate}
 	case e.Empty != nil:
 		return outcome{err: e.Empty}
 	}
-	return outcome{err: &SolveError{Reason: "the shared solve has ended, and its outcome is unknown"}}
+	return outcome{err: &pool.FailedError{Reason: "the shared solve has ended, and its outcome is unknown"}}
 }

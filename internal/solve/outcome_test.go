@@ -27,7 +27,7 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 			dies := time.Now().Add(c.left)
 			value := encodeToken(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute)
 			got := readEnd(claims.Claim{State: claims.Shared, Left: 50 * time.Second, Value: value}, 10*time.Second)
-			var expired *SolveError
+			var expired *pool.FailedError
 			if c.ok != (got.err == nil) || !c.ok && !errors.As(got.err, &expired) {
 				t.Errorf("%+v", got)
 			}
@@ -41,19 +41,17 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 		const retry = 61*time.Minute + 23*time.Second + 456*time.Millisecond
 		now := time.Now()
 		for name, c := range map[string]struct{ err, want error }{
-			"failed":                   {&SolveError{Reason: "a"}, &SolveError{Reason: "a"}},
-			"refused":                  {&SolveError{Refused: true, Reason: "b"}, &SolveError{Refused: true, Reason: "b"}},
-			"wrapped":                  {fmt.Errorf("solving: %w", &SolveError{Refused: true, Reason: "b"}), &SolveError{Refused: true, Reason: "b"}},
-			"outage":                   {&OutageError{Reason: "c", Until: now.Add(retry)}, &OutageError{Reason: "c", Until: now.Add(retry)}},
-			"outage of unknown length": {&OutageError{Reason: "c"}, &OutageError{Reason: "c"}},
-			"budget":                   {&BudgetError{Reason: "d", RetryAfter: retry}, &BudgetError{Reason: "d", RetryAfter: retry}},
-			"rate":                     {&pool.RateError{RetryAfter: retry}, &pool.RateError{RetryAfter: retry}},
-			"full":                     {&pool.EmptyError{Full: true}, &pool.EmptyError{Full: true}},
-			"empty":                    {&pool.EmptyError{}, &pool.EmptyError{}},
-			"unexpected":               {errors.New("e"), &SolveError{Reason: "e"}},
+			"failed":     {&pool.FailedError{Reason: "a"}, &pool.FailedError{Reason: "a"}},
+			"refused":    {&pool.FailedError{Refused: true, Reason: "b"}, &pool.FailedError{Refused: true, Reason: "b"}},
+			"wrapped":    {fmt.Errorf("solving: %w", &pool.FailedError{Refused: true, Reason: "b"}), &pool.FailedError{Refused: true, Reason: "b"}},
+			"outage":     {&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)}, &pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)}},
+			"rate":       {&pool.RateError{RetryAfter: retry}, &pool.RateError{RetryAfter: retry}},
+			"full":       {&pool.EmptyError{Full: true}, &pool.EmptyError{Full: true}},
+			"empty":      {&pool.EmptyError{}, &pool.EmptyError{}},
+			"unexpected": {errors.New("e"), &pool.FailedError{Reason: "e"}},
 		} {
 			got := readEnd(claims.Claim{State: claims.Failed, Value: encodeError(c.err)}, 0)
-			if outage := (*OutageError)(nil); errors.As(got.err, &outage) && !outage.Until.IsZero() {
+			if outage := (*pool.FailedError)(nil); errors.As(got.err, &outage) && !outage.Until.IsZero() {
 				outage.Until = outage.Until.Local() // of the test's times
 			}
 			if !reflect.DeepEqual(got.err, c.want) {

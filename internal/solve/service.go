@@ -97,52 +97,10 @@ func hash(a, b string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// SolveError reports a solve without a token.
-type SolveError struct {
-	Refused bool // the provider rejects the parameters, or does not solve the type
-	Reason  string
-}
-
-func (e *SolveError) Error() string { return "no token: " + e.Reason }
-
-// BudgetError reports that a budget is used up. Its text is a sentence.
-type BudgetError struct {
-	Reason     string
-	RetryAfter time.Duration // until the budget allows an order again
-}
-
-func (e *BudgetError) Error() string { return e.Reason }
-
-// OutageError reports that no provider accepts orders now.
-type OutageError struct {
-	Reason string
-	Until  time.Time // when a provider is tried again; zero = unknown
-}
-
-func (e *OutageError) Error() string { return "no provider can be asked: " + e.Reason }
-
-// Explain returns the error for a caller: a *SolveError, *BudgetError or *OutageError if the pool says that an
-// order failed or cannot be placed, else the error itself.
-func Explain(err error) error {
-	var failed *pool.FailedError
-	var brake *pool.BrakeError
-	switch {
-	case errors.As(err, &brake):
-		return &SolveError{Refused: brake.Kind == string(pool.Hopeless), Reason: brake.Reason}
-	case !errors.As(err, &failed):
-		return err
-	case failed.Obstacle == pool.ReasonBudget:
-		return &BudgetError{Reason: failed.Reason, RetryAfter: max(0, time.Until(failed.Until))}
-	case failed.Obstacle != "":
-		return &OutageError{Reason: failed.Reason, Until: failed.Until}
-	}
-	return &SolveError{Refused: failed.Refused, Reason: failed.Reason}
-}
-
 // Solve returns a token for one request to POST /solve, and counts the request. It returns as soon as there is a
 // token, and at the latest after Call.Wait; an order that was placed for the request goes on.
 //
-// The error is one of pool.Take or Explain, or pool.ErrClosed. A *pool.EmptyError whose Full is false means that the
+// The error is one of pool.Admit or pool.Take. A *pool.EmptyError whose Full is false means that the
 // time-out has passed, or that Request.Out has ended the wait.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	var got outcome
@@ -159,7 +117,7 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Guest != nil {
 		if err := s.Pool.Admit(ctx, r.Call, r.Rate); err != nil {
-			return pool.Token{}, Explain(err)
+			return pool.Token{}, err
 		}
 		release, err := s.Supply(ctx, r.Guest, false, nil)
 		if err != nil {
@@ -174,7 +132,7 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 	if token.Source == pool.FromWait {
 		token.Source = pool.FromSolve
 	}
-	return token, Explain(err)
+	return token, err
 }
 
 var errOut = errors.New("solve: no token can come")

@@ -220,7 +220,7 @@ func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.C
 		return outcome{err: err}, true
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
-			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", claims.Longest)}
+			err = &pool.FailedError{Reason: fmt.Sprintf("no token came within %v", claims.Longest)}
 		}
 		end.Failed, end.Value = true, encodeError(err)
 	}

@@ -352,17 +352,17 @@ type Answer struct {
 
 // String names the token or the kind of error, and the time.
 func (a Answer) String() string {
-	solved, budget, outage := (*solve.SolveError)(nil), (*solve.BudgetError)(nil), (*solve.OutageError)(nil)
+	failed := (*pool.FailedError)(nil)
 	what := fmt.Sprintf("%s (%s)", a.Token.Value, a.Token.Source)
 	switch {
-	case errors.As(a.Err, &solved) && solved.Refused:
-		what = "refused: " + solved.Reason
-	case errors.As(a.Err, &solved):
-		what = "failed: " + solved.Reason
-	case errors.As(a.Err, &budget):
-		what = "budget: " + budget.Reason
-	case errors.As(a.Err, &outage):
-		what = "outage: " + outage.Reason
+	case errors.As(a.Err, &failed) && failed.Obstacle == pool.ReasonBudget:
+		what = "budget: " + failed.Reason
+	case errors.As(a.Err, &failed) && failed.Obstacle != "":
+		what = "outage: " + failed.Reason
+	case errors.As(a.Err, &failed) && failed.Refused:
+		what = "refused: " + failed.Reason
+	case errors.As(a.Err, &failed):
+		what = "failed: " + failed.Reason
 	case a.Err != nil:
 		what = a.Err.Error()
 	}

@@ -168,8 +168,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider,
 	})
 	d.openLetters(set)
-	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log}
-	d.manager = refill.New(d.pool, orderer{d.buyer, guests, d.noteBudget}, log)
+	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteBudget}
+	d.manager = refill.New(d.pool, guests, log)
 	d.buyer.Turn = d.manager.Changed
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.tasks = compat.New(d.pool, d.solver, log)
@@ -185,21 +185,4 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	d.http = d.server.HTTPServer()
 	return nil
-}
-
-// orderer notes used-up budgets, and calls solve.Buyer, which answers callers of guests and calls purchase.Buyer.
-type orderer struct {
-	*purchase.Buyer
-	guests *solve.Buyer
-	usedUp func(scope, target string)
-}
-
-// Buy implements refill.Buyer.
-func (b orderer) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
-	b.guests.Buy(ctx, s, func(next captcha.ID, err error) {
-		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
-			b.usedUp(refused.Text, s.Target)
-		}
-		placed(next, err)
-	})
 }

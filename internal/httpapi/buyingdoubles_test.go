@@ -118,6 +118,9 @@ func (f *fakeOrders) tell(s solve.Spec) {
 	}
 }
 
+// Pace implements solve.Orderer.
+func (f *fakeOrders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
+
 // Buy implements solve.Orderer.
 func (f *fakeOrders) Buy(_ context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
 	f.add(s)

@@ -45,7 +45,7 @@ const (
 	mostDecisions, mostOrders = 64, 8192
 )
 
-// Buyer carries orders: *purchase.Buyer, or a wrapper that sees its refusals, as in the daemon.
+// Buyer carries orders: *purchase.Buyer, or solve.Buyer, which sees its refusals.
 type Buyer interface {
 	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
 	// identity whose turn it is next at the account.

@@ -18,20 +18,25 @@ type Spec = purchase.Spec
 // Orderer carries one order from its place to its end, and returns at the end; *purchase.Buyer does.
 type Orderer interface {
 	Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error))
+	Pace(t captcha.Type) (firstPoll, interval time.Duration) // for package refill
 }
 
-// Buyer is an Orderer for guests: if an order cannot be placed, it tells the callers that wait for it.
-// The refiller and the Service buy through it.
+// Buyer is an Orderer that sees refusals: if an order for a guest cannot be placed, it tells the callers that wait for
+// it. The refiller and the Service buy through it.
 type Buyer struct {
 	Orderer
 
-	Pool *pool.Pool
-	Log  *slog.Logger
+	Pool   *pool.Pool
+	Log    *slog.Logger
+	UsedUp func(scope, target string) // is called if a budget refuses an order
 }
 
 // Buy buys with the Orderer.
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
 	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
+		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
+			b.UsedUp(refused.Text, s.Target)
+		}
 		if s.Guest && err != nil && ctx.Err() == nil {
 			b.tell(ctx, s, err)
 		}

@@ -152,17 +152,6 @@ type drawnReplica struct {
 	parts   sync.WaitGroup
 }
 
-// refilling is the Buyer of a replica's refiller.
-type refilling struct {
-	*purchase.Buyer
-
-	guests *solve.Buyer
-}
-
-func (b refilling) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
-	b.guests.Buy(ctx, s, placed)
-}
-
 func (s *drawnStory) start() {
 	log := slog.New(slog.DiscardHandler)
 	r := &drawnReplica{s: s}
@@ -174,8 +163,8 @@ func (s *drawnStory) start() {
 	var manager *refill.Manager
 	r.pool = pool.New(pool.Config{DB: r.db.Hot, Prefix: "p", Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
-	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log}
-	manager = refill.New(r.pool, refilling{r.buyer, guests}, log)
+	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log, UsedUp: func(string, string) {}}
+	manager = refill.New(r.pool, guests, log)
 	r.buyer.Turn = manager.Changed
 	price := func(captcha.Type) float64 { return 1 }
 	r.buyer.SetProviders([]purchase.Entry{{Provider: door{r}, Account: "k", Concurrency: 50, Price: price}})

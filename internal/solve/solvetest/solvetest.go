@@ -111,7 +111,7 @@ func (w *World) Start() *Replica {
 		default:
 		}
 	}})
-	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log}
+	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log, UsedUp: func(string, string) {}}
 	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: log})
 	if err != nil {
 		panic(err)
@@ -227,6 +227,8 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 
 // orders carries orders of a replica.
 type orders struct{ r *Replica }
+
+func (orders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
 
 func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
 	w, p := o.r.world, o.r.Pool

@@ -18,7 +18,7 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 		Short: "prepare the store of the history",
 		Long: "Prepares the store of the history that the file names: DynamoDB's table, or PostgreSQL's tables. The section\n" +
 			"dedup uses the same tables in its own database. You may repeat the command: it makes tables that were dropped\n" +
-			"and keeps all other tables. If DynamoDB's table differs, the error names the differences.",
+			"and keeps all other tables. If DynamoDB's table differs, the error names its shape.",
 		Example: "  poold history init --config pools.yaml",
 		Args:    cobra.NoArgs,
 	}

@@ -72,7 +72,7 @@ func TestErrorsOfOutages(t *testing.T) {
 		answer("UnrecognizedClientException"):            "DynamoDB refuses the credentials (UnrecognizedClientException)",
 		answer("ExpiredTokenException"):                  "DynamoDB refuses the credentials (ExpiredTokenException)",
 		answer("AccessDeniedException"):                  "the credentials do not allow it (AccessDeniedException)",
-		answer("ValidationException"):                    "DynamoDB refuses the call (ValidationException): poold history init names the differences of the table",
+		answer("ValidationException"):                    "DynamoDB refuses the call (ValidationException): poold history init compares the table",
 		answer("TransactionCanceledException"):           "DynamoDB answers TransactionCanceledException",
 		answer("ReplicatedWriteConflictException"):       "DynamoDB answers ReplicatedWriteConflictException",
 	} {

@@ -166,7 +166,7 @@ func (s *Store) reason(err error) string {
 	case code == "AccessDeniedException":
 		return "the credentials do not allow it (" + code + ")"
 	case code == "ValidationException":
-		return "DynamoDB refuses the call (" + code + "): poold history init names the differences of the table"
+		return "DynamoDB refuses the call (" + code + "): poold history init compares the table"
 	case code != "":
 		return "DynamoDB answers " + code
 	case errors.As(err, &unknown):

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,13 +15,13 @@ import (
 )
 
 // Check compares the table with the shape that the store needs. If the table cannot be read, the error is a
-// history.ErrDown. If the table has another shape, the error names all differences.
+// history.ErrDown. If the table has another shape, the error names both.
 func (s *Store) Check(ctx context.Context) error {
 	table, expiry, err := s.describe(ctx)
 	if err != nil {
 		return s.downError(ctx, "looking at the table", err)
 	}
-	return s.shapeError(differences(table, expiry))
+	return s.checkShape(table, expiry)
 }
 
 // describe returns the table, and the attribute by which its items expire; "" = its time to live is off.
@@ -42,9 +41,12 @@ func (s *Store) describe(ctx context.Context) (table *types.TableDescription, ex
 }
 
 // Init creates the table, its index and its time to live. It keeps existing parts. If an existing part has a wrong
-// shape, Init changes nothing and its error names all differences.
+// shape, Init changes nothing and its error names both shapes.
 func (s *Store) Init(ctx context.Context) error {
-	if err := s.create(ctx); err != nil {
+	in := dynamodb.CreateTableInput{TableName: &s.table}
+	must(0, json.Unmarshal([]byte(tableShape), &in))
+	_, err := s.client.CreateTable(ctx, &in)
+	if there := (*types.ResourceInUseException)(nil); err != nil && !errors.As(err, &there) {
 		return s.downError(ctx, "making the table", err)
 	}
 	waiter := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
@@ -57,12 +59,8 @@ func (s *Store) Init(ctx context.Context) error {
 	if err != nil {
 		return s.downError(ctx, "looking at the table", err)
 	}
-	wrong := differences(table, cmp.Or(expiry, "ttl"))
-	if b := table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
-		wrong = append(wrong, "its billing is provisioned, not on demand")
-	}
-	if len(wrong) > 0 {
-		return s.shapeError(wrong)
+	if err := s.checkShape(table, cmp.Or(expiry, "ttl")); err != nil {
+		return err
 	}
 	if expiry == "" {
 		_, err = s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -83,53 +81,35 @@ const tableShape = `{
 	"GlobalSecondaryIndexes": [{"IndexName": "GSI1", "Projection": {"ProjectionType": "ALL"},
 		"KeySchema": [{"AttributeName": "GSI1PK", "KeyType": "HASH"}, {"AttributeName": "GSI1SK", "KeyType": "RANGE"}]}]}`
 
-// create creates the table if it does not exist.
-func (s *Store) create(ctx context.Context) error {
-	in := dynamodb.CreateTableInput{TableName: &s.table}
-	must(0, json.Unmarshal([]byte(tableShape), &in))
-	_, err := s.client.CreateTable(ctx, &in)
-	if there := (*types.ResourceInUseException)(nil); errors.As(err, &there) {
-		return nil
-	}
-	return err
-}
+// wanted is the shape of the table, as shapeOf describes it.
+const wanted = "keys PK (S), SK (S); index GSI1 with keys GSI1PK (S), GSI1SK (S) and ALL attributes; time to live by ttl"
 
-// differences describes how a table differs from the one that the store needs.
-func differences(table *types.TableDescription, expiry string) (list []string) {
-	compare := func(format, got, want string) {
-		if got != want {
-			list = append(list, fmt.Sprintf(format, got)+", not "+want)
-		}
+// shapeOf describes what the store needs of a table, whose items expire by the given attribute.
+func shapeOf(table *types.TableDescription, expiry string) string {
+	kinds := map[string]types.ScalarAttributeType{}
+	for _, d := range table.AttributeDefinitions {
+		kinds[*d.AttributeName] = d.AttributeType
 	}
 	keys := func(schema []types.KeySchemaElement) string {
-		text := ""
+		var list []string
 		for _, k := range schema {
-			name := *k.AttributeName
-			n := slices.IndexFunc(table.AttributeDefinitions, func(d types.AttributeDefinition) bool { return *d.AttributeName == name })
-			text += fmt.Sprintf(", %s (%s)", name, table.AttributeDefinitions[n].AttributeType)
+			list = append(list, fmt.Sprintf("%s (%s)", *k.AttributeName, kinds[*k.AttributeName]))
 		}
-		return strings.TrimPrefix(text, ", ")
+		return "keys " + strings.Join(list, ", ")
 	}
-	compare("its keys are %s", keys(table.KeySchema), "PK (S), SK (S)")
-	all := table.GlobalSecondaryIndexes
-	n := slices.IndexFunc(all, func(i types.GlobalSecondaryIndexDescription) bool { return *i.IndexName == index })
-	if n < 0 {
-		list = append(list, "it has no index "+index)
-	} else {
-		i := all[n]
-		compare("the keys of its index "+index+" are %s", keys(i.KeySchema), "GSI1PK (S), GSI1SK (S)")
-		compare("its index "+index+" shows %s of the attributes", string(i.Projection.ProjectionType), "ALL")
+	shape := keys(table.KeySchema) + "; "
+	for _, i := range table.GlobalSecondaryIndexes {
+		if *i.IndexName == index {
+			shape += fmt.Sprintf("index %s with %s and %s attributes; ", index, keys(i.KeySchema), i.Projection.ProjectionType)
+		}
 	}
-	if expiry == "" {
-		return append(list, "its time to live is off")
-	}
-	compare("its time to live is %s", "by "+expiry, "by ttl")
-	return list
+	return shape + "time to live by " + cmp.Or(expiry, "nothing")
 }
 
-func (s *Store) shapeError(list []string) error {
-	if len(list) == 0 {
-		return nil
+// checkShape returns an error if a table has another shape than the store needs.
+func (s *Store) checkShape(table *types.TableDescription, expiry string) error {
+	if shape := shapeOf(table, expiry); shape != wanted {
+		return fmt.Errorf("dynamodb: the table %s is of another shape: it has %s; poold needs %s", s.table, shape, wanted)
 	}
-	return fmt.Errorf("dynamodb: the table %s is of another shape: %s", s.table, strings.Join(list, "; "))
+	return nil
 }

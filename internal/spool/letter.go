@@ -2,8 +2,6 @@ package spool
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -39,47 +37,20 @@ type Summary struct {
 	Until    time.Time `json:"until"`            // expiry of the token, in UTC
 }
 
-// fault returns why l is not a dead letter, or nil. JSON would change text that is not UTF-8, and a changed token or
-// id is useless.
-func (l *Letter) fault() error {
-	switch {
-	case l.Order == "":
-		return errors.New("without an order")
-	case (l.Token == "") == (l.Code == ""):
-		return errors.New("without a token and a code, or with both")
-	case l.Arrived.IsZero() || l.Until.IsZero():
-		return errors.New("without a time")
-	case !utf8.ValidString(l.Order + l.Provider + l.Task + l.Token):
-		return errors.New("with text that is not UTF-8")
-	}
-	return nil
+// isValid reports whether l is a dead letter. JSON would change text that is not UTF-8, and a changed token or id is
+// useless.
+func (l *Letter) isValid() bool {
+	return l.Order != "" && (l.Token == "") != (l.Code == "") && !l.Arrived.IsZero() && !l.Until.IsZero() &&
+		utf8.ValidString(l.Order+l.Provider+l.Task+l.Token)
 }
 
-// encode returns the content of a letter's file. Its errors are ErrBad and ErrTooLarge.
+// encode returns the content of a letter's file. Its error is ErrBad.
 func (l *Letter) encode() ([]byte, error) {
-	err := l.fault()
-	data, unmarshalled := json.Marshal(l)
-	if err = errors.Join(err, unmarshalled); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBad, err)
-	}
-	if len(data) > maxBytes {
-		return nil, ErrTooLarge
+	data, err := json.Marshal(l)
+	if err != nil || !l.isValid() || len(data) > maxBytes {
+		return nil, ErrBad
 	}
 	return data, nil
-}
-
-// decode reads the content of a letter's file. Its errors have no part of the content.
-func decode(data []byte, name string) (l Letter, err error) {
-	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil {
-		return Letter{}, errors.New("broken")
-	}
-	if err := l.fault(); err != nil {
-		return Letter{}, err
-	}
-	if nameOf(l.Order) != name {
-		return Letter{}, errors.New("of another order than its name says")
-	}
-	return l, nil
 }
 
 func (l *Letter) summary(at time.Time) Summary {

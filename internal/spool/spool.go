@@ -3,6 +3,7 @@ package spool
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -27,9 +29,7 @@ const (
 var (
 	// ErrFull means that MostLetters letters are kept.
 	ErrFull = fmt.Errorf("the spool is full: it has %d dead letters", MostLetters)
-	// ErrTooLarge means that the file of a letter would be too large.
-	ErrTooLarge = fmt.Errorf("the dead letter is larger than %d bytes", maxBytes)
-	// ErrBad means that a file, or the argument of Keep, is not a dead letter.
+	// ErrBad means that a file, or the argument of Keep, is not a dead letter, or that it would be too large.
 	ErrBad = errors.New("not a dead letter")
 )
 
@@ -52,40 +52,28 @@ func (s *Spool) Count() int { return int(s.letters.Load()) }
 func (s *Spool) Open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.makeFolder()
-	if err == nil {
-		left, _ := filepath.Glob(filepath.Join(s.dir, "letter-*.tmp"))
-		for _, name := range left {
-			_ = os.Remove(name) // one that remains does no harm
-		}
-		_, err = s.list()
+	if err := s.makeFolder(); err != nil {
+		return err
 	}
-	if err == nil {
-		var name string
-		if name, err = s.write([]byte("{}")); err == nil {
-			_ = os.Remove(name) // perhaps another replica has: the folder should be this one's alone
-		}
+	if _, err := s.list(); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("opening the dead letters: %w", err)
+	_, err := s.write([]byte("{}"))
+	left, _ := filepath.Glob(filepath.Join(s.dir, "letter-*.tmp")) // this one, and those of a crash
+	for _, name := range left {
+		_ = os.Remove(name) // one that remains does no harm
 	}
-	return nil
+	return err
 }
 
 // Keep stores a dead letter, unless its order has one. If it returns nil, the letter survives a crash and a power cut.
-// The errors are ErrFull, ErrTooLarge, ErrBad and disk errors.
+// The errors are ErrFull, ErrBad and disk errors.
 func (s *Spool) Keep(l Letter) error {
 	data, err := l.encode()
-	if err == nil {
-		err = s.keep(nameOf(l.Order), data)
-	}
 	if err != nil {
-		return fmt.Errorf("storing a dead letter: %w", err)
+		return err
 	}
-	return nil
-}
-
-func (s *Spool) keep(name string, data []byte) error {
+	name := nameOf(l.Order)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.makeFolder(); err != nil { // somebody may have removed it
@@ -118,13 +106,11 @@ func (s *Spool) Each(yield func(l Letter) bool) error {
 	names, err := s.list()
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("reading the dead letters: %w", err)
+		return err
 	}
 	var problems []error
 	for _, name := range names { // one at a time: all letters together may be large
-		s.mu.Lock()
 		l, err := s.read(name)
-		s.mu.Unlock()
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 		case err != nil:
@@ -152,14 +138,14 @@ func (s *Spool) Remove(order string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := os.Remove(s.path(nameOf(order)))
-	if err == nil {
-		s.letters.Add(-1)
-		err = syncFolder(s.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing a dead letter: %w", err)
-	}
-	return nil
+	s.letters.Add(-1)
+	return syncFolder(s.dir)
 }
 
 // nameOf returns the name of an order's file: a hash, because the id is untrusted.
@@ -187,22 +173,14 @@ func (s *Spool) list() (names []string, err error) {
 	return names, nil
 }
 
-// read reads a letter. The error of a file that is none is an ErrBad.
+// read reads a letter. The error of a file that is none is an ErrBad, and has no part of the content.
 func (s *Spool) read(name string) (l Letter, err error) {
-	info, err := os.Lstat(s.path(name))
+	data, err := os.ReadFile(s.path(name))
 	if err != nil {
 		return l, err
 	}
-	bad := errors.New("not a regular file, or too large")
-	if info.Mode().IsRegular() && info.Size() <= maxBytes {
-		data, err := os.ReadFile(s.path(name))
-		if err != nil {
-			return l, err
-		}
-		l, bad = decode(data, name)
-	}
-	if bad != nil {
-		return l, fmt.Errorf("%s: %w: %w", name, ErrBad, bad)
+	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil || !l.isValid() || nameOf(l.Order) != name {
+		return Letter{}, fmt.Errorf("%s: %w", name, ErrBad)
 	}
 	return l, nil
 }

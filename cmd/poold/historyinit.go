@@ -34,7 +34,7 @@ func initHistory(ctx context.Context, c *cli.Console, config string) error {
 	if err != nil {
 		return err
 	}
-	stores, err := backend.Stores(ctx, set)
+	stores, err := backend.Stores(ctx, set, slog.New(slog.DiscardHandler))
 	for _, s := range stores {
 		defer s.Close()
 	}

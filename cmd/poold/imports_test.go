@@ -12,8 +12,8 @@ import (
 // mayImport is the import table: the packages of this module that each package may import.
 var mayImport = map[string][]string{
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/claims", "internal/cli", "internal/compat", "internal/events", "internal/history",
-		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi",
-		"internal/listener", "internal/pool", "internal/pool/tokenid", "internal/postgres", "internal/provider", "internal/provider/simulated",
+		"internal/history/pgstore", "internal/history/redisstore", "internal/httpapi",
+		"internal/listener", "internal/pool", "internal/pool/tokenid", "internal/provider", "internal/provider/simulated",
 		"internal/purchase", "internal/purchase/signature", "internal/redisdb", "internal/refill", "internal/replicas", "internal/simulate",
 		"internal/solve", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
 	"deploy":           {},

@@ -18,9 +18,9 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	}
 	d.redis.SetPassword(targets.Password(set.Redis.URL).Reveal())
 	d.redis.SetTLS(backend.RedisTLS(set.Redis.TLS))
-	for key, url := range map[string]captcha.Secret{"dedup.url": set.Dedup.URL, "history.url": set.History.URL} {
-		if db := d.stores.dbs[key]; db != nil {
-			db.SetPassword(targets.Password(url).Reveal())
+	for _, store := range d.stores.opened {
+		if urls := map[string]captcha.Secret{"dedup.url": set.Dedup.URL, "history.url": set.History.URL}; store.DB != nil {
+			store.DB.SetPassword(targets.Password(urls[store.Key]).Reveal())
 		}
 	}
 	d.buyer.SetProviders(d.providers.entries(ctx, set))

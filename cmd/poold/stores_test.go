@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"poold/internal/backend"
 	"poold/internal/history"
 	"poold/internal/testkit"
 )
@@ -38,7 +39,7 @@ func silentServer(t *testing.T) (address string) {
 // wait can heal, and goes on without a store that does not answer.
 func TestStoreChecks(t *testing.T) {
 	fault := errors.New("of another shape")
-	after := func(d time.Duration, err error) storeCheck {
+	after := func(d time.Duration, err error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			select {
 			case <-time.After(d):
@@ -49,7 +50,7 @@ func TestStoreChecks(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		one, two storeCheck
+		one, two func(context.Context) error
 		took     time.Duration
 		fails    string
 		logged   string
@@ -63,7 +64,7 @@ func TestStoreChecks(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var output testkit.Log
 			began := time.Now()
-			of := stores{checks: map[string]storeCheck{"one": c.one, "two": c.two}}
+			of := stores{opened: []backend.Store{{Key: "one", Start: c.one}, {Key: "two", Start: c.two}}}
 			err := of.check(t.Context(), slog.New(slog.NewTextHandler(&output, nil)))
 			if took := time.Since(began); took != c.took || c.fails == "" && err != nil || c.fails != "" && (err == nil || err.Error() != c.fails) {
 				t.Errorf("%s: after %v %v, want %q after %v", name, took, err, c.fails, c.took)

@@ -53,26 +53,39 @@ func TestProviderConfigHasTheValuesOfTheFile(t *testing.T) {
 	}
 }
 
-// Each store gets its own address and the prefix of the installation.
+// Each store is opened with the values of the file.
 func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	set := &targets.Set{
-		Redis: targets.Redis{Prefix: "mine"},
 		Dedup: targets.Dedup{Backend: targets.DedupPostgres, URL: "postgres://d"},
 		History: targets.History{
 			Backend: targets.HistoryPostgres, URL: "postgres://h", Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, Audit: time.Minute,
 		},
 	}
-	want := []backend.Database{{Key: "dedup.url", URL: "postgres://d"}, {Key: "history.url", URL: "postgres://h"}}
-	if got := backend.Databases(set); !reflect.DeepEqual(got, want) {
-		t.Errorf("databases %+v, want %+v", got, want)
-	}
 	table := dynamostore.Options{Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, KeepAudit: time.Minute}
 	if got := backend.TableOptions(set.History); got != table {
 		t.Errorf("table %+v, want %+v", got, table)
 	}
+	keys := func() (list []string) {
+		stores, err := backend.Stores(t.Context(), set, slog.New(slog.DiscardHandler))
+		for _, s := range stores {
+			list = append(list, s.Key)
+			s.Close()
+		}
+		if err != nil {
+			list = append(list, err.Error())
+		}
+		return list
+	}
+	if got := strings.Join(keys(), " "); got != "dedup.url history.url" {
+		t.Errorf("stores %s", got)
+	}
 	set.Dedup.Backend, set.History.Backend = targets.DedupRedis, targets.HistoryDynamoDB
-	if got := backend.Databases(set); len(got) != 0 {
-		t.Errorf("databases that no section uses: %+v", got)
+	if got := strings.Join(keys(), " "); got != "history" {
+		t.Errorf("stores %s", got)
+	}
+	set.History.Backend, set.History.URL = targets.HistoryPostgres, "postgres://h:port"
+	if got := strings.Join(keys(), " "); !strings.HasPrefix(got, "history.url: ") { // an error names the key
+		t.Errorf("stores %s", got)
 	}
 }
 
@@ -102,14 +115,6 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 	db.SetTLS(redisdb.TLS{})
 	if err := db.Hot.Ping(t.Context()).Err(); !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("without the certificates: %v", err)
-	}
-}
-
-// An error about an address names the key of the file that has the wrong value.
-func TestFaultsNameTheKeyOfTheFile(t *testing.T) {
-	_, err := backend.Database{Key: "history.url", URL: "postgres://h:port"}.Open(slog.New(slog.DiscardHandler))
-	if err == nil || !strings.HasPrefix(err.Error(), "history.url: ") {
-		t.Errorf("database: %v", err)
 	}
 }
 

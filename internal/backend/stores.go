@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -11,64 +12,62 @@ import (
 	"poold/internal/targets"
 )
 
-// Database describes a PostgreSQL database that pools.yaml names.
-type Database struct {
-	Key string // the key in pools.yaml that holds the address, such as "history.url"
-	URL captcha.Secret
-}
-
-// Databases lists the PostgreSQL databases in the file.
-func Databases(set *targets.Set) []Database {
-	var all []Database
-	if set.Dedup.Backend == targets.DedupPostgres {
-		all = append(all, Database{"dedup.url", set.Dedup.URL})
-	}
-	if set.History.Backend == targets.HistoryPostgres {
-		all = append(all, Database{"history.url", set.History.URL})
-	}
-	return all
-}
-
-// Open returns a client of the database. The client connects when it is first used.
-func (d Database) Open(log *slog.Logger) (*postgres.DB, error) {
-	db, err := postgres.Open(d.URL.Reveal(), postgres.Options{Log: log})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.Key, err)
-	}
-	return db, nil
+// Store is a store outside Redis that pools.yaml names. It connects when it is first used.
+type Store struct {
+	Kind, Key string             // postgres or dynamodb, and the key in pools.yaml
+	DB        *postgres.DB       // nil = it is the table
+	Table     *dynamostore.Store // nil = it is a database
+	Ready     string             // what Init has done
+	Init      func(context.Context) error
+	// Start prepares the store for the daemon. The error is a history.ErrDown, that of ctx, or one that no wait heals.
+	Start func(context.Context) error
+	Try   func(context.Context) (found string, err error) // checks the store and changes nothing
+	Close func()
 }
 
 // TableOptions converts the section history to the options of the DynamoDB table.
-func TableOptions(wanted targets.History) dynamostore.Options {
-	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit, Active: wanted.ActiveItems}
-}
-
-// Store is a store outside Redis that pools.yaml names. It connects when it is first used.
-type Store struct {
-	Kind, Key string // postgres or dynamodb, and the key in pools.yaml
-	Ready     string // what Init has done
-	Init      func(context.Context) error
-	Try       func(context.Context) (found string, err error) // checks the store and changes nothing
-	Close     func()
+func TableOptions(h targets.History) dynamostore.Options {
+	return dynamostore.Options{
+		Table: h.Table, Endpoint: h.Endpoint, Region: h.Region, Keep: h.Keep, KeepAudit: h.Audit, Active: h.ActiveItems,
+	}
 }
 
 // Stores opens the stores outside Redis. The caller closes them, also those that it gets with an error.
-func Stores(ctx context.Context, set *targets.Set) (all []Store, err error) {
-	for _, d := range Databases(set) {
-		db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // Open does not connect
-		if err != nil {
+func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Store, err error) {
+	if set.Dedup.Backend == targets.DedupPostgres {
+		if all, err = addDatabase(all, "dedup.url", set.Dedup.URL, log); err != nil { //nolint:contextcheck // it does not connect
 			return all, err
 		}
-		all = append(all, Store{"postgres", d.Key, "the tables of " + d.Key + " are ready", db.Migrate, db.Try, db.Close})
 	}
-	if set.History.Backend == targets.HistoryDynamoDB {
-		table, err := dynamostore.Open(ctx, TableOptions(set.History))
+	switch kept := set.History; kept.Backend {
+	case targets.HistoryPostgres:
+		return addDatabase(all, "history.url", kept.URL, log) //nolint:contextcheck // as above
+	case targets.HistoryDynamoDB:
+		table, err := dynamostore.Open(ctx, TableOptions(kept))
 		if err != nil {
 			return all, fmt.Errorf("history: %w", err)
 		}
-		ready := "the table " + set.History.Table + " is ready"
+		ready := "the table " + kept.Table + " is ready"
 		try := func(ctx context.Context) (string, error) { return ready, table.Check(ctx) }
-		all = append(all, Store{"dynamodb", "history", ready, table.Init, try, table.Close})
+		all = append(all, Store{
+			Kind: "dynamodb", Key: "history", Table: table, Ready: ready, Init: table.Init, Start: table.Check, Try: try, Close: table.Close,
+		})
 	}
 	return all, nil
+}
+
+func addDatabase(to []Store, key string, url captcha.Secret, log *slog.Logger) ([]Store, error) {
+	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log})
+	if err != nil {
+		return to, fmt.Errorf("%s: %w", key, err)
+	}
+	start := func(ctx context.Context) error {
+		if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {
+			return err
+		}
+		return ctx.Err() // db.Run tries again and logs every other fault
+	}
+	return append(to, Store{
+		Kind: "postgres", Key: key, DB: db, Ready: "the tables of " + key + " are ready", Init: db.Migrate, Start: start, Try: db.Try, Close: db.Close,
+	}), nil
 }

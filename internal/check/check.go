@@ -36,7 +36,7 @@ func Command(c *cli.Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		stores, err := backend.Stores(ctx, set) // their libraries know rules that the file does not
+		stores, err := backend.Stores(ctx, set, slog.New(slog.DiscardHandler)) // their libraries know rules that the file does not
 		for _, s := range stores {
 			defer s.Close()
 		}

@@ -16,7 +16,7 @@ const bySignal = "SIGHUP"
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
 	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
-	d.redis.OnLost(func(data string) {
+	d.redis.Lost = func(data string) {
 		d.ids.Forget()
 		select {
 		case d.lost <- struct{}{}:
@@ -24,11 +24,11 @@ func (d *daemon) openEvents() {
 		}
 		text := "Redis lost its data: ready tokens, orders in flight and today's budgets are gone."
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
-	})
-	d.redis.OnBack(func(away time.Duration) {
+	}
+	d.redis.Back = func(away time.Duration) {
 		text := "Redis serves again, after " + away.Round(time.Second).String() + "."
 		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
-	})
+	}
 }
 
 // noteChange adds an event about a change that several replicas notice.

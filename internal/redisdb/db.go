@@ -52,6 +52,10 @@ type DB struct {
 	Slow   redis.UniversalClient // for all other calls
 	Mode   string                // single, sentinel or cluster
 	Prefix string                // first part of every key
+	// Lost is called with the name of the new data when Redis has lost its data, and Back at the end of each outage,
+	// with its length. They must be set before Run, and must not block; nil = none.
+	Lost func(data string)
+	Back func(away time.Duration)
 
 	probes    redis.UniversalClient // see doc.go
 	where     string                // host:port or path of each address, without user and password
@@ -64,8 +68,6 @@ type DB struct {
 	notices   atomic.Pointer[[]string]   // of the last review; never nil
 	met       atomic.Bool                // whether Redis has ever worked
 	probed    chan struct{}              // closed after the first probe
-	back      func(away time.Duration)   // see OnBack; nil = none
-	lost      func(data string)          // see OnLost; nil = none
 }
 
 // Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.

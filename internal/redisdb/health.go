@@ -44,9 +44,6 @@ type condition struct {
 
 func (c *condition) full() bool { return is(c.fault, reasonMemory) }
 
-// Up reports whether the stock can be used. Up does not block.
-func (db *DB) Up() bool { return db.condition.Load().fault == nil }
-
 // Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	now := db.condition.Load()
@@ -56,14 +53,6 @@ func (db *DB) Health() Health {
 	}
 	return h
 }
-
-// OnLost sets a function that is called with the name of the new data when Redis has lost its data. The function must
-// not block. OnLost must be called before Run.
-func (db *DB) OnLost(fn func(data string)) { db.lost = fn }
-
-// OnBack sets a function that is called at the end of each outage, with its length. The function must
-// not block. OnBack must be called before Run.
-func (db *DB) OnBack(fn func(away time.Duration)) { db.back = fn }
 
 // Away returns the known fault of the stock; nil if no fault is known. A full memory does not count, because Redis
 // still runs scripts whose first write needs no memory. Away does not block.
@@ -97,8 +86,8 @@ func (db *DB) Run(ctx context.Context) error {
 		} else if was.data != "" && was.data != now.data {
 			now.lost = time.Now()
 			db.log.Error("redis lost its data: ready tokens, orders in flight and today's budgets are gone")
-			if db.lost != nil {
-				db.lost(now.data)
+			if db.Lost != nil {
+				db.Lost(now.data)
 			}
 		}
 		if now.fault != nil {
@@ -126,8 +115,8 @@ func (db *DB) report(was, now *condition) {
 	case err == nil && was.fault == nil:
 	case err == nil:
 		db.log.Info("redis serves again")
-		if db.back != nil {
-			db.back(time.Since(was.since))
+		if db.Back != nil {
+			db.Back(time.Since(was.since))
 		}
 	case was.fault != nil && Reason(was.fault) == Reason(err):
 	case now.full():

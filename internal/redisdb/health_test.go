@@ -34,7 +34,7 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 		}
 		closed.Store(true)
 		db := running(t, Options{Addresses: redistest.BubbleAddress, Log: log.Logger(), Dial: dial})
-		if db.AwaitProbe(t.Context()); db.Up() {
+		if db.AwaitProbe(t.Context()); db.Health().Up {
 			t.Error("Redis counts as up after a failed probe")
 		}
 		closed.Store(false)
@@ -77,7 +77,7 @@ func TestBusySlowClientIsNoOutage(t *testing.T) {
 			t.Fatalf("a connection of the slow client is free: %v", err)
 		}
 		time.Sleep(3 * (probeEvery + CallTimeout))
-		if n := log.Count("redis is down"); n > 0 || !db.Up() {
+		if n := log.Count("redis is down"); n > 0 || !db.Health().Up {
 			t.Errorf("%d outages\n%s", n, log.String())
 		}
 	})
@@ -99,15 +99,15 @@ func TestAPartOfAClusterHangs(t *testing.T) {
 		}
 	}
 	healthy := func() bool { return there[true].Health().Reason == "" && there[false].Health().Reason == "" }
-	testkit.Within(t, 20*time.Second, "all is well", func() bool { return healthy() && there[true].Up() && there[false].Up() })
+	testkit.Within(t, 20*time.Second, "all is well", func() bool { return healthy() && there[true].Health().Up && there[false].Health().Up })
 	testkit.NoError(t, nodes[0].Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	testkit.Within(t, 20*time.Second, "the fault is known", func() bool {
-		return there[true].Health().Reason == reasonSilent+" ("+nodes[0].Addr+")" && there[false].Up()
+		return there[true].Health().Reason == reasonSilent+" ("+nodes[0].Addr+")" && there[false].Health().Up
 	})
-	if there[true].Up() || there[true].Away() == nil || !there[false].Up() || there[false].Away() != nil {
+	if there[true].Health().Up || there[true].Away() == nil || !there[false].Health().Up || there[false].Away() != nil {
 		t.Errorf("%+v, %+v", there[true].Health(), there[false].Health())
 	}
 	_ = nodes[0].Process.Signal(syscall.SIGCONT)
-	testkit.Within(t, 20*time.Second, "all is well again", func() bool { return healthy() && there[true].Up() && there[true].Away() == nil })
+	testkit.Within(t, 20*time.Second, "all is well again", func() bool { return healthy() && there[true].Health().Up && there[true].Away() == nil })
 }

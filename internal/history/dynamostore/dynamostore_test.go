@@ -375,7 +375,7 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 		})
 		direct := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
 		err := openStore(t, Options{Table: direct.table, Endpoint: proxy.URL}).Init(t.Context())
-		want := step[1] + ": " + history.ErrDown.Error() + ": the credentials do not allow it (AccessDeniedException)"
+		want := step[1] + ": " + history.ErrDown.Error() + ": DynamoDB answers AccessDeniedException"
 		if !errors.Is(err, history.ErrDown) || err.Error() != want {
 			t.Errorf("%s is refused: %v, want %s", step[0], err, want)
 		}

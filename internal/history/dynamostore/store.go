@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -161,10 +160,6 @@ func (s *Store) reason(err error) string {
 		return "DynamoDB is too busy"
 	case code == "ResourceNotFoundException":
 		return "the table " + s.table + " does not exist: poold history init makes it"
-	case strings.Contains(code, "Token"), strings.Contains(code, "Signature"), code == "UnrecognizedClientException":
-		return "DynamoDB refuses the credentials (" + code + ")"
-	case code == "AccessDeniedException":
-		return "the credentials do not allow it (" + code + ")"
 	case code == "ValidationException":
 		return "DynamoDB refuses the call (" + code + "): poold history init compares the table"
 	case code != "":

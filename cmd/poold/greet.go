@@ -27,7 +27,7 @@ func (d *daemon) greet(set *targets.Set) {
 		d.log.Warn(simulatedNow)
 	}
 	address := d.listener.Addr().String()
-	d.log.Info("serving", "address", address, "targets", len(set.Targets), "redis", d.mode, "providers", names)
+	d.log.Info("serving", "address", address, "targets", len(set.Targets), "redis", d.redis.Mode, "providers", names)
 	if host, port, _ := net.SplitHostPort(address); net.ParseIP(host).IsUnspecified() {
 		address = "127.0.0.1:" + port
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -46,7 +47,7 @@ func TestGreeting(t *testing.T) {
 			}
 			return a
 		}}
-		d := &daemon{listener: listener, mode: c.mode, log: slog.New(slog.NewTextHandler(&log, plain))}
+		d := &daemon{listener: listener, redis: &redisdb.DB{Mode: c.mode}, log: slog.New(slog.NewTextHandler(&log, plain))}
 		d.greet(set)
 		if log.String() != c.want {
 			t.Errorf("%s\ngot\n%s\nwant\n%s", c.file, log.String(), c.want)
@@ -63,7 +64,7 @@ func TestGreeting(t *testing.T) {
 	}
 	set.Server.TLS.Cert = "cert.pem"
 	var log bytes.Buffer
-	d := &daemon{listener: everywhere, log: slog.New(slog.NewTextHandler(&log, nil))}
+	d := &daemon{listener: everywhere, redis: &redisdb.DB{}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	d.greet(set)
 	_, port, _ := net.SplitHostPort(everywhere.Addr().String())
 	if !strings.Contains(log.String(), "url=https://127.0.0.1:"+port+"/status\n") {

@@ -96,7 +96,6 @@ type daemon struct {
 	pool      *pool.Pool
 	ids       *tokenid.Secret
 	buyer     *purchase.Buyer
-	mode      string // "embedded", or the mode of a real Redis
 	manager   *refill.Manager
 	stores    stores
 	solver    *solve.Service
@@ -144,8 +143,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if err != nil {
 		return err // the error names the address in the file
 	}
-	if d.mode = d.redis.Mode; embedded != nil {
-		d.mode = "embedded"
+	if embedded != nil {
+		d.redis.Mode = "embedded"
 	}
 	started := time.Now()
 	name := replicas.Name(version, started)
@@ -176,7 +175,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
 		History: d.stores.health(), Log: log,
-		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.mode, Version: version, StartedAt: started,
+		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode, Version: version, StartedAt: started,
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,

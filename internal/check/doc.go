@@ -1,4 +1,4 @@
 // Package check implements the command `poold check`, which validates pools.yaml. check.go prints the
-// problems and what each target costs a day, diff.go compares the file with a running daemon, and
-// live.go tries Redis, the stores and the providers' keys. The command buys nothing and changes no stock.
+// problems and what each target costs a day, and live.go tries Redis, the stores and the providers' keys.
+// The command buys nothing and changes no stock.
 package check

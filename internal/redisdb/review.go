@@ -1,7 +1,9 @@
 package redisdb
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,23 +94,21 @@ func settingsOf(info string) map[string]string {
 	return settings
 }
 
-// Trial is the result of Try.
-type Trial struct {
-	Where   string   // host:port of each address, without a password
-	Version string   // version of the server, or versions of a cluster's masters; "" = unknown
-	Faults  []string // sentences about the fault of Redis and dangerous settings
-}
-
-// Try checks whether poold can work with Redis. Try writes only the key of the probe, which expires
-// within a minute. DB.Run repeats these checks periodically.
-func (db *DB) Try(ctx context.Context) Trial {
-	t, now := Trial{Where: db.where}, db.probe(ctx)
-	if now.fault != nil {
-		t.Faults = append(t.Faults, Reason(now.fault))
-	}
+// Try checks whether poold can work with Redis, and says what it found. The error has the fault of Redis and all
+// dangerous settings. Try writes only the key of the probe, which expires within a minute. DB.Run repeats these checks
+// periodically.
+func (db *DB) Try(ctx context.Context) (found string, err error) {
+	var faults, versions []string
+	now := db.probe(ctx)
 	if now.fault == nil || now.full() || is(now.fault, reasonDenied) { // a server was reached
-		found, versions := db.inspect(ctx)
-		t.Faults, t.Version = append(t.Faults, found...), strings.Join(versions, ", ")
+		faults, versions = db.inspect(ctx)
 	}
-	return t
+	if now.fault != nil {
+		faults = append([]string{Reason(now.fault)}, faults...)
+	}
+	if len(faults) > 0 {
+		return "", errors.New(strings.Join(faults, "; "))
+	}
+	version := cmp.Or(strings.Join(versions, ", "), "unknown")
+	return fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing", db.where, version), nil
 }

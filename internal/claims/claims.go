@@ -50,6 +50,7 @@ type Claim struct {
 	State State
 	Solve string // name of the solve, which stays the same when another replica becomes the holder
 	Fence int64  // set in the state Held: only the holder with the latest fence can end the solve
+	First bool   // in the state Held: this holder began the solve
 	// Left is the remaining time of the solve or, in the state Shared, of sharing the token.
 	Left time.Duration
 	// Value is End.Value in the states Shared and Failed; nil = the end is unknown.
@@ -207,7 +208,7 @@ func (v *value) enter(e Entry, call string) (c Claim, changed bool) {
 	case shared > 0 && (isNew || e.Solve == v.Token.Solve):
 		return Claim{State: Shared, Solve: v.Token.Solve, Left: shared, Value: v.Token.Value}, false
 	case rest > 0 && v.Call == call: // the reply to the swap was lost
-		return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Left: rest}, false
+		return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, First: v.Solve == call, Left: rest}, false
 	case rest > 0 && (isNew || e.Solve == v.Solve):
 		if v.left(v.Lease, Lease) > 0 {
 			return Claim{State: Solving, Solve: v.Solve, Left: rest}, false
@@ -225,7 +226,7 @@ func (v *value) enter(e Entry, call string) (c Claim, changed bool) {
 		return c, false
 	}
 	v.Call, v.Fence, v.Lease = call, v.next, v.after(Lease)
-	return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, Left: v.rest()}, true
+	return Claim{State: Held, Solve: v.Solve, Fence: v.Fence, First: v.Solve == call, Left: v.rest()}, true
 }
 
 func (v *value) hold(fence int64, lease time.Duration) (mine bool) {

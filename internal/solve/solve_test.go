@@ -391,6 +391,22 @@ var stories = []struct {
 		want: []string{"pool: empty after 3s", "token 1 (shared) after 9s", "token 1 (solve) after 9s"},
 	},
 	{
+		name: "a shared solve needs the rate once, whoever goes on with it", sold: 1,
+		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+			limited := func(r *Replica, wait time.Duration) <-chan Answer {
+				request := Sharing(GuestSpec(page), wait)
+				request.Rate = pool.Rate{Count: 1, Per: time.Minute}
+				return r.Ask(context.Background(), request)
+			}
+			first := limited(a, 3*time.Second)
+			after(time.Second)
+			second := limited(a, 5*time.Second)
+			after(time.Second)
+			return collect(first, second, limited(b, time.Minute))
+		},
+		want: []string{"pool: empty after 3s", "pool: empty after 5s", "token 1 (solve) after 8s"},
+	},
+	{
 		name: "the next holder goes on with the order of a dead one", sold: 1,
 		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
 			first := sharing(a)

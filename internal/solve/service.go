@@ -47,9 +47,9 @@ type Config struct {
 type Service struct {
 	Config
 
-	pictures chan picture
-	slots    chan struct{} // one element for each picture
-	stopped  chan struct{} // closed when Run ends
+	pictures chan func(ctx context.Context) // each buys for one
+	slots    chan struct{}                  // one element for each picture
+	stopped  chan struct{}                  // closed when Run ends
 
 	mu     sync.Mutex
 	shares map[captcha.ID]*share // for which callers wait
@@ -58,7 +58,7 @@ type Service struct {
 // New returns a Service. It starts no goroutine; Run buys pictures.
 func New(c Config) *Service {
 	return &Service{
-		Config: c, pictures: make(chan picture), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
+		Config: c, pictures: make(chan func(context.Context)), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
 		shares: map[captcha.ID]*share{},
 	}
 }
@@ -119,7 +119,7 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 		if err := s.Pool.Admit(ctx, r.Call, r.Rate); err != nil {
 			return pool.Token{}, err
 		}
-		release, err := s.Supply(ctx, r.Guest, false, nil)
+		release, err := s.Supply(ctx, r.Guest, false, func() {})
 		if err != nil {
 			return pool.Token{}, err
 		}
@@ -169,23 +169,13 @@ func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
 	return token, err
 }
 
-// picture is a request for the text of a picture.
-type picture struct {
-	spec Spec
-	gone <-chan struct{} // closed when its caller is gone; nil = a task: one order, unless its ticket is gone
-	done func()          // the bytes are not needed any more
-}
-
 // picturePatience is how long a replica tries to buy for a picture.
 const picturePatience = 5 * time.Minute
 
 // Supply sees to it that orders are placed for the ticket of a guest. For a picture, this replica places them
 // until release is called; for a task, which must have its ticket, it places one. The function done is called
-// when the bytes of the picture are not needed any more; nil = no function.
+// when the bytes of the picture are not needed any more.
 func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()) (release func(), err error) {
-	if done == nil {
-		done = func() {}
-	}
 	if spec.Image == nil {
 		done()
 		return s.Refiller.Guest(*spec), nil
@@ -197,12 +187,12 @@ func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()
 		return nil, &pool.EmptyError{Full: true}
 	}
 	gone := make(chan struct{})
-	p := picture{*spec, gone, done}
-	if task {
-		p.gone = nil
+	order := func(ctx context.Context) {
+		defer done()
+		s.buy(ctx, *spec, task, gone)
 	}
 	select {
-	case s.pictures <- p:
+	case s.pictures <- order:
 		return sync.OnceFunc(func() { close(gone) }), nil
 	case <-s.stopped:
 		err = pool.ErrClosed
@@ -224,36 +214,36 @@ func (s *Service) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case p := <-s.pictures:
+		case order := <-s.pictures:
 			orders.Go(func() {
 				defer func() { <-s.slots }()
-				defer p.done()
-				_ = panics.Contain(s.Log, "panic while buying for a picture", func() { s.buy(ctx, p) })
+				_ = panics.Contain(s.Log, "panic while buying for a picture", func() { order(ctx) })
 			})
 		}
 	}
 }
 
-// buy places an order for a picture whenever a ticket has neither a token nor an order.
-func (s *Service) buy(ctx context.Context, p picture) {
+// buy places an order for a picture whenever a ticket has neither a token nor an order, until the caller is gone. For a
+// task it places one, unless the ticket is gone.
+func (s *Service) buy(ctx context.Context, spec Spec, task bool, gone <-chan struct{}) {
 	until, pause, placed := time.Now().Add(picturePatience), 10*time.Millisecond, false // the ticket comes in a moment
 	for time.Now().Before(until) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.gone:
+		case <-gone:
 			return
 		case <-time.After(pause):
 		}
 		pause = lookEvery
-		c, err := s.Pool.Look(ctx, pool.Query{ID: p.spec.ID, Margin: p.spec.Margin})
+		c, err := s.Pool.Look(ctx, pool.Query{ID: spec.ID, Margin: spec.Margin})
 		served := c.Waiting <= c.Fresh+c.Orders
 		switch {
 		case err != nil:
-		case p.gone == nil && (c.Waiting == 0 || placed && served): // the client of a task may never poll
+		case task && (c.Waiting == 0 || placed && served): // the client of a task may never poll
 			return
 		case !served:
-			s.Buyer.Buy(ctx, p.spec, func(_ captcha.ID, err error) { placed = placed || err == nil })
+			s.Buyer.Buy(ctx, spec, func(_ captcha.ID, err error) { placed = placed || err == nil })
 		}
 	}
 }

@@ -33,12 +33,13 @@ func TestOrdersOfTheHistoryAreCountedAgain(t *testing.T) {
 	for range 2 {
 		testkit.NoError(t, d.countHistory(t.Context(), 2))
 	}
-	for scope, want := range map[string][2]int{
-		string(d.file.Current().Targets[1].ID): {1, 2}, pool.ScopeSolve: {1, 1}, pool.ScopeAll: {3, 4}, string(d.file.Current().Targets[0].ID): {0, 0},
-	} {
-		hour, day, err := d.pool.Spent(t.Context(), scope)
-		if got := [2]int{hour, day}; err != nil || got != want {
-			t.Errorf("%s: %v in the last hour and day, want %v, %v", scope, got, want, err)
-		}
+	totals, err := d.pool.Totals(t.Context())
+	testkit.NoError(t, err)
+	free, login := d.file.Current().Targets[0].ID, d.file.Current().Targets[1].ID
+	stocks, err := d.pool.LookAll(t.Context(), []pool.Query{{ID: login}, {ID: free}})
+	testkit.NoError(t, err)
+	got := [6]int{stocks[0].SpentHour, stocks[0].SpentDay, totals.SolveHour, totals.SolveDay, totals.SpentDay, stocks[1].SpentDay}
+	if want := [6]int{1, 2, 1, 1, 4, 0}; got != want {
+		t.Errorf("%v orders of login (hour, day), /solve (hour, day), all and free; want %v", got, want)
 	}
 }

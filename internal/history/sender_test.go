@@ -159,8 +159,8 @@ func (w *world) check() {
 	if delete(got, "elapsed_ms"); err != nil || fmt.Sprint(got) != fmt.Sprint(w.want) {
 		w.t.Errorf("counted %v, want %v; %v", got, w.want, err)
 	}
-	if left, dropped, err := w.pool.Outbox(w.t.Context()); err != nil || left != 0 || dropped != 0 {
-		w.t.Errorf("%d rows are left, %d dropped, %v", left, dropped, err)
+	if totals, err := w.pool.Totals(w.t.Context()); err != nil || totals.Rows != 0 || totals.DroppedRows != 0 {
+		w.t.Errorf("%d rows are left, %d dropped, %v", totals.Rows, totals.DroppedRows, err)
 	}
 }
 

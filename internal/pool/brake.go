@@ -166,19 +166,17 @@ func (p *Pool) Probe(ctx context.Context, account, key string) error {
 
 // Brakes reads brakes of accounts' keys.
 func (p *Pool) Brakes(ctx context.Context, keys []string) ([]Brake, error) {
-	list := make([]Brake, len(keys))
-	err := p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		clock, all := pipe.Time(ctx), make([]*redis.MapStringStringCmd, len(keys))
+	var clock *redis.TimeCmd
+	list, all := make([]Brake, len(keys)), make([]*redis.MapStringStringCmd, len(keys))
+	err := p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		clock = pipe.Time(ctx)
 		for i, key := range keys {
 			all[i] = pipe.HGetAll(ctx, p.key("brake", key))
 		}
-		_, err := pipe.Exec(ctx)
-		for i := range all {
-			list[i] = readBrake(all[i].Val(), clock.Val())
-		}
-		return err
 	})
+	for i := range all {
+		list[i] = readBrake(all[i].Val(), clock.Val())
+	}
 	return list, err
 }
 

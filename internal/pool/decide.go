@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -264,13 +263,11 @@ const learnedLife = 30 * 24 * time.Hour
 
 // Learned returns the learned state of an identity; nil = none.
 func (p *Pool) Learned(ctx context.Context, id captcha.ID) (state []byte, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		if state, err = p.db.Get(ctx, p.key("learned", id)).Bytes(); errors.Is(err, redis.Nil) {
-			return nil
-		}
-		return err
-	})
-	return state, err
+	var stored *redis.StringCmd
+	if err = p.pipelined(ctx, func(pipe redis.Pipeliner) { stored = pipe.Get(ctx, p.key("learned", id)) }); err != nil {
+		return nil, err
+	}
+	return []byte(stored.Val()), nil
 }
 
 // AnyVersion makes SaveLearned replace whatever is stored.
@@ -297,5 +294,5 @@ func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZAddNX(ctx, p.key("due"), members(ids)...).Err() })
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) { pipe.ZAddNX(ctx, p.key("due"), members(ids)...) })
 }

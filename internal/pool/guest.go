@@ -2,13 +2,10 @@ package pool
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"poold/internal/captcha"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each
@@ -74,45 +71,6 @@ local n = math.max(0, #tickets - redis.call('LLEN', KEYS[2]) - redis.call('ZCARD
 for i = 1, n do fail(ARGV[1], tickets[i], ARGV[2]) end
 return {n}
 `)
-
-// GuestStock sums the stock of all guests.
-type GuestStock struct {
-	Guests   int // that have tokens, orders or tickets, or had some until lately
-	Fresh    int // tokens, with those that are in their margin
-	Orders   int // in flight
-	Bought   int // orders in flight that count as bought
-	Waiting  int // tickets
-	Counters Counters
-}
-
-// LookGuests reads the stock of all guests.
-func (p *Pool) LookGuests(ctx context.Context) (g GuestStock, err error) {
-	var due []string
-	if err := p.plainly(ctx, func(ctx context.Context) error {
-		due, err = p.db.ZRange(ctx, p.key("due"), 0, -1).Result()
-		return err
-	}); err != nil {
-		return g, err
-	}
-	guests := slices.DeleteFunc(due, func(id string) bool { return !strings.HasPrefix(id, guestMark) })
-	looks := make([]*redis.Cmd, len(guests))
-	var stats *redis.MapStringStringCmd
-	_, err = p.pipelined(ctx, func(pipe redis.Pipeliner, _ time.Time) {
-		stats = pipe.HGetAll(ctx, p.key("stats", Guests))
-		for i, id := range guests {
-			looks[i] = p.look(ctx, pipe, Query{ID: captcha.ID(id)})
-		}
-	})
-	if err != nil {
-		return g, err
-	}
-	g.Guests, g.Counters = len(guests), fields(stats.Val()).counters()
-	for _, look := range looks {
-		c := countsOf(look)
-		g.Fresh, g.Orders, g.Bought, g.Waiting = g.Fresh+c.Fresh, g.Orders+c.Orders, g.Bought+c.Bought, g.Waiting+c.Waiting
-	}
-	return g, nil
-}
 
 // Patience is how long a caller waits for the end of an obstacle. It learns of a longer one at once.
 const Patience = 2 * time.Second

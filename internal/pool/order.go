@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -492,12 +491,9 @@ const mostEntries = 500
 
 // Journal lists the orders of all replicas, by their deadlines.
 func (p *Pool) Journal(ctx context.Context) (list []Entry, err error) {
-	var orders []string
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		orders, err = p.db.ZRange(ctx, p.key("deadlines"), 0, -1).Result()
-		return err
-	})
-	for part := range slices.Chunk(orders, mostEntries) {
+	var orders *redis.StringSliceCmd
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) { orders = pipe.ZRange(ctx, p.key("deadlines"), 0, -1) })
+	for part := range slices.Chunk(orders.Val(), mostEntries) {
 		if err != nil {
 			break
 		}
@@ -510,101 +506,67 @@ func (p *Pool) Journal(ctx context.Context) (list []Entry, err error) {
 
 // entries reads orders of the journal, without those that do not exist or have ended.
 func (p *Pool) entries(ctx context.Context, orders []string) (list []Entry, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		clock := pipe.Time(ctx)
-		hashes := make([]*redis.MapStringStringCmd, len(orders))
+	var clock *redis.TimeCmd
+	hashes := make([]*redis.MapStringStringCmd, len(orders))
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		clock = pipe.Time(ctx)
 		for i, order := range orders {
 			hashes[i] = pipe.HGetAll(ctx, p.key("order", order))
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		for i, order := range orders {
-			h := fields(hashes[i].Val())
-			if h["id"] == "" {
-				continue
-			}
-			e := Entry{
-				Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
-				Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
-			}
-			if h["submitted"] != "" {
-				e.Submitted = millis(h["submitted"])
-			}
-			e.Age = clock.Val().Sub(e.Placed)
-			list = append(list, e)
-		}
-		return nil
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	for i, order := range orders {
+		h := fields(hashes[i].Val())
+		if h["id"] == "" {
+			continue
+		}
+		e := Entry{
+			Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
+			Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
+		}
+		if h["submitted"] != "" {
+			e.Submitted = millis(h["submitted"])
+		}
+		e.Age = clock.Val().Sub(e.Placed)
+		list = append(list, e)
+	}
+	return list, nil
 }
 
 // Owned lists the orders that this replica owns.
-func (p *Pool) Owned(ctx context.Context) (orders []string, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		orders, err = p.db.SMembers(ctx, p.key("owned", p.Replica)).Result()
-		return err
-	})
-	return orders, err
+func (p *Pool) Owned(ctx context.Context) ([]string, error) {
+	var orders *redis.StringSliceCmd
+	err := p.pipelined(ctx, func(pipe redis.Pipeliner) { orders = pipe.SMembers(ctx, p.key("owned", p.Replica)) })
+	return orders.Val(), err
 }
 
 // Drop removes an order from the deadlines, because the journal has lost it.
 func (p *Pool) Drop(ctx context.Context, order string) error {
-	return p.plainly(ctx, func(ctx context.Context) error { return p.db.ZRem(ctx, p.key("deadlines"), order).Err() })
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) { pipe.ZRem(ctx, p.key("deadlines"), order) })
 }
 
 // InFlight returns the number of orders in flight at each account.
 func (p *Pool) InFlight(ctx context.Context, accounts []string) ([]int, error) {
-	list := make([]int, len(accounts))
-	err := p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		counts := make([]*redis.IntCmd, len(accounts))
+	list, counts := make([]int, len(accounts)), make([]*redis.IntCmd, len(accounts))
+	err := p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		for i, account := range accounts {
 			counts[i] = pipe.ZCard(ctx, p.key("permits", account))
 		}
-		_, err := pipe.Exec(ctx)
-		for i := range counts {
-			list[i] = int(counts[i].Val())
-		}
-		return err
 	})
+	for i := range counts {
+		list[i] = int(counts[i].Val())
+	}
 	return list, err
-}
-
-// Spent returns the orders of a scope in the last hour and day.
-func (p *Pool) Spent(ctx context.Context, scope string) (hour, day int, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		clock := pipe.Time(ctx)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		spent := countSpent(ctx, pipe, p.key("spend", scope), clock.Val())
-		_, err := pipe.Exec(ctx)
-		hour, day = int(spent[0].Val()), int(spent[1].Val())
-		return err
-	})
-	return hour, day, err
 }
 
 // CountAgain counts an order in its budgets, unless it counts there already.
 func (p *Pool) CountAgain(ctx context.Context, order string, placed time.Time, budgets []Budget) error {
-	return p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		for _, b := range budgets {
 			pipe.ZAddNX(ctx, p.key("spend", b.Scope), redis.Z{Score: float64(placed.UnixMilli()), Member: order})
 			pipe.PExpire(ctx, p.key("spend", b.Scope), 24*time.Hour)
 		}
-		_, err := pipe.Exec(ctx)
-		return err
 	})
-}
-
-// countSpent reads the orders of a scope in the last hour and day.
-func countSpent(ctx context.Context, pipe redis.Pipeliner, key string, now time.Time) (spent [2]*redis.IntCmd) {
-	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
-		spent[i] = pipe.ZCount(ctx, key, "("+strconv.FormatInt(now.Add(-span).UnixMilli(), 10), "+inf")
-	}
-	return spent
 }

@@ -113,19 +113,3 @@ func (p *Pool) Shared(ctx context.Context, t *Token, row string) error {
 	_, err := p.call(ctx, shared, []string{p.key("outbox", Handouts)}, kind, t.Order, row, t.Price)
 	return err
 }
-
-// Outbox returns how many rows wait, and how many were dropped because too many waited.
-func (p *Pool) Outbox(ctx context.Context) (waiting, dropped int64, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		ends, rest := pipe.XLen(ctx, p.key("outbox", Ends)), pipe.XLen(ctx, p.key("outbox", Handouts))
-		lost := pipe.HMGet(ctx, p.key("outbox", "dropped"), Ends, Handouts)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		f := fields{Ends: text(lost.Val()[0]), Handouts: text(lost.Val()[1])}
-		waiting, dropped = ends.Val()+rest.Val(), f.int(Ends)+f.int(Handouts)
-		return nil
-	})
-	return waiting, dropped, err
-}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -149,8 +150,8 @@ func (p *Pool) Live() []string {
 
 // Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
 func (p *Pool) Leave(ctx context.Context) error {
-	return p.plainly(ctx, func(ctx context.Context) error {
-		return p.db.ZAdd(ctx, p.key("replicas"), redis.Z{Score: 0, Member: p.Replica}).Err()
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		pipe.ZAdd(ctx, p.key("replicas"), redis.Z{Score: 0, Member: p.Replica})
 	})
 }
 
@@ -241,14 +242,27 @@ func (p *Pool) key(kind string, parts ...any) string {
 	return b.String()
 }
 
-// plainly runs plain commands.
-func (p *Pool) plainly(ctx context.Context, do func(ctx context.Context) error) error {
+// pipelined runs plain commands in one exchange. A key that does not exist is no error. After an error the results are
+// zero.
+func (p *Pool) pipelined(ctx context.Context, add func(pipe redis.Pipeliner)) error {
+	pipe := p.db.Pipeline()
+	add(pipe)
 	ctx, stop := context.WithTimeout(ctx, callLimit)
 	defer stop()
 	if err := p.away(); err != nil {
 		return err
 	}
-	return redisdb.Down(do(ctx))
+	if _, err := pipe.Exec(ctx); !errors.Is(err, redis.Nil) {
+		return redisdb.Down(err)
+	}
+	return nil
+}
+
+// now returns the time on Redis' clock.
+func (p *Pool) now(ctx context.Context) (time.Time, error) {
+	var clock *redis.TimeCmd
+	err := p.pipelined(ctx, func(pipe redis.Pipeliner) { clock = pipe.Time(ctx) })
+	return clock.Val(), err
 }
 
 // fields is a hash that Redis replied. An absent field is empty or 0.

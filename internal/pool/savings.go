@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,42 +32,17 @@ const savingsDays = 7
 
 // Save adds a request to the savings of the UTC day. If the answer is lost it may be counted twice.
 func (p *Pool) Save(ctx context.Context, source SavingsSource) error {
-	return p.plainly(ctx, func(ctx context.Context) error {
-		now, err := p.db.Time(ctx).Result()
-		if err != nil {
-			return err
-		}
-		key := p.key("savings", now.UTC().Format(time.DateOnly))
-		_, err = p.db.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.HIncrBy(ctx, key, string(source), 1)
-			return pipe.PExpire(ctx, key, savingsDays*24*time.Hour).Err()
-		})
+	now, err := p.now(ctx)
+	if err != nil {
 		return err
+	}
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		key := p.key("savings", savingsDate(now, 0))
+		pipe.HIncrBy(ctx, key, string(source), 1)
+		pipe.PExpire(ctx, key, savingsDays*24*time.Hour)
 	})
 }
 
-// Savings returns the requests of the last seven UTC days, today first.
-func (p *Pool) Savings(ctx context.Context) (days []SavingsDay, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		now, err := p.db.Time(ctx).Result()
-		if err != nil {
-			return err
-		}
-		pipe, found := p.db.Pipeline(), [savingsDays]*redis.MapStringStringCmd{}
-		for i := range found {
-			found[i] = pipe.HGetAll(ctx, p.key("savings", now.UTC().AddDate(0, 0, -i).Format(time.DateOnly)))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		for i := range found {
-			day := SavingsDay{now.UTC().AddDate(0, 0, -i).Format(time.DateOnly), map[SavingsSource]int64{}}
-			for source, n := range found[i].Val() {
-				day.BySource[SavingsSource(source)], _ = strconv.ParseInt(n, 10, 64)
-			}
-			days = append(days, day)
-		}
-		return nil
-	})
-	return days, err
+func savingsDate(now time.Time, daysAgo int) string {
+	return now.UTC().AddDate(0, 0, -daysAgo).Format(time.DateOnly)
 }

@@ -42,12 +42,12 @@ func TestSavings(t *testing.T) {
 					}
 				}
 			}
-			days, err := p.Savings(t.Context())
+			totals, err := p.Totals(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for i, day := range days {
+			for i, day := range totals.Savings {
 				got = append(got, fmt.Sprint(day.BySource[SavedSolve]))
 				if date := at.AddDate(0, 0, -i).Format(time.DateOnly); day.Date != date || day.BySource[SavedMissed] != 2*day.BySource[SavedSolve] {
 					t.Errorf("%d days ago: %+v, want %s", i, day, date)

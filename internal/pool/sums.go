@@ -23,26 +23,23 @@ type Sums map[string]float64
 
 // Sums reads the sums of providers, by type and provider, as of now. Those without an outcome are empty.
 func (p *Pool) Sums(ctx context.Context, providers []string) (all map[captcha.Type]map[string]Sums, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		clock, hashes := pipe.Time(ctx), map[captcha.Type][]*redis.MapStringStringCmd{}
+	var clock *redis.TimeCmd
+	hashes := map[captcha.Type][]*redis.MapStringStringCmd{}
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		clock = pipe.Time(ctx)
 		for _, t := range captcha.SolvableTypes() {
 			for _, provider := range providers {
 				hashes[t] = append(hashes[t], pipe.HGetAll(ctx, p.key("outcomes", provider, t)))
 			}
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		all = map[captcha.Type]map[string]Sums{}
-		for t, of := range hashes {
-			all[t] = map[string]Sums{}
-			for i, hash := range of {
-				all[t][providers[i]] = readSums(hash.Val(), clock.Val())
-			}
-		}
-		return nil
 	})
+	all = map[captcha.Type]map[string]Sums{}
+	for t, of := range hashes {
+		all[t] = map[string]Sums{}
+		for i, hash := range of {
+			all[t][providers[i]] = readSums(hash.Val(), clock.Val())
+		}
+	}
 	return all, err
 }
 

@@ -37,18 +37,21 @@ type Period struct {
 
 // LookAll looks at many identities in one exchange.
 func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
-	counts := make([]*redis.Cmd, len(queries))
+	now, err := p.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var looks []*redis.Cmd
 	minutes := make([][2]*redis.MapStringStringCmd, len(queries))
 	days, spent := make([]*redis.SliceCmd, len(queries)), make([][2]*redis.IntCmd, len(queries))
-	now, err := p.pipelined(ctx, func(pipe redis.Pipeliner, now time.Time) {
-		hour := now.Unix() / 3600
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		looks = p.looks(ctx, pipe, queries)
 		for i, q := range queries {
-			counts[i] = p.look(ctx, pipe, q)
 			days[i] = pipe.HMGet(ctx, p.key("periods", ledger(q.ID)), "days")
 			for j := range minutes[i] {
-				minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", ledger(q.ID), hour-1+int64(j)))
+				minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", ledger(q.ID), now.Unix()/3600-1+int64(j)))
 			}
-			spent[i] = countSpent(ctx, pipe, p.key("spend", q.ID), now)
+			spent[i] = p.spent(ctx, pipe, string(q.ID), now)
 		}
 	})
 	if err != nil {
@@ -56,7 +59,7 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	}
 	list := make([]Stock, len(queries))
 	for i := range queries {
-		s := Stock{Counts: countsOf(counts[i]), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
+		s := Stock{Counts: countsOf(looks[i]), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
 		s.Minutes = readMinutes(minutes[i][0].Val(), minutes[i][1].Val(), now)
 		s.Days = between(days[i].Val(), s.Counters, 24*time.Hour, now.AddDate(0, 0, -7))
 		list[i] = s
@@ -64,10 +67,16 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	return list, nil
 }
 
-// look adds a look at an identity to a pipeline. The end of the pipeline has its counts.
-func (p *Pool) look(ctx context.Context, pipe redis.Pipeliner, q Query) *redis.Cmd {
-	keys, args := p.decideArguments(true, q)
-	return pipe.EvalSha(ctx, p.compiled[decide].Hash(), keys, args...)
+// looks adds looks at identities to a pipeline, whose end has their counts. The first one has the text of the script,
+// which Redis may have lost.
+func (p *Pool) looks(ctx context.Context, pipe redis.Pipeliner, queries []Query) (looks []*redis.Cmd) {
+	run := p.compiled[decide].Eval
+	for _, q := range queries {
+		keys, args := p.decideArguments(true, q)
+		looks = append(looks, run(ctx, pipe, keys, args...))
+		run = p.compiled[decide].EvalSha
+	}
+	return looks
 }
 
 func countsOf(look *redis.Cmd) Counts {
@@ -75,39 +84,99 @@ func countsOf(look *redis.Cmd) Counts {
 	return readCounts(v)
 }
 
-// pipelined runs a pipeline at a time on Redis' clock, and again if Redis has lost the script of looks.
-func (p *Pool) pipelined(ctx context.Context, add func(pipe redis.Pipeliner, now time.Time)) (now time.Time, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) (err error) {
-		if now, err = p.db.Time(ctx).Result(); err != nil {
-			return err
+// spent reads the orders of a scope in the last hour and day.
+func (p *Pool) spent(ctx context.Context, pipe redis.Pipeliner, scope string, now time.Time) (orders [2]*redis.IntCmd) {
+	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
+		from := "(" + strconv.FormatInt(now.Add(-span).UnixMilli(), 10)
+		orders[i] = pipe.ZCount(ctx, p.key("spend", scope), from, "+inf")
+	}
+	return orders
+}
+
+// Totals are the figures over all identities.
+type Totals struct {
+	Guests              GuestStock
+	SpentDay            int          // orders of the last day in the overall budget
+	SolveHour, SolveDay int          // orders without a target, in their budget
+	Savings             []SavingsDay // of the last seven UTC days, today first
+	Rows, DroppedRows   int64        // of the outbox: rows that wait, and those that were dropped because too many waited
+}
+
+// GuestStock sums the stock of all guests.
+type GuestStock struct {
+	Guests   int // that have tokens, orders or tickets, or had some until lately
+	Fresh    int // tokens, with those that are in their margin
+	Orders   int // in flight
+	Bought   int // orders in flight that count as bought
+	Waiting  int // tickets
+	Counters Counters
+}
+
+// Totals reads the figures over all identities.
+func (p *Pool) Totals(ctx context.Context) (t Totals, err error) {
+	now, err := p.now(ctx)
+	if err != nil {
+		return t, err
+	}
+	var due *redis.StringSliceCmd
+	if err := p.pipelined(ctx, func(pipe redis.Pipeliner) { due = pipe.ZRange(ctx, p.key("due"), 0, -1) }); err != nil {
+		return t, err
+	}
+	var guests []Query
+	for _, id := range due.Val() {
+		if _, guest := Hash(captcha.ID(id)); guest {
+			guests = append(guests, Query{ID: captcha.ID(id)})
 		}
-		for range 2 {
-			pipe := p.db.Pipeline()
-			add(pipe, now)
-			if _, err = pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") {
-				return err
-			}
-			if err := p.compiled[decide].Load(ctx, p.db).Err(); err != nil {
-				return err
-			}
+	}
+	var looks []*redis.Cmd
+	var stats, dropped *redis.MapStringStringCmd
+	var all, solve [2]*redis.IntCmd
+	var ends, handouts *redis.IntCmd
+	var savings [savingsDays]*redis.MapStringStringCmd
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		looks, stats = p.looks(ctx, pipe, guests), pipe.HGetAll(ctx, p.key("stats", Guests))
+		all, solve = p.spent(ctx, pipe, ScopeAll, now), p.spent(ctx, pipe, ScopeSolve, now)
+		ends, handouts = pipe.XLen(ctx, p.key("outbox", Ends)), pipe.XLen(ctx, p.key("outbox", Handouts))
+		dropped = pipe.HGetAll(ctx, p.key("outbox", "dropped"))
+		for i := range savings {
+			savings[i] = pipe.HGetAll(ctx, p.key("savings", savingsDate(now, i)))
 		}
-		return err
 	})
-	return now, err
+	if err != nil {
+		return t, err
+	}
+	t.SpentDay, t.SolveHour, t.SolveDay = int(all[1].Val()), int(solve[0].Val()), int(solve[1].Val())
+	lost := fields(dropped.Val())
+	t.Rows, t.DroppedRows = ends.Val()+handouts.Val(), lost.int(Ends)+lost.int(Handouts)
+	for i := range savings {
+		day := SavingsDay{savingsDate(now, i), map[SavingsSource]int64{}}
+		for source := range savings[i].Val() {
+			day.BySource[SavingsSource(source)] = fields(savings[i].Val()).int(source)
+		}
+		t.Savings = append(t.Savings, day)
+	}
+	g := &t.Guests
+	g.Guests, g.Counters = len(guests), fields(stats.Val()).counters()
+	for _, look := range looks {
+		c := countsOf(look)
+		g.Fresh, g.Orders, g.Bought, g.Waiting = g.Fresh+c.Fresh, g.Orders+c.Orders, g.Bought+c.Bought, g.Waiting+c.Waiting
+	}
+	return t, nil
 }
 
 // Hours returns the UTC hours of the last 24 hours in which something of an identity was counted, oldest first.
-func (p *Pool) Hours(ctx context.Context, id captcha.ID) (list []Period, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.TxPipeline()
-		clock, hours, stats := pipe.Time(ctx), pipe.HMGet(ctx, p.key("periods", ledger(id)), "hours"), pipe.HGetAll(ctx, p.stats(id))
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		list = between(hours.Val(), fields(stats.Val()).counters(), time.Hour, clock.Val().Add(-24*time.Hour))
-		return nil
+func (p *Pool) Hours(ctx context.Context, id captcha.ID) ([]Period, error) {
+	var clock *redis.TimeCmd
+	var hours *redis.SliceCmd
+	var stats *redis.MapStringStringCmd
+	err := p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		clock, hours = pipe.Time(ctx), pipe.HMGet(ctx, p.key("periods", ledger(id)), "hours")
+		stats = pipe.HGetAll(ctx, p.stats(id))
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return between(hours.Val(), fields(stats.Val()).counters(), time.Hour, clock.Val().Add(-24*time.Hour)), nil
 }
 
 // between returns the periods that begin after a time, oldest first, from the noted counters in a field of periods:ID,
@@ -134,27 +203,19 @@ func between(notes []any, next Counters, unit time.Duration, after time.Time) (l
 }
 
 // readMinutes returns the minutes of the last hour from the counters of the hour before and of this one.
-func readMinutes(before, present fields, now time.Time) []Period {
-	hour, minutes := now.Truncate(time.Hour).UTC(), map[time.Time]fields{}
-	for i, counted := range []fields{before, present} {
-		for field := range counted {
-			name := strings.TrimRight(field, "0123456789")
-			minute, _ := strconv.Atoi(field[len(name):])
-			at := hour.Add(time.Duration(60*(i-1)+minute) * time.Minute)
-			if !at.After(now.Add(-time.Hour)) {
-				continue
-			}
-			if minutes[at] == nil {
-				minutes[at] = fields{}
-			}
-			minutes[at][name] = counted[field]
+func readMinutes(before, present fields, now time.Time) (list []Period) {
+	for at := now.UTC().Truncate(time.Minute).Add(-59 * time.Minute); !at.After(now); at = at.Add(time.Minute) {
+		counted, minute := present, strconv.Itoa(at.Minute())
+		if at.Hour() != now.UTC().Hour() {
+			counted = before
 		}
-	}
-	var list []Period
-	for at, counted := range minutes {
-		if c := counted.counters(); c != (Counters{}) {
+		c := Counters{
+			Hits: counted.int("hits" + minute), Waited: counted.int("waited" + minute), Missed: counted.int("missed" + minute),
+			Left: counted.int("left" + minute), Bought: counted.int("bought" + minute), Solved: counted.int("solved" + minute),
+		}
+		if c != (Counters{}) {
 			list = append(list, Period{at, c})
 		}
 	}
-	return slices.SortedFunc(slices.Values(list), func(a, b Period) int { return a.At.Compare(b.At) })
+	return list
 }

@@ -255,7 +255,8 @@ var tables = map[string][]row{
 		{name: "all guests", given: "ZADD due now+1 A now+2 guest-A now+3 guest-B\nRPUSH tokens:A now+9|o1\nRPUSH tokens:guest-A now-1|o2 now+1|o3\nRPUSH tokens:guest-B now+1|o4\n" +
 			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state b\nHSET order:o6 state u\nHSET order:o7 state p\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
 			call: func(p *Pool) any {
-				g, err := p.LookGuests(context.Background())
+				totals, err := p.Totals(context.Background())
+				g := totals.Guests
 				return fmt.Sprintf("%d guests, %d fresh, %d orders, %d bought, %d waiting, %d hits %v", g.Guests, g.Fresh, g.Orders, g.Bought, g.Waiting, g.Counters.Hits, err)
 			}},
 	},
@@ -384,7 +385,8 @@ var tables = map[string][]row{
 		{name: "rows are done too late", given: twoRows + "SET sender r2\n", call: sent("ends 1-1")},
 		{name: "nothing could be sent", given: twoRows + "SET sender r1\n", call: sent()},
 		{name: "what waits and what found no room", given: twoRows + aHandout + "HSET outbox:dropped ends 7 handouts 1\n", call: func(p *Pool) any {
-			return fmt.Sprint(p.Outbox(context.Background()))
+			totals, err := p.Totals(context.Background())
+			return fmt.Sprint(totals.Rows, totals.DroppedRows, err)
 		}},
 	},
 	"beat": {

@@ -400,14 +400,8 @@ func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 	var stored *redis.StringCmd
 	var clock *redis.TimeCmd
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		stored, clock = pipe.Get(ctx, p.key("reply", c.Name)), pipe.Time(ctx)
-		_, err := pipe.Exec(ctx)
-		if errors.Is(err, redis.Nil) {
-			return nil
-		}
-		return err
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		clock, stored = pipe.Time(ctx), pipe.Get(ctx, p.key("reply", c.Name))
 	})
 	switch {
 	case err != nil:

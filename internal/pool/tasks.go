@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"poold/internal/captcha"
 )
 
@@ -73,19 +75,19 @@ func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (ad
 
 // Task reads a task. The second result is false if it does not exist or is older than 15 min.
 func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err error) {
-	err = p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
-		read, clock := pipe.HGetAll(ctx, p.key("record", name)), pipe.Time(ctx)
-		_, err := pipe.Exec(ctx)
-		h := fields(read.Val())
-		is = h["caller"] != ""
-		t = Task{
-			Name: name, Caller: h["caller"], ID: captcha.ID(h["id"]), Type: captcha.Type(h["type"]), Facts: h["facts"],
-			Made: millis(h["made"]), Ended: h["ended"] != "", Order: h["order"], Now: clock.Val(),
-		}
-		return err
+	var read *redis.MapStringStringCmd
+	var clock *redis.TimeCmd
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		read, clock = pipe.HGetAll(ctx, p.key("record", name)), pipe.Time(ctx)
 	})
-	return t, is, err
+	if err != nil {
+		return Task{}, false, err
+	}
+	h := fields(read.Val())
+	return Task{
+		Name: name, Caller: h["caller"], ID: captcha.ID(h["id"]), Type: captcha.Type(h["type"]), Facts: h["facts"],
+		Made: millis(h["made"]), Ended: h["ended"] != "", Order: h["order"], Now: clock.Val(),
+	}, h["caller"] != "", nil
 }
 
 // EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
@@ -98,11 +100,8 @@ func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first
 
 // DropTask forgets a task whose name no client has learned.
 func (p *Pool) DropTask(ctx context.Context, t *Task) error {
-	return p.plainly(ctx, func(ctx context.Context) error {
-		pipe := p.db.Pipeline()
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.ZRem(ctx, p.key("tasks", fingerprint(t.Caller)), t.Name)
 		pipe.Del(ctx, p.key("record", t.Name))
-		_, err := pipe.Exec(ctx)
-		return err
 	})
 }

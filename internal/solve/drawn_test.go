@@ -316,10 +316,11 @@ func (s *drawnStory) settle() {
 // check compares the tasks of the service with the counters, and with the rows of the ends.
 func (s *drawnStory) check() {
 	ctx := context.Background()
-	stock, err := s.living[0].pool.LookGuests(ctx)
+	totals, err := s.living[0].pool.Totals(ctx)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	stock := totals.Guests
 	f, sold := stock.Counters, len(s.tasks)
 	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
 	// A lost order may or may not have been sold.

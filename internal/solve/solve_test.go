@@ -609,11 +609,11 @@ func TestStories(t *testing.T) {
 
 // saved returns the savings of the day.
 func saved(t *testing.T, r *Replica) map[pool.SavingsSource]int64 {
-	days, err := r.Pool.Savings(t.Context())
+	totals, err := r.Pool.Totals(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return days[0].BySource
+	return totals.Savings[0].BySource
 }
 
 // Each request is counted once.

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -53,10 +52,7 @@ const (
 type Pool interface {
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
-	LookGuests(ctx context.Context) (pool.GuestStock, error)
-	Spent(ctx context.Context, scope string) (hour, day int, err error)
-	Savings(ctx context.Context) ([]pool.SavingsDay, error)
-	Outbox(ctx context.Context) (waiting, dropped int64, err error)
+	Totals(ctx context.Context) (pool.Totals, error)
 }
 
 // Buyer reports on the providers; *purchase.Buyer implements it.
@@ -95,17 +91,7 @@ type Collector struct {
 
 	// The last good answers of Redis; only for the goroutine that builds.
 	stocks map[captcha.ID]pool.Stock
-	sums   sums
-}
-
-// sums are the figures over all targets and guests.
-type sums struct {
-	known                 bool
-	spent                 int // of the overall budget in the last day
-	guests                pool.GuestStock
-	guestsHour, guestsDay int // of the budget of all guests
-	savings               []pool.SavingsDay
-	waiting, dropped      int64 // rows for the history
+	totals *pool.Totals // nil = Redis has been away since the start
 }
 
 type providers struct {
@@ -197,30 +183,31 @@ func (c *Collector) build(ctx context.Context) *Document {
 	began, changes, set := time.Now(), c.changes.Load(), c.File.Current()
 	stocks, err := c.survey(ctx, set)
 	isRead := func(s pool.Stock) bool { return !s.At.IsZero() }
-	sumsErr := err
+	totalsErr := err
 	if err == nil {
-		sumsErr = c.readSums(ctx)
+		totalsErr = c.readTotals(ctx)
 	}
+	totals := cmp.Or(c.totals, &pool.Totals{})
 	providers, health := c.providersNow(ctx, set), c.Health()
 	d := &Document{
 		Version: c.Version, AsOf: stamp(began), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
 		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:      usage(c.sums.spent, set.Budget.PerDay),
-		Dedup:       dedupOf(c.sums.savings, sumsErr),
+		Budget:      usage(totals.SpentDay, set.Budget.PerDay),
+		Dedup:       dedupOf(totals.Savings, totalsErr),
 		Targets:     make([]Target, len(stocks)),
-		set:         set, changes: changes, summed: sumsErr == nil,
+		set:         set, changes: changes, summed: totalsErr == nil,
 	}
 	if !d.Redis.OK && d.Redis.Reason == "" {
 		d.Redis.Reason = redisdb.Reason(err)
 	}
 	d.Ready = (d.Redis.OK || health.Full) && !c.stopping.Load()
-	if !c.sums.known { // Redis has been away since the start
+	if c.totals == nil {
 		d.Budget = nil
 	}
-	if set.Solve != nil || c.sums.guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
-		d.Solve = solveOf(set, &c.sums, sumsErr)
+	if set.Solve != nil || totals.Guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
+		d.Solve = solveOf(set, totals, totalsErr)
 	}
 	for _, r := range c.Replicas() {
 		d.Replicas = append(d.Replicas, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started)})
@@ -228,7 +215,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	if c.History != nil {
 		h := c.History()
 		d.History = &History{OK: h.Down == "", Reason: h.Down, Sent: h.Sent, Dropped: h.Dropped,
-			Waiting: c.sums.waiting, Unrecorded: c.sums.dropped, since: h.Since}
+			Waiting: totals.Rows, Unrecorded: totals.DroppedRows, since: h.Since}
 	}
 	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)
@@ -278,23 +265,16 @@ func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock,
 	return stocks, err
 }
 
-// readSums reads the sums, or leaves the last known ones.
-func (c *Collector) readSums(ctx context.Context) error {
+// readTotals reads the figures over all identities, or leaves the last known ones.
+func (c *Collector) readTotals(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	var s sums
-	var errs [5]error
-	_, s.spent, errs[0] = c.Pool.Spent(ctx, pool.ScopeAll)
-	s.guestsHour, s.guestsDay, errs[1] = c.Pool.Spent(ctx, pool.ScopeSolve)
-	s.guests, errs[2] = c.Pool.LookGuests(ctx)
-	s.savings, errs[3] = c.Pool.Savings(ctx)
-	s.waiting, s.dropped, errs[4] = c.Pool.Outbox(ctx)
-	if err := errors.Join(errs[:]...); err != nil {
-		c.Log.DebugContext(ctx, "sums not read for the status", "err", err)
+	t, err := c.Pool.Totals(ctx)
+	if err != nil {
+		c.Log.DebugContext(ctx, "totals not read for the status", "err", err)
 		return err
 	}
-	s.known = true
-	c.sums = s
+	c.totals = &t
 	return nil
 }
 
@@ -361,15 +341,15 @@ func marks(failing bool, verdicts []bool) []string {
 }
 
 // solveOf converts the sums over all guests. A non-nil err is the reason why they are not current.
-func solveOf(set *targets.Set, s *sums, err error) *Solve {
+func solveOf(set *targets.Set, t *pool.Totals, err error) *Solve {
 	section := cmp.Or(set.Solve, &targets.Solve{})
-	g, f := s.guests, &s.guests.Counters
+	g, f := t.Guests, &t.Guests.Counters
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
 		Counters: countersOf(f, g.Waiting), Refused: f.Declined, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
-		Budget:  Budget{Hour: usage(s.guestsHour, section.Budget.PerHour), Day: usage(s.guestsDay, section.Budget.PerDay)},
+		Budget:  Budget{Hour: usage(t.SolveHour, section.Budget.PerHour), Day: usage(t.SolveDay, section.Budget.PerDay)},
 		counted: *f,
 	}
 }

@@ -32,14 +32,14 @@ func busySources() Sources {
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
 	set.Solve = &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	s, stock := sources(set)
-	stock.guests = pool.GuestStock{
+	stock.totals.Guests = pool.GuestStock{
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Counters: pool.Counters{
 			Hits: 20, Waited: 60, Missed: 6, Left: 2, Declined: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
 			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
 		},
 	}
-	stock.savings = []pool.SavingsDay{
+	stock.totals.Savings = []pool.SavingsDay{
 		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
 			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5, pool.SavedMissed: 2, pool.SavedRefused: 1,
 		}},
@@ -75,8 +75,8 @@ func busySources() Sources {
 		},
 		SpentDay: 20,
 	}, refill.Status{Want: 5, State: refill.OK, At: day})
-	stock.waiting, stock.dropped = 7, 23
-	stock.spent, stock.guestsHour, stock.guestsDay = 1234, 9, 33
+	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
+	stock.totals.SpentDay, stock.totals.SolveHour, stock.totals.SolveDay = 1234, 9, 33
 	set.Budget.PerDay = 20000
 	s.History = func() history.Health {
 		return history.Health{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}

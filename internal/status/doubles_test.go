@@ -38,8 +38,8 @@ func (f *fixedFile) Status() targets.Status {
 // fixedPool has what Redis has. A test may set the function `before`, which is called before each read and whose error
 // the read returns.
 type fixedPool struct {
-	stocks map[captcha.ID]pool.Stock
-	sums
+	stocks  map[captcha.ID]pool.Stock
+	totals  pool.Totals
 	hours   []pool.Period
 	before  func(ctx context.Context, call string) error
 	surveys atomic.Int64                 // exchanges of a survey
@@ -63,23 +63,8 @@ func (f *fixedPool) Hours(ctx context.Context, _ captcha.ID) ([]pool.Period, err
 	return f.hours, f.before(ctx, "Hours")
 }
 
-func (f *fixedPool) LookGuests(ctx context.Context) (pool.GuestStock, error) {
-	return f.guests, f.before(ctx, "LookGuests")
-}
-
-func (f *fixedPool) Spent(ctx context.Context, scope string) (hour, day int, err error) {
-	if scope == pool.ScopeAll {
-		return 1, f.spent, f.before(ctx, "Spent")
-	}
-	return f.guestsHour, f.guestsDay, f.before(ctx, "Spent")
-}
-
-func (f *fixedPool) Savings(ctx context.Context) ([]pool.SavingsDay, error) {
-	return f.savings, f.before(ctx, "Savings")
-}
-
-func (f *fixedPool) Outbox(ctx context.Context) (waiting, dropped int64, err error) {
-	return f.waiting, f.dropped, f.before(ctx, "Outbox")
+func (f *fixedPool) Totals(ctx context.Context) (pool.Totals, error) {
+	return f.totals, f.before(ctx, "Totals")
 }
 
 // decided is a stock for which a decision has noted a status.

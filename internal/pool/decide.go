@@ -100,17 +100,6 @@ if first then redis.call('ZADD', KEYS[1], leading(first) + 1, ARGV[1]) end
 return {1}
 `)
 
-// learn stores a learned state. A replica that has not followed the demand passes the version that it knows:
-// a newer state of another replica stays.
-var learn = newScript("learn", `
--- KEYS 1 learned:ID 2 stats:ID
--- ARGV 1 state 2 life_ms 3 version that it replaces (-1 = any)
--- Reply {version, or 0}
-if ARGV[3] ~= '-1' and (redis.call('HGET', KEYS[2], 'learned') or '0') ~= ARGV[3] then return {0} end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {redis.call('HINCRBY', KEYS[2], 'learned', 1)}
-`)
-
 // retry lets the next order of a failing identity, or of an account, be placed at once.
 var retry = newScript("retry", `
 -- KEYS 1 brake:ID or brake:ACCOUNT 2 obstacles
@@ -270,17 +259,14 @@ func (p *Pool) Learned(ctx context.Context, id captcha.ID) (state []byte, err er
 	return []byte(stored.Val()), nil
 }
 
-// AnyVersion makes SaveLearned replace whatever is stored.
-const AnyVersion = -1
-
-// SaveLearned stores the learned state of an identity and returns its version. If the stored version is
-// another one than `replaces`, the state of another replica stays, and the result is 0.
-func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte, replaces int64) (version int64, err error) {
-	v, err := p.call(ctx, learn, []string{p.key("learned", id), p.stats(id)}, state, learnedLife.Milliseconds(), replaces)
-	if err != nil {
-		return 0, err
-	}
-	return number(v[0]), nil
+// SaveLearned stores the learned state of an identity and returns its version.
+func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) (version int64, err error) {
+	var saved *redis.IntCmd
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		pipe.Set(ctx, p.key("learned", id), state, learnedLife)
+		saved = pipe.HIncrBy(ctx, p.stats(id), "learned", 1)
+	})
+	return saved.Val(), err
 }
 
 // Retry lets the next order of an identity be placed at once although its orders fail.

@@ -62,7 +62,7 @@ type Pool struct {
 	lanes      lanes
 	background atomic.Int64  // goroutines that end or serve calls
 	cancels    chan struct{} // an element for each call that could not be ended yet
-	ended      chan struct{} // closed when Run ends
+	ended      chan struct{} // closed a while after the end of Run, if calls are left
 }
 
 // New returns a Pool. It does no I/O.
@@ -98,8 +98,12 @@ func New(c Config) *Pool {
 // After each beat it calls beaten with the number of orders that this replica owns, and with orders
 // past their deadline.
 func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) error {
-	defer p.settle()
-	defer close(p.ended)
+	defer func() {
+		// The tickets go with the replica, but not a token whose reply was lost.
+		last := time.AfterFunc(cancelFor, func() { close(p.ended) })
+		p.settle()
+		last.Stop()
+	}()
 	var group errgroup.Group
 	group.Go(func() error { p.listen(ctx); return nil })
 	group.Go(func() error {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -166,7 +164,7 @@ local function expire(id, moment)
   for _, ticket in ipairs(redis.call('ZRANGE', '@tickets:' .. id, 0, -1)) do
     if n > 0 and string.find(ticket, '||', 1, true) and not served[ticket] then
       n = n - 1
-      fail(id, ticket, '0|the token expired before the task was read')
+      fail(id, ticket, '{"reason":"the token expired before the task was read"}')
     end
   end
   return first
@@ -285,19 +283,15 @@ func link(head, body string) string {
 // ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
 var ErrDown = redisdb.ErrDown
 
-// passing lists the errors after which the same call may succeed.
+// passing lists the replies after which the same call may succeed.
 var passing = []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY"}
 
-// mayPass reports whether a call that failed may be repeated.
+// mayPass reports whether a call that failed may be repeated: Redis did not reply, or replied so.
 func mayPass(err error) bool {
-	for _, prefix := range passing {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
-		}
+	if reply := redis.Error(nil); !errors.As(err, &reply) {
+		return !errors.Is(err, redis.ErrClosed)
 	}
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, redis.ErrPoolTimeout)
+	return slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // callLimit limits a call whose context has no deadline: a caller learns within it that Redis is away.

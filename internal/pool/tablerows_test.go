@@ -114,16 +114,16 @@ var tables = map[string][]row{
 		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000|now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
 		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
-		{name: "the failure of a call's order", given: "SET reply:c f|||1|bad|parameters\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
+		{name: "the failure of a call's order", given: "SET reply:c f|||{\"refused\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
 		{name: "the rate keeps as many times as it needs", given: oneToken + "LPUSH rate:A now-9000 now-8000 now-7000\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
 		{name: "the rate refuses", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
 		{name: "the rate makes a waiting call pause", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
 		{name: "the same request waits at another replica", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "the same request waited at a dead replica", given: "SET reply:c w|fp|dead\nZADD tickets:A 1 1000|dead|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "a waiting request with a key learns its failure", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
-		{name: "a later request with the key tries again", given: "SET reply:c f|||0|bad\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "no order can be placed for a call", given: "SET reply:c f|||budget|now+5000|the|budget\n", call: once(aCall(waiting))},
+		{name: "a waiting request with a key learns its failure", given: "SET reply:c f|||{\"reason\":\"bad\"}\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
+		{name: "a later request with the key tries again", given: "SET reply:c f|||{\"reason\":\"bad\"}\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "no order can be placed for a call", given: "SET reply:c f|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\",\"reason\":\"the|budget\"}\n", call: once(aCall(waiting))},
 		{name: "a guest counts with all guests", given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n", call: once(aCall(func(c *Call) { c.ID = Guest("A") }))},
 		{name: "two requests wait with one key: the end of one leaves their ticket", call: sharing(time.Minute)},
 		{name: "so does the hang-up of one", call: sharing(300 * time.Millisecond)},
@@ -155,7 +155,7 @@ var tables = map[string][]row{
 	},
 	"again": {
 		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-5000|main|5||T1\n", call: again},
-		{name: "a failure", given: oneToken + "SET reply:c f|||0|bad\n", call: again},
+		{name: "a failure", given: oneToken + "SET reply:c f|||{\"reason\":\"bad\"}\n", call: again},
 		{name: "no answer", given: oneToken, call: again},
 	},
 	"cancel": {
@@ -180,7 +180,7 @@ var tables = map[string][]row{
 		{name: "a brake that ends soon", given: "HSET brake:guest-A next now+2000 every 5000 kind failed reason no\n", call: admitted},
 		{name: "a token is ready in spite of the brake", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n", call: admitted},
 		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c w|fp|r1\n", call: admitted},
-		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||0|no\n", call: admitted},
+		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||{}\n", call: admitted},
 		{name: "callers that nothing serves are refused, the latest first", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
 			call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
 		{name: "all callers are served", given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n", call: refused(&FailedError{})},
@@ -261,11 +261,8 @@ var tables = map[string][]row{
 			}},
 	},
 	"learned": {
-		{name: "the first state", call: learns(AnyVersion)},
-		{name: "the next state", given: "HSET stats:A learned 7\nSET learned:A old\n", call: learns(7)},
-		{name: "another replica has saved a newer one", given: "HSET stats:A learned 8\nSET learned:A other\n", call: learns(7)},
-		{name: "a state is forced", given: "HSET stats:A learned 8\nSET learned:A other\n", call: learns(AnyVersion)},
-		{name: "none was known", call: learns(0)},
+		{name: "the first state", call: learns},
+		{name: "the next state", given: "HSET stats:A learned 7\nSET learned:A old\n", call: learns},
 	},
 	"retry": {
 		{name: "a failing identity", given: "ZADD due now+9000 A\nHSET brake:A kind failed since now-9 every 5000 next now+5000\n", call: retried},
@@ -527,10 +524,8 @@ func theOrder() *Order {
 	}
 }
 
-func learns(replaces int64) func(p *Pool) any {
-	return func(p *Pool) any {
-		return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state"), replaces))
-	}
+func learns(p *Pool) any {
+	return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state")))
 }
 
 func retried(p *Pool) any { return p.Retry(context.Background(), "A") }

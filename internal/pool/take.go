@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,8 +18,7 @@ import (
 
 // take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
-// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|the entry token:ORDER, f|||REFUSED|REASON the failure of the
-// call's order (or f|||budget|UNTIL_MS|REASON, f|||brake|UNTIL_MS|REASON: nothing was ordered),
+// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|the entry token:ORDER, f|||a FailedError as JSON,
 // w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
@@ -166,10 +166,11 @@ func (e *RateError) Error() string { return "pool: rate limited" }
 
 // FailedError means that the order of a solve without a target failed, or that none can be placed.
 type FailedError struct {
-	Refused  bool      // the provider rejects the parameters
-	Obstacle string    // ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed
-	Until    time.Time // of an obstacle, on the clock of the replica that refused; zero = unknown
-	Reason   string
+	Refused bool `json:"refused,omitempty"` // the provider rejects the parameters
+	// Obstacle is ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed.
+	Obstacle string    `json:"obstacle,omitempty"`
+	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
+	Reason   string    `json:"reason"`
 }
 
 func (e *FailedError) Error() string {
@@ -181,28 +182,10 @@ func (e *FailedError) Error() string {
 
 // stored returns the text that scripts store.
 func (e *FailedError) stored() string {
-	if e.Obstacle == "" {
-		return strconv.Itoa(bit(e.Refused)) + "|" + cut(e.Reason)
-	}
-	var until int64
-	if !e.Until.IsZero() {
-		until = e.Until.UnixMilli()
-	}
-	return fmt.Sprintf("%s|%d|%s", e.Obstacle, until, cut(e.Reason))
-}
-
-// readFailure reads what stored wrote.
-func readFailure(text string) *FailedError {
-	what, reason, _ := strings.Cut(text, "|")
-	e := &FailedError{Refused: what == "1", Reason: reason}
-	if what != "0" && what != "1" {
-		e.Obstacle = what
-		until, reason, _ := strings.Cut(reason, "|")
-		if e.Reason = reason; until != "0" {
-			e.Until = millis(until)
-		}
-	}
-	return e
+	short := *e
+	short.Reason = cut(e.Reason)
+	text, _ := json.Marshal(short) // of strings and a time: no error is possible
+	return string(text)
 }
 
 // Source says how a caller got its token.
@@ -376,8 +359,10 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 	f := strings.SplitN(stored, "|", 11)
 	switch {
-	case f[0] == "f" && len(f) >= 5:
-		return Token{}, readFailure(strings.Join(f[3:], "|"))
+	case f[0] == "f" && len(f) > 3:
+		failed := &FailedError{}
+		_ = json.Unmarshal([]byte(strings.Join(f[3:], "|")), failed) // of FailedError.stored, or of the script expire
+		return Token{}, failed
 	case f[0] == "l":
 		return Token{}, errEnded
 	case f[0] != "t" || len(f) != 11:
@@ -446,14 +431,10 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 			return
 		}
 		defer func() { <-p.cancels }()
-		var last time.Time // moment at which a replica that stops gives up
-		for err != nil && !errors.Is(err, redis.ErrClosed) && (last.IsZero() || time.Now().Before(last)) {
+		for err != nil && !errors.Is(err, redis.ErrClosed) {
 			select {
-			case <-p.ended: // its tickets go with the replica, but not a token whose reply was lost
-				if last.IsZero() {
-					last = time.Now().Add(cancelFor)
-				}
-				time.Sleep(cancelEvery / 10)
+			case <-p.ended:
+				return
 			case <-time.After(cancelEvery/2 + rand.N(cancelEvery)): //nolint:gosec // G404: no secret depends on the pause
 			}
 			err = try()

@@ -1,7 +1,6 @@
 package refill
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -57,21 +56,17 @@ func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c 
 }
 
 // save saves the learned state if there was a request, at most once in the interval. A replica that has not followed
-// the demand lately leaves a newer state of another one.
+// the demand lately saves nothing: another one may know more.
 func (d *demand) save(ctx context.Context, m *Manager, id captcha.ID, interval time.Duration) error {
 	at := time.Now()
-	if d.learned == nil || !d.unsaved || at.Sub(d.savedAt) < interval {
+	if d.learned == nil || !d.unsaved || at.Sub(d.savedAt) < interval || at.Sub(d.decided) > current {
 		return nil
 	}
-	replaces := int64(pool.AnyVersion)
-	if at.Sub(d.decided) > current {
-		replaces = d.version
-	}
-	version, err := m.pool.SaveLearned(ctx, id, d.learned.Save(), replaces)
+	version, err := m.pool.SaveLearned(ctx, id, d.learned.Save())
 	if err != nil {
 		return err
 	}
-	d.version, d.unsaved, d.savedAt = cmp.Or(version, d.version), false, at
+	d.version, d.unsaved, d.savedAt = version, false, at
 	return nil
 }
 

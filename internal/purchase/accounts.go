@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -421,9 +420,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
 	case failed || !c.poll:
 	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
-		defer cancel()
-		_, _ = b.c.Pool.Lift(limited, a.Name(), a.key, ago) // without an answer, the next answered poll tries again
+		_, _ = b.c.Pool.Lift(context.WithoutCancel(ctx), a.Name(), a.key, ago) // without an answer, the next answered poll tries again
 	}
 }
 
@@ -449,9 +446,7 @@ func reasonOf(fault *provider.Error) string {
 
 // setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
 func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
-	defer cancel()
-	_, _ = b.c.Pool.Brake(limited, key, kind, reason, every, ago)
+	_, _ = b.c.Pool.Brake(context.WithoutCancel(ctx), key, kind, reason, every, ago)
 }
 
 // pollsSlowly reports whether the service refuses polls because of an account fault.
@@ -484,7 +479,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(ctx, a.Name(), isDown(before), isDown(now), now)
+		b.announce(a.Name(), isDown(before), isDown(now), now)
 	}
 }
 
@@ -494,39 +489,38 @@ func isDown(brake pool.Brake) bool {
 }
 
 // announce logs that a provider went down or up.
-func (b *Buyer) announce(ctx context.Context, name string, was, is bool, brake pool.Brake) {
+func (b *Buyer) announce(name string, was, is bool, brake pool.Brake) {
 	if was == is {
 		return
 	}
-	level, text, reason := slog.LevelInfo, "provider is called again", ""
-	attrs := []slog.Attr{slog.String("provider", name)}
-	if is {
-		level, text, reason = slog.LevelWarn, "provider down: no proper answers", brake.Reason
-		if brake.Kind == pool.BrakeAccount { // an operator must act
-			level, text = slog.LevelError, "provider down: account fault"
-		}
-		attrs = append(attrs, slog.String("err", reason), slog.Time("retry_at", brake.Next.UTC().Truncate(time.Second)))
+	down := []any{"provider", name, "err", brake.Reason, "retry_at", brake.Next.UTC().Truncate(time.Second)}
+	switch {
+	case !is:
+		b.c.Log.Info("provider is called again", "provider", name)
+	case brake.Kind == pool.BrakeAccount: // an operator must act
+		b.c.Log.Error("provider down: account fault", down...)
+	default:
+		b.c.Log.Warn("provider down: no proper answers", down...)
 	}
-	b.c.Log.LogAttrs(ctx, level, text, attrs...)
 	if b.c.ProviderChanged != nil {
-		b.c.ProviderChanged(name, is, reason)
+		b.c.ProviderChanged(name, is, brake.Reason)
 	}
 }
 
 // noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
 func (b *Buyer) noteCallback(a *account, came bool) {
-	_, _, before := b.accounts.terms(a)
 	b.accounts.mu.Lock()
+	before := a.silent
 	if a.silent++; came {
 		a.silent = 0
 	}
+	after := a.silent
 	b.accounts.mu.Unlock()
-	_, _, after := b.accounts.terms(a)
 	switch {
-	case after && !before:
+	case after == silentAfter:
 		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, the base address",
 			"provider", a.Name(), "tasks", silentAfter)
-	case before && !after:
+	case came && before >= silentAfter:
 		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
 	}
 }

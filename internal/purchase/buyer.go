@@ -34,8 +34,6 @@ var (
 )
 
 const (
-	// stepTime limits a step in Redis that need not succeed.
-	stepTime = 3 * time.Second
 	// completeTime limits the poll that completes the solution of a callback.
 	completeTime = 2 * time.Second
 	// stepEvery is the pause before a step that must succeed is repeated, give or take a half.
@@ -116,6 +114,8 @@ type Buyer struct {
 	diskFails  atomic.Bool // an error of the dead letters was logged
 	missed     sync.Map    // names of providers that are gone, whose tasks were logged
 
+	beats, differ int // handled beats, and the last ones that found another number of orders; of handleBeat
+
 	mu      sync.Mutex
 	running map[string]*order // by name
 	closed  bool              // Run ends: no order begins
@@ -179,18 +179,14 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 		return
 	}
 	defer b.remove(o)
-	defer func() {
-		// The order, if any, is resumed like one of a dead replica.
-		if cause := recover(); cause != nil {
-			panics.Log(b.c.Log, "panic while buying", cause, "target", s.Target)
-			tell("", panics.ErrFault)
+	panicked := panics.Contain(b.c.Log, "panic while buying", func() {
+		next, err := b.place(ctx, o, &s)
+		if tell(next, err); err == nil {
+			crash.At("placed")
+			b.run(ctx, o, pool.Placed)
 		}
-	}()
-	next, err := b.place(ctx, o, &s)
-	if tell(next, err); err == nil {
-		crash.At("placed")
-		b.run(ctx, o, pool.Placed)
-	}
+	})
+	tell("", panicked) // the order, if any, is resumed like one of a dead replica
 }
 
 // place chooses an account and stores the order. An account that is braked loses the order to the next one, and with
@@ -209,8 +205,7 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	if rest := slices.DeleteFunc(slices.Clone(accounts), avoided); len(rest) > 0 && !s.ordered() {
 		accounts = rest
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	var refused error
 	for len(accounts) > 0 {
 		i, how := b.choose(s, accounts)
@@ -283,12 +278,6 @@ func (b *Buyer) OrdersInFlight(ctx context.Context) (list []OrderInFlight, err e
 	return list, err
 }
 
-// beat is what a beat found.
-type beat struct {
-	owned int
-	late  []string
-}
-
 // Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
 // adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread
 // limits and balances. After the end of ctx it stops the orders of all calls of Buy, finishes their submits,
@@ -296,17 +285,15 @@ type beat struct {
 func (b *Buyer) Run(ctx context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBeats()
-	found := make(chan beat, 1)
-	var pulse, duties errgroup.Group
+	var pulse, recovery, duties errgroup.Group
+	recovery.SetLimit(1)
 	pulse.Go(func() error {
 		return b.c.Pool.Run(beats, func(owned int, late []string) {
-			select {
-			case found <- beat{owned, late}:
-			default: // the former beat's orders are being handled
-			}
+			recovery.TryGo(func() error { // else the former beat's orders are being handled
+				return panics.Contain(b.c.Log, "panic while recovering orders", func() { b.handleBeat(ctx, owned, late) })
+			})
 		})
 	})
-	duties.Go(func() error { b.watchBeats(ctx, found); return nil })
 	duties.Go(func() error {
 		b.repeat(ctx, replayEvery, nil, func(ctx context.Context) { _, _ = b.Replay(ctx) })
 		return nil
@@ -330,10 +317,8 @@ func (b *Buyer) Run(ctx context.Context) error {
 	<-b.idle
 	_ = errors.Join(b.adopted.Wait(), b.reports.Wait()) // panics, which are logged
 	stopBeats()
-	_ = pulse.Wait() // Run of the pool does not fail
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
-	defer cancel()
-	_ = b.c.Pool.Leave(leaving) // else the others take the orders over when this replica counts as dead
+	_ = errors.Join(pulse.Wait(), recovery.Wait()) // Run of the pool does not fail
+	_ = b.c.Pool.Leave(context.WithoutCancel(ctx)) // else the others take the orders over when this replica counts as dead
 	return nil
 }
 
@@ -350,29 +335,20 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan st
 	}
 }
 
-// watchBeats handles what the beats find.
-func (b *Buyer) watchBeats(ctx context.Context, found <-chan beat) {
-	for beats, differs := 1, 0; ; beats++ {
-		var f beat
-		select {
-		case <-ctx.Done():
-			return
-		case f = <-found:
-		}
-		_ = panics.Contain(b.c.Log, "panic while recovering orders", func() {
-			if differs++; f.owned == b.countOwned() {
-				differs = 0
-			}
-			// Once, it may be an order that is just being placed or ended. One that was lost and one that was
-			// adopted leave the number as it was.
-			if differs >= 2 || beats%10 == 0 {
-				differs = 0
-				b.compare(ctx)
-			}
-			for _, name := range f.late {
-				b.endLate(ctx, name)
-			}
-		})
+// handleBeat resumes, stops and ends orders after a beat.
+func (b *Buyer) handleBeat(ctx context.Context, owned int, late []string) {
+	b.beats++
+	if b.differ++; owned == b.countOwned() {
+		b.differ = 0
+	}
+	// Once, it may be an order that is just being placed or ended. One that was lost and one that was
+	// adopted leave the number as it was.
+	if b.differ >= 2 || b.beats%10 == 0 {
+		b.differ = 0
+		b.compare(ctx)
+	}
+	for _, name := range late {
+		b.endLate(ctx, name)
 	}
 }
 
@@ -449,15 +425,13 @@ func (b *Buyer) resume(ctx context.Context, name string) {
 
 // endLate ends an order past its deadline, whoever owns it.
 func (b *Buyer) endLate(ctx context.Context, name string) {
-	limited, cancel := context.WithTimeout(ctx, stepTime)
-	defer cancel()
-	e, is, err := b.c.Pool.Find(limited, name)
+	e, is, err := b.c.Pool.Find(ctx, name)
 	switch {
 	case err != nil:
 	case is:
-		_, err = b.end(limited, readOrder(&e), e.State, news{trigger: late, by: "deadline"})
+		_, err = b.end(ctx, readOrder(&e), e.State, news{trigger: late, by: "deadline"})
 	default:
-		err = b.c.Pool.Drop(limited, name)
+		err = b.c.Pool.Drop(ctx, name)
 	}
 	if err != nil {
 		b.c.Log.Debug("an order past its deadline stays", "order", name, "err", err)

@@ -141,8 +141,7 @@ func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
 // deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
 // did not answer, and that it may be delivered again.
 func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completeTime+stepTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	e, is, err := b.c.Pool.Find(ctx, l.Order)
 	if err != nil {
 		return "", err
@@ -170,7 +169,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	// The token was solved after the submit, and at most f.Delay before its callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
 	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra, Expires: l.Expires}
-	member, late := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > stepTime // a replay of letters must not wait
+	member, late := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime // a replay of letters must not wait
 	if a, _ := b.accounts.of(f); a != nil && !late && l.Code == "" && f.Task != "" && member != "" && l.Extra.Members()[member] == "" {
 		limited, stop := context.WithTimeout(ctx, completeTime) // some services leave it out of their callbacks
 		if whole, err := a.Poll(limited, f.Task, f.Identity); err == nil {

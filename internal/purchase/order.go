@@ -336,7 +336,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 			return news{trigger: stopped, by: "stop"}
 		}
 		asked := time.Now()
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*slowBegin)
 		mine, err := b.c.Pool.Begin(limited, f.Order, nonce)
 		cancel()
 		if err != nil {

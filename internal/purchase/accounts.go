@@ -243,10 +243,10 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	case ordered:
 		return up[0], choice.Ordered
 	}
-	var offers []choice.Offer
+	var offers []choice.Provider
 	for _, i := range up {
 		e, _, _ := as.terms(candidates[i])
-		offers = append(offers, choice.Offer{Provider: candidates[i].Name(), Price: e.Price(s.Identity.Type)})
+		offers = append(offers, choice.Provider{Name: candidates[i].Name(), Price: e.Price})
 	}
 	i, how := b.Chooser.Choose(s.Policy, s.Identity.Type, !s.Urgent, offers)
 	return up[i], how

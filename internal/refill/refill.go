@@ -37,8 +37,6 @@ const (
 	guestsEvery = 2 * time.Second
 	// leastLook and mostLook limit the time between two decisions about a target without a change.
 	leastLook, mostLook = time.Second, 30 * time.Second
-	// askTime limits a question, and stepTime the calls of Redis in a decision, apart from orders.
-	askTime, stepTime = time.Second, 3 * time.Second
 	// leadsToWait is the number of known lead times from which on an order is not polled before the shortest one.
 	leadsToWait = 8
 	// mostDecisions and mostOrders limit the goroutines of a replica.
@@ -231,8 +229,6 @@ func (m *Manager) Run(ctx context.Context) error {
 // due returns the identities whose decision is due, and the pause until the next question. Now and then it makes the
 // targets due that have no time, and marks the guests.
 func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duration) {
-	ctx, stop := context.WithTimeout(ctx, askTime)
-	defer stop()
 	now, adds := time.Now(), []captcha.ID{}
 	m.mu.Lock()
 	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
@@ -309,20 +305,18 @@ type decision struct {
 
 func (d *decision) run(ctx context.Context) {
 	var err error
-	limited, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
 	switch {
 	case d.subject == nil || d.target != nil && d.target.Halted() != "":
-		err = d.m.pool.Disown(limited, d.id)
+		err = d.m.pool.Disown(ctx, d.id)
 	case d.target == nil: // one order for each caller that has none; the Buyer tells the callers of a refusal
 		var c pool.Counts
-		c, err = d.m.pool.Decide(limited, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
+		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
 		if err == nil {
 			d.spec.Avoid = c.Brake.Avoid
 			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
 		}
 	default:
-		err = d.ofTarget(ctx, limited)
+		err = d.ofTarget(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.m.log.Debug("no decision", "target", d.spec.Target, "identity", d.id, "err", err)
@@ -330,9 +324,9 @@ func (d *decision) run(ctx context.Context) {
 }
 
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
-func (d *decision) ofTarget(ctx, limited context.Context) error {
+func (d *decision) ofTarget(ctx context.Context) error {
 	if d.retry {
-		if err := d.m.pool.Retry(limited, d.id); err != nil {
+		if err := d.m.pool.Retry(ctx, d.id); err != nil {
 			return err
 		}
 	}
@@ -344,12 +338,12 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 		learned = policy.NewLearned(p)
 	}
 	lead := learned.Lead(p, at)
-	c, err := d.m.pool.Decide(limited, pool.Query{
+	c, err := d.m.pool.Decide(ctx, pool.Query{
 		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.want,
 		Period: min(d.next, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
 	})
 	if err == nil {
-		err = d.recall(limited, at, p, &c)
+		err = d.recall(ctx, at, p, &c)
 	}
 	if err != nil {
 		return err
@@ -386,16 +380,14 @@ func (d *decision) ofTarget(ctx, limited context.Context) error {
 	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
 		return refused
 	}
-	limited, stop := context.WithTimeout(ctx, stepTime)
-	defer stop()
-	if err := d.save(limited, d.m, d.id, saveEvery); err != nil {
+	if err := d.save(ctx, d.m, d.id, saveEvery); err != nil {
 		return err
 	}
 	next, note := d.again(&wants, asked, &c, refused), d.note(ctx, &wants, &c, refused)
 	if next < 0 && note == "" {
 		return nil
 	}
-	return d.m.pool.Decided(limited, d.id, next, note)
+	return d.m.pool.Decided(ctx, d.id, next, note)
 }
 
 // again returns when the next decision is due if that differs from what the script has set for asked tokens; else -1.

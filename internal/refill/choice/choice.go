@@ -36,12 +36,6 @@ const (
 	leastOthers = 5
 )
 
-// Offer is a provider that can get the order.
-type Offer struct {
-	Provider string
-	Price    float64 // of a token; negative = unknown
-}
-
 // Provider is a provider of the file.
 type Provider struct {
 	Name  string
@@ -93,20 +87,16 @@ func (c *Chooser) Read(ctx context.Context) {
 
 // Choose returns the index of an offer, and how it was chosen. There is at least one offer. With the policy Best an
 // order may go to another provider than the best one if it explores.
-func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []Offer) (index int, how string) {
-	prices := make([]float64, len(offers))
-	for i := range offers {
-		prices[i] = offers[i].Price
+func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []Provider) (index int, how string) {
+	prices, sums := make([]float64, len(offers)), make([]pool.Sums, len(offers))
+	c.mu.Lock()
+	for i, o := range offers {
+		prices[i], sums[i] = o.Price(t), c.sums[t][o.Name]
 	}
+	c.mu.Unlock()
 	if policy == Cheapest {
 		return lowest(comparable(prices, 0)), Cheapest
 	}
-	sums := make([]pool.Sums, len(offers))
-	c.mu.Lock()
-	for i := range offers {
-		sums[i] = c.sums[t][offers[i].Provider]
-	}
-	c.mu.Unlock()
 	dice := 1.0
 	if explores {
 		dice = rand.Float64() //nolint:gosec // G404: no secret depends on it

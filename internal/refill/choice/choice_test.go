@@ -77,6 +77,10 @@ type replica struct {
 	pool *pool.Pool
 }
 
+func priced(name string, price float64) Provider {
+	return Provider{name, func(captcha.Type) float64 { return price }}
+}
+
 func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica {
 	t.Helper()
 	db, _ := server.Client(redis.Options{})
@@ -87,7 +91,7 @@ func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica
 	r.Chooser = New(r.pool, log)
 	var list []Provider
 	for i, name := range providers {
-		list = append(list, Provider{name, func(captcha.Type) float64 { return 0.001 + 0.0002*float64(i) }})
+		list = append(list, priced(name, 0.001+0.0002*float64(i)))
 	}
 	r.SetProviders(list)
 	return r
@@ -127,8 +131,8 @@ func TestReplicasShareTheSums(t *testing.T) {
 		server := redistest.InBubble(t)
 		r := start(t, server, "a", "b")
 		chooses := func(r *replica) string {
-			i, how := r.Choose(Best, captcha.HCaptcha, false, []Offer{{"a", 0.001}, {"b", 0.0012}})
-			if cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Offer{{"b", 0.0012}, {"a", 0}}); cheapest != 1 {
+			i, how := r.Choose(Best, captcha.HCaptcha, false, []Provider{priced("a", 0.001), priced("b", 0.0012)})
+			if cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Provider{priced("b", 0.0012), priced("a", 0)}); cheapest != 1 {
 				t.Error("not the cheapest")
 			}
 			return fmt.Sprint(i, how)

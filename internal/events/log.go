@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -132,11 +131,8 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) add(ctx context.Context, e Event) error {
 	e.Text = strings.ToValidUTF8(e.Text[:min(len(e.Text), longestText)], "")
 	e.At = e.At.UTC().Truncate(time.Millisecond)
-	body, err := json.Marshal(e)
-	actor, _ := json.Marshal(e.Actor) // a text, as in body
-	if err != nil {
-		return fmt.Errorf("events: %w", err) // impossible: an event has only texts
-	}
+	body, _ := json.Marshal(e) // of texts and a time: no error is possible
+	actor, _ := json.Marshal(e.Actor)
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
 	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, kept.Milliseconds(), remembered.Milliseconds(),
 		`"kind":"`+string(e.Kind)+`","actor":`+string(actor)).Err()

@@ -96,7 +96,6 @@ type Brake struct {
 	Since  time.Time     // zero: it counts failures, and does not brake yet
 	Every  time.Duration // between two probes
 	Next   time.Time     // of the next probe
-	Count  int           // weighted failures in a row
 	// Failures counts the orders that failed or were refused in a row.
 	Failures int
 
@@ -116,7 +115,7 @@ func (b Brake) IsPaused() bool { return b.Paused != "" }
 
 // readBrake reads a brake at a time. A brake never lasts longer than its own interval, or a minute.
 func readBrake(f fields, at time.Time) Brake {
-	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Count: int(f.int("count")), Failures: int(f.int("failures"))}
+	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Failures: int(f.int("failures"))}
 	if f["since"] != "" && f["next"] != "" {
 		b.Since, b.Next = millis(f["since"]), millis(f["next"])
 		if latest := at.Add(max(b.Every, time.Minute)); b.Next.After(latest) {
@@ -156,12 +155,6 @@ func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago t
 func (p *Pool) Lift(ctx context.Context, account, key string, ago time.Duration) (was bool, err error) {
 	v, err := p.call(ctx, lift, []string{p.key("brake", key)}, account, ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err
-}
-
-// Probe lets the next order of an account be placed at once.
-func (p *Pool) Probe(ctx context.Context, account, key string) error {
-	_, err := p.call(ctx, retry, []string{p.key("brake", key), p.key("obstacles")}, account)
-	return err
 }
 
 // Brakes reads brakes of accounts' keys.

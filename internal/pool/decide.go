@@ -18,7 +18,7 @@ var decide = newScript("decide", `
 -- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 period_ms
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
 --       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
---       {orders' states, ages, tokens in their margin}; -1 = never
+--       {orders' states, tokens in their margin}; -1 = never
 local id, horizon, look = ARGV[1], now + ARGV[3] + ARGV[4], ARGV[2] == '1'
 local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
 if look then
@@ -36,12 +36,11 @@ local brake = redis.call('HGETALL', KEYS[6])
 local expiry, shrinks = first and leading(first) - now - ARGV[3] or -1, young and leading(young) - horizon + 1 or -1
 local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, now}
 if look then
-  local states, ages = '', {}
+  local states = ''
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
-    local o = redis.call('HMGET', '@order:' .. order, 'state', 'placed')
-    states, ages[#ages + 1] = states .. (o[1] or '-'), now - (o[2] or now)
+    states = states .. (redis.call('HGET', '@order:' .. order, 'state') or '-')
   end
-  reply[12], reply[13], reply[14] = states, ages, stale
+  reply[12], reply[13] = states, stale
   return reply
 end
 local pause = tonumber(ARGV[6])
@@ -129,9 +128,8 @@ type Counts struct {
 	Learned    int64           // the version of the learned state; 0 = none
 	At         time.Time       // on Redis' clock
 
-	// Only Look fills these.
-	Bought, Unknown int             // orders in flight that count as bought; those whose submit got no answer
-	Ages            []time.Duration // of the orders in flight
+	// Only a look fills these.
+	Bought, Unknown int // orders in flight that count as bought; those whose submit got no answer
 }
 
 // Counters count events of an identity over all replicas, since it was first seen. At any time
@@ -210,13 +208,9 @@ func readCounts(v []any) Counts {
 	c.Brake = readBrake(fieldsOf(v[9]), c.At)
 	if len(v) > 11 { // it was a look
 		states := text(v[11])
-		c.Counters.Expired += number(v[13]) // the next decision counts them
+		c.Counters.Expired += number(v[12]) // the next decision counts them
 		c.Unknown = strings.Count(states, "u")
 		c.Bought = strings.Count(states, "b") + c.Unknown
-		ages, _ := v[12].([]any)
-		for _, age := range ages {
-			c.Ages = append(c.Ages, span(age))
-		}
 	}
 	return c
 }
@@ -269,9 +263,10 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) (ve
 	return saved.Val(), err
 }
 
-// Retry lets the next order of an identity be placed at once although its orders fail.
-func (p *Pool) Retry(ctx context.Context, id captcha.ID) error {
-	_, err := p.call(ctx, retry, []string{p.key("brake", id), p.key("obstacles")}, "")
+// Retry lets the next order be placed at once in spite of a brake: of an identity (account is ""), or of an account's
+// key.
+func (p *Pool) Retry(ctx context.Context, brake, account string) error {
+	_, err := p.call(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
 	return err
 }
 
@@ -280,5 +275,9 @@ func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return p.pipelined(ctx, func(pipe redis.Pipeliner) { pipe.ZAddNX(ctx, p.key("due"), members(ids)...) })
+	members := make([]redis.Z, len(ids))
+	for i, id := range ids {
+		members[i].Member = string(id)
+	}
+	return p.pipelined(ctx, func(pipe redis.Pipeliner) { pipe.ZAddNX(ctx, p.key("due"), members...) })
 }

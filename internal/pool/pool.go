@@ -305,14 +305,6 @@ func (f fields) counters() Counters {
 	}
 }
 
-func members(ids []captcha.ID) []redis.Z {
-	list := make([]redis.Z, len(ids))
-	for i, id := range ids {
-		list[i].Member = string(id)
-	}
-	return list
-}
-
 // fingerprint returns a short hash of a text.
 func fingerprint(s string) string {
 	sum := sha256.Sum256([]byte(s))

@@ -401,8 +401,8 @@ var tables = map[string][]row{
 		{name: "so does a service without a slot", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(string(Busy), 0)},
 		{name: "a proof ends the brake and wakes who waits", given: "HSET brake:k kind account since now-9000 every 5000 next now+1\n", call: lifted(time.Second)},
 		{name: "a proof from before the fault", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: lifted(time.Second)},
-		{name: "a probe", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: func(p *Pool) any { return p.Probe(context.Background(), "main", "k") }},
-		{name: "no probe is needed", given: "HSET brake:k up 5\n", call: func(p *Pool) any { return p.Probe(context.Background(), "main", "k") }},
+		{name: "a probe", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
+		{name: "no probe is needed", given: "HSET brake:k up 5\n", call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
 	},
 	"controls": {
 		{name: "a pause with an end", given: "HSET brake:A count 3\nPEXPIRE brake:A 5000\n", call: func(p *Pool) any { return p.Pause(context.Background(), "A", "works", time.Minute) }},
@@ -528,7 +528,7 @@ func learns(p *Pool) any {
 	return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state")))
 }
 
-func retried(p *Pool) any { return p.Retry(context.Background(), "A") }
+func retried(p *Pool) any { return p.Retry(context.Background(), "A", "") }
 
 func limited(o *Order) { o.Budgets = []Budget{{Scope: "all", PerHour: 2, PerDay: 3}} }
 

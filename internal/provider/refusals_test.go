@@ -282,7 +282,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 				t.Errorf("%s was tried %d times", t1.Name, n)
 			}
 		}
-		if s := f.provider(f.all[1]); s.Brake.Count < 20 || s.State.Kind != provider.StateBusy {
+		if s := f.provider(f.all[1]); s.Brake.Failures < 20 || s.State.Kind != provider.StateBusy {
 			t.Errorf("%+v", s)
 		}
 		f.service.SetFaults()

@@ -145,10 +145,6 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	})
 	as.mu.Unlock()
 	b.missed.Clear()
-	select {
-	case b.refreshNow <- struct{}{}:
-	default: // a wake-up is pending
-	}
 }
 
 // of returns the account at which the task of an order is asked for, and the account with the key that
@@ -352,7 +348,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	if err := a.ReadBalance(limited); err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
-	return b.c.Pool.Probe(ctx, name, a.key)
+	return b.c.Pool.Retry(ctx, a.key, name)
 }
 
 // streak counts calls in a row that had no proper answer.

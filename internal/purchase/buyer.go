@@ -103,16 +103,15 @@ type Buyer struct {
 	// Chooser chooses the providers of orders whose policy is not ordered, and compares the providers.
 	Chooser *choice.Chooser
 
-	c          Config
-	accounts   accounts
-	secrets    signature.Secrets
-	kept       *spool.Spool
-	reports    errgroup.Group
-	refreshNow chan struct{} // wakes the refresh of limits and balances
-	adopted    errgroup.Group
-	arrivals   sync.Map    // order -> time of its first callback, until that is delivered
-	diskFails  atomic.Bool // an error of the dead letters was logged
-	missed     sync.Map    // names of providers that are gone, whose tasks were logged
+	c         Config
+	accounts  accounts
+	secrets   signature.Secrets
+	kept      *spool.Spool
+	reports   errgroup.Group
+	adopted   errgroup.Group
+	arrivals  sync.Map    // order -> time of its first callback, until that is delivered
+	diskFails atomic.Bool // an error of the dead letters was logged
+	missed    sync.Map    // names of providers that are gone, whose tasks were logged
 
 	beats, differ int // handled beats, and the last ones that found another number of orders; of handleBeat
 
@@ -126,7 +125,7 @@ type Buyer struct {
 func New(c Config) *Buyer {
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	b := &Buyer{
-		c: c, kept: spool.New(c.Letters), refreshNow: make(chan struct{}, 1), idle: make(chan struct{}),
+		c: c, kept: spool.New(c.Letters), idle: make(chan struct{}),
 		running: map[string]*order{}, Chooser: choice.New(c.Pool, c.Log),
 	}
 	b.reports.SetLimit(mostReports)
@@ -240,8 +239,9 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 			Choice: how, Status: "open", Price: -1,
 		},
 		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
-		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay, Fallback: e.Callbacks.fallback(a.Timeout(), s.Lifetime-s.Margin),
-		Guest: s.Guest, Budgets: s.Budgets,
+		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay,
+		Fallback: cmp.Or(e.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
+		Guest:    s.Guest, Budgets: s.Budgets,
 	}
 	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
 	if price := e.Price(s.Identity.Type); price >= 0 {
@@ -295,12 +295,12 @@ func (b *Buyer) Run(ctx context.Context) error {
 		})
 	})
 	duties.Go(func() error {
-		b.repeat(ctx, replayEvery, nil, func(ctx context.Context) { _, _ = b.Replay(ctx) })
+		b.repeat(ctx, replayEvery, func(ctx context.Context) { _, _ = b.Replay(ctx) })
 		return nil
 	})
-	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.readBrakes); return nil })
-	duties.Go(func() error { b.repeat(ctx, time.Second, nil, b.Chooser.Read); return nil })
-	duties.Go(func() error { b.repeat(ctx, refreshEvery, b.refreshNow, b.refresh); return nil })
+	duties.Go(func() error { b.repeat(ctx, time.Second, b.readBrakes); return nil })
+	duties.Go(func() error { b.repeat(ctx, time.Second, b.Chooser.Read); return nil })
+	duties.Go(func() error { b.repeat(ctx, time.Second, b.refresh); return nil })
 	_ = duties.Wait() // no duty fails
 
 	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
@@ -323,13 +323,12 @@ func (b *Buyer) Run(ctx context.Context) error {
 }
 
 // repeat calls work at once, and then again and again until ctx ends. A panic ends only one call.
-func (b *Buyer) repeat(ctx context.Context, every time.Duration, early <-chan struct{}, work func(context.Context)) {
+func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(context.Context)) {
 	for {
 		_ = panics.Contain(b.c.Log, "panic at the buyer", func() { work(ctx) })
 		select {
 		case <-ctx.Done():
 			return
-		case <-early:
 		case <-time.After(every):
 		}
 	}

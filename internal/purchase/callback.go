@@ -1,7 +1,6 @@
 package purchase
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -63,10 +62,6 @@ func (c *Callbacks) address(provider, order string) string {
 		return ""
 	}
 	return c.URL + "/callback/" + provider + "/" + order + "/" + signature.Of(c.Secrets[0], provider, order)
-}
-
-func (c *Callbacks) fallback(timeout, usable time.Duration) time.Duration {
-	return cmp.Or(c.Fallback, min(longestFallback, timeout/2, usable/2))
 }
 
 // Callback is the request by which a service says that a task has ended.

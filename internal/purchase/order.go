@@ -111,9 +111,6 @@ func readOrder(e *pool.Entry) *order {
 	return o
 }
 
-// deadline returns the time at which the order ends in Redis, or a little later.
-func (b *Buyer) deadline(o *order) time.Time { return o.placed.Add(b.life(o.facts.Timeout)) }
-
 // onRedis converts a time of this process to Redis' clock.
 func (o *order) onRedis(at time.Time) time.Time {
 	return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond))
@@ -263,21 +260,18 @@ func row(o *order, wanted bool) string {
 	return string(text)
 }
 
-// steps returns a context for a step of an order that must not be lost: it is repeated until the order's
-// deadline, and after the end of ctx for stopGrace.
-func (b *Buyer) steps(ctx context.Context, o *order) (context.Context, context.CancelFunc) {
-	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.deadline(o))
+// persist repeats a step of an order that must not be lost until it is done: Redis may be away, full or read-only
+// meanwhile. It ends at the order's deadline, and stopGrace after the end of ctx.
+func (b *Buyer) persist(ctx context.Context, o *order, step func(context.Context) (string, error)) (how string, err error) {
+	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.placed.Add(b.life(o.facts.Timeout)))
+	defer cancel()
 	unhook := context.AfterFunc(ctx, func() {
 		_ = backoff.Sleep(limited, stopGrace)
 		cancel()
 	})
-	return limited, func() { unhook(); cancel() }
-}
-
-// persist repeats a step until it is done or ctx ends: Redis may be away, full or read-only meanwhile.
-func persist(ctx context.Context, step func() (string, error)) (how string, err error) {
+	defer unhook()
 	for {
-		if how, err = step(); err == nil || backoff.Sleep(ctx, backoff.Around(stepEvery, 0.5)) != nil {
+		if how, err = step(limited); err == nil || backoff.Sleep(limited, backoff.Around(stepEvery, 0.5)) != nil {
 			return how, err
 		}
 	}
@@ -314,15 +308,13 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 
 // finish ends an order, whose end is not to be lost.
 func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
-	steps, cancel := b.steps(ctx, o)
-	defer cancel()
-	how, err := persist(steps, func() (string, error) { return b.end(steps, o, state, n) })
+	how, err := b.persist(ctx, o, func(ctx context.Context) (string, error) { return b.end(ctx, o, state, n) })
 	if err != nil && !o.elsewhere.Load() {
 		b.c.Log.Warn("the end of an order is not stored: it is resumed when Redis answers", "target", o.facts.Target,
 			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
 	}
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
-		b.setBrake(steps, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
+		b.setBrake(ctx, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
 	}
 	return how
 }
@@ -364,9 +356,9 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		return newsOf("submit", err)
 	}
 	f.Task = task
-	steps, cancel := b.steps(ctx, o)
-	defer cancel()
-	how, err := persist(steps, func() (string, error) { return b.c.Pool.Bought(steps, &o.journal, task, row(o, b.c.Active)) })
+	how, err := b.persist(ctx, o, func(ctx context.Context) (string, error) {
+		return b.c.Pool.Bought(ctx, &o.journal, task, row(o, b.c.Active))
+	})
 	switch {
 	case err != nil:
 		b.c.Log.Warn("the task of a submit is not stored: only a callback can bring its token", "target", f.Target,

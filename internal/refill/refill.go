@@ -326,7 +326,7 @@ func (d *decision) run(ctx context.Context) {
 // ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
 func (d *decision) ofTarget(ctx context.Context) error {
 	if d.retry {
-		if err := d.m.pool.Retry(ctx, d.id); err != nil {
+		if err := d.m.pool.Retry(ctx, string(d.id), ""); err != nil {
 			return err
 		}
 	}

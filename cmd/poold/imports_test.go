@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/page":                {"internal/events", "internal/refill", "internal/status", "internal/targets"},
 	"internal/listener":                    {},
 	"internal/panics":                      {},
-	"internal/pool":                        {"internal/captcha", "internal/redisdb"},
+	"internal/pool":                        {"internal/backoff", "internal/captcha", "internal/redisdb"},
 	"internal/pool/tokenid":                {"internal/redisdb"},
 	"internal/postgres":                    {"internal/backoff"},
 	"internal/postgres/postgrestest":       {"internal/testkit"},

@@ -52,7 +52,7 @@ func (w *world) replica() *pool.Pool {
 	db, err := redisdb.Open(redisdb.Options{Addresses: "redis://bubble", Dial: w.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler)})
 	testkit.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = db.Close() })
-	return pool.New(pool.Config{DB: db.Slow, Prefix: db.Prefix, Log: slog.New(slog.DiscardHandler)})
+	return pool.New(pool.Config{DB: db.Slow, Takes: db.Slow, Prefix: db.Prefix, Replica: fmt.Sprintf("%p", db), Log: slog.New(slog.DiscardHandler)})
 }
 
 // Append appends, unless the function fault returns an error.

@@ -208,7 +208,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	db, err := redisdb.Open(o)
 	testkit.NoError(t, err)
 	p := pool.New(pool.Config{
-		DB: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
+		DB: db.Hot, Takes: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
 		Away: db.Away,
 	})
 	w.db, w.Pool = db, p

@@ -189,7 +189,7 @@ func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string, length 
 	if err != nil {
 		return false, err
 	}
-	p.changed(id)
+	p.c.Changed(id)
 	return number(v[0]) == 1, nil
 }
 
@@ -199,7 +199,7 @@ func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.changed(id)
+	p.c.Changed(id)
 	return int(number(v[0])), nil
 }
 

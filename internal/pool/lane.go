@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"poold/internal/captcha"
@@ -61,12 +60,6 @@ const (
 	laneMost    = 64 // calls of one script
 )
 
-// lanes are the lanes of the identities with calls under way.
-type lanes struct {
-	mu sync.Mutex
-	of map[captcha.ID]*lane
-}
-
 var errSlow = errors.New("the call needs a script of its own")
 
 // fast answers a call that waits for nothing together with others. An errSlow means that it must go through
@@ -76,18 +69,18 @@ func (p *Pool) fast(c *Call) (Token, error) {
 		return Token{}, errSlow
 	}
 	call := &laneCall{Call: c, done: make(chan struct{})}
-	p.lanes.mu.Lock()
-	l := p.lanes.of[c.ID]
+	p.laneMu.Lock()
+	l := p.lanes[c.ID]
 	if l == nil {
 		l = &lane{}
-		p.lanes.of[c.ID] = l
+		p.lanes[c.ID] = l
 	}
 	l.pending = append(l.pending, call)
 	if l.busy < laneScripts {
 		l.busy++
 		p.inBackground(func() { p.serve(c.ID, l) })
 	}
-	p.lanes.mu.Unlock()
+	p.laneMu.Unlock()
 	<-call.done
 	switch {
 	case call.err != nil:
@@ -101,17 +94,17 @@ func (p *Pool) fast(c *Call) (Token, error) {
 // serve runs scripts until no call of the lane is pending.
 func (p *Pool) serve(id captcha.ID, l *lane) {
 	for {
-		p.lanes.mu.Lock()
+		p.laneMu.Lock()
 		n := min(len(l.pending), laneMost)
 		calls := l.pending[:n:n]
 		if l.pending = l.pending[n:]; n == 0 {
 			if l.busy--; l.busy == 0 {
-				delete(p.lanes.of, id)
+				delete(p.lanes, id)
 			}
-			p.lanes.mu.Unlock()
+			p.laneMu.Unlock()
 			return
 		}
-		p.lanes.mu.Unlock()
+		p.laneMu.Unlock()
 		ctx, stop := bounded(context.Background())
 		args := []any{string(id), calls[0].Margin.Milliseconds(), replyLife.Milliseconds(), p.lateAfter(ctx)}
 		for _, c := range calls {

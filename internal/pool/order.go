@@ -442,7 +442,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		return "", "", err
 	}
 	if len(v) == 1 || number(v[2]) == 1 {
-		p.changed(o.ID)
+		p.c.Changed(o.ID)
 	}
 	if len(v) > 1 {
 		next = captcha.ID(text(v[1]))

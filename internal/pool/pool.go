@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -24,11 +23,10 @@ import (
 
 // Config configures a Pool.
 type Config struct {
-	DB redis.UniversalClient
-	// Takes is the client of takes and beats: orders that wait for a connection must not hold them up; nil = DB.
-	Takes   redis.UniversalClient
-	Prefix  string // of every key
-	Replica string // a name that no earlier process had; "" = random
+	DB      redis.UniversalClient
+	Takes   redis.UniversalClient // of takes and beats: orders that wait for a connection must not hold them up
+	Prefix  string                // of every key
+	Replica string                // a name that no earlier process had
 	Log     *slog.Logger
 	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
 	// dropped and its orders have a new owner.
@@ -47,50 +45,40 @@ type Config struct {
 type Pool struct {
 	Replica string
 
-	db, takes  redis.UniversalClient
-	tag        string // {captcha}:
-	beat       time.Duration
-	away       func() error
+	c          Config        // with its defaults
+	tag        string        // {captcha}:
 	closing    chan struct{} // closed by EndWaits
 	close      sync.Once
 	live       atomic.Pointer[[]string]      // the replicas of the last beat
 	ahead      atomic.Pointer[time.Duration] // of Redis' clock, as of the last beat that was answered fast
 	compiled   map[*script]*redis.Script
-	log        *slog.Logger
-	changed    func(captcha.ID)
 	waiters    waiters
-	lanes      lanes
-	background atomic.Int64  // goroutines that end or serve calls
-	cancels    chan struct{} // an element for each call that could not be ended yet
-	ended      chan struct{} // closed a while after the end of Run, if calls are left
+	laneMu     sync.Mutex           // of lanes
+	lanes      map[captcha.ID]*lane // of the identities with calls under way
+	background atomic.Int64         // goroutines that end or serve calls
+	cancels    chan struct{}        // an element for each call that could not be ended yet
+	ended      chan struct{}        // closed a while after the end of Run, if calls are left
 }
 
 // New returns a Pool. It does no I/O.
 func New(c Config) *Pool {
-	p := &Pool{
-		Replica: c.Replica, db: c.DB, takes: c.Takes, tag: "{" + c.Prefix + "}:", log: c.Log, changed: c.Changed,
-		beat: cmp.Or(c.Beat, time.Second), away: c.Away, closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
+	c.Beat = cmp.Or(c.Beat, time.Second)
+	if c.Away == nil {
+		c.Away = func() error { return nil }
 	}
-	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*p.beat).Milliseconds(), 10),
+	if c.Changed == nil {
+		c.Changed = func(captcha.ID) {}
+	}
+	p := &Pool{
+		Replica: c.Replica, c: c, tag: "{" + c.Prefix + "}:", closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
+		cancels: make(chan struct{}, mostCancels), ended: make(chan struct{}), lanes: map[captcha.ID]*lane{},
+	}
+	p.waiters.of = map[string][]chan struct{}{}
+	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*c.Beat).Milliseconds(), 10),
 		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
 	for _, s := range scripts {
 		p.compiled[s] = redisdb.NewScript(placeholders.Replace(s.text))
 	}
-	if p.takes == nil {
-		p.takes = p.db
-	}
-	if p.Replica == "" {
-		p.Replica = rand.Text()[:12]
-	}
-	if p.away == nil {
-		p.away = func() error { return nil }
-	}
-	if p.changed == nil {
-		p.changed = func(captcha.ID) {}
-	}
-	p.cancels, p.ended = make(chan struct{}, mostCancels), make(chan struct{})
-	p.waiters.of = map[string][]chan struct{}{}
-	p.lanes.of = map[captcha.ID]*lane{}
 	return p
 }
 
@@ -108,7 +96,7 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 	group.Go(func() error { p.listen(ctx); return nil })
 	group.Go(func() error {
 		for {
-			limited, stop := context.WithTimeout(ctx, p.beat)
+			limited, stop := context.WithTimeout(ctx, p.c.Beat)
 			owned, late, err := p.Beat(limited)
 			stop()
 			if err == nil {
@@ -117,7 +105,7 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(p.beat):
+			case <-time.After(p.c.Beat):
 			}
 		}
 	})
@@ -208,7 +196,7 @@ func (w *waiters) wake(call string) {
 
 // listen wakes the calls that scripts name. After a lost connection the calls ask by themselves.
 func (p *Pool) listen(ctx context.Context) {
-	channel := p.db.Subscribe(ctx, p.key("wake", p.Replica))
+	channel := p.c.DB.Subscribe(ctx, p.key("wake", p.Replica))
 	defer func() { _ = channel.Close() }()
 	messages := channel.Channel()
 	for {
@@ -249,11 +237,11 @@ func (p *Pool) key(kind string, parts ...any) string {
 // pipelined runs plain commands in one exchange. A key that does not exist is no error. After an error the results are
 // zero.
 func (p *Pool) pipelined(ctx context.Context, add func(pipe redis.Pipeliner)) error {
-	pipe := p.db.Pipeline()
+	pipe := p.c.DB.Pipeline()
 	add(pipe)
 	ctx, stop := context.WithTimeout(ctx, callLimit)
 	defer stop()
-	if err := p.away(); err != nil {
+	if err := p.c.Away(); err != nil {
 		return err
 	}
 	if _, err := pipe.Exec(ctx); !errors.Is(err, redis.Nil) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/backoff"
 	"poold/internal/redisdb"
 )
 
@@ -320,12 +320,12 @@ func (p *Pool) lateAfter(ctx context.Context) int64 {
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	ctx, stop := bounded(ctx)
 	defer stop()
-	db := p.db
+	db := p.c.DB
 	if s == take || s == takes || s == cancel || s == beat {
-		db = p.takes
+		db = p.c.Takes
 	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if err := p.away(); err != nil { // known to be away: nobody waits for the limit
+		if err := p.c.Away(); err != nil { // known to be away: nobody waits for the limit
 			return nil, err
 		}
 		reply, err := p.compiled[s].Run(ctx, db, keys, args...).Slice()
@@ -338,7 +338,7 @@ func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) 
 		select {
 		case <-ctx.Done():
 			return nil, redisdb.Down(fmt.Errorf("%s: %w", s.name, err))
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: no secret depends on the pause
+		case <-time.After(backoff.Around(pause, 0.5)):
 		}
 	}
 }

@@ -81,7 +81,7 @@ func sharing(hangsUp time.Duration) func(p *Pool) any {
 		}()
 		_, err := p.Take(ctx, aCall(func(c *Call) { c.Fingerprint, c.Wait = "fp", time.Second }))
 		p.settle()
-		return fmt.Sprint(err, ", tickets: ", p.db.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ", <-second)
+		return fmt.Sprint(err, ", tickets: ", p.c.DB.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ", <-second)
 	}
 }
 
@@ -130,7 +130,7 @@ var tables = map[string][]row{
 		{name: "the rate keeps a call away until its wait is over", given: twoTokens + "LPUSH rate:A now-500\n", call: func(p *Pool) any {
 			ctx := context.Background()
 			time.AfterFunc(400*time.Millisecond, func() { // another call is faster
-				p.db.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
+				p.c.DB.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
 			})
 			return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
 		}},

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 )
 
@@ -255,7 +255,7 @@ func (p *Pool) ticketReplica(c *Call) string {
 // returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
 // task stays, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
-	if err := p.away(); err != nil {
+	if err := p.c.Away(); err != nil {
 		return Token{}, err // nothing was sent, so nothing is to be ended
 	}
 	if token, err := p.fast(c); !errors.Is(err, errSlow) { //nolint:contextcheck // several calls share the script
@@ -330,14 +330,14 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 	switch answer := text(reply[0]); answer {
 	case "parked":
 		if number(reply[1]) == 1 {
-			p.changed(c.ID)
+			p.c.Changed(c.ID)
 		}
 		if c.Task {
 			return Token{}, 0, ErrWaiting
 		}
 		return Token{}, repeatEvery, &EmptyError{}
 	case "none", "full":
-		p.changed(c.ID)
+		p.c.Changed(c.ID)
 		return Token{}, 0, &EmptyError{Full: answer == "full"}
 	case "conflict":
 		return Token{}, 0, ErrConflict
@@ -368,7 +368,7 @@ func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 	case f[0] != "t" || len(f) != 11:
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
-	p.changed(c.ID)
+	p.c.Changed(c.ID)
 	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[6]), Provider: f[7], Extra: captcha.Extra(f[9]), Value: f[10], Source: FromPool}
 	token.TTL = token.Dies.Sub(now)
 	token.Price, _ = strconv.ParseInt(f[8], 10, 64)
@@ -424,7 +424,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 		if err == nil {
 			return
 		}
-		p.log.Log(context.Background(), level, failed, "identity", c.ID, "err", err)
+		p.c.Log.Log(context.Background(), level, failed, "identity", c.ID, "err", err)
 		select {
 		case p.cancels <- struct{}{}:
 		default:
@@ -435,7 +435,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 			select {
 			case <-p.ended:
 				return
-			case <-time.After(cancelEvery/2 + rand.N(cancelEvery)): //nolint:gosec // G404: no secret depends on the pause
+			case <-time.After(backoff.Around(cancelEvery, 0.5)):
 			}
 			err = try()
 		}
@@ -448,7 +448,7 @@ func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
 		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row)
 	if err == nil {
-		p.changed(c.ID)
+		p.c.Changed(c.ID)
 	}
 	return err
 }

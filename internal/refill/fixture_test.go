@@ -137,7 +137,7 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 				r.Changed(id)
 			}
 		}
-		r.pool = pool.New(pool.Config{DB: db, Prefix: "p", Log: r.log.Logger(), Changed: changed})
+		r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(), Changed: changed})
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
 		r.Apply(set)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -249,7 +249,7 @@ func (w *world) demand(t targets.Target, every, long time.Duration, replicas ...
 }
 
 func (w *world) counts(t targets.Target) pool.Counts {
-	p := pool.New(pool.Config{DB: w.db, Prefix: "p", Replica: "test"})
+	p := pool.New(pool.Config{DB: w.db, Takes: w.db, Prefix: "p", Replica: "test"})
 	c, err := p.Look(context.Background(), pool.Query{ID: t.ID, Margin: t.Margin})
 	testkit.NoError(w.t, err)
 	return c

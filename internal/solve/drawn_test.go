@@ -161,7 +161,7 @@ func (s *drawnStory) start() {
 		s.t.Fatal(err)
 	}
 	var manager *refill.Manager
-	r.pool = pool.New(pool.Config{DB: r.db.Hot, Prefix: "p", Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
+	r.pool = pool.New(pool.Config{DB: r.db.Hot, Takes: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
 	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log, UsedUp: func(string, string) {}}
 	manager = refill.New(r.pool, guests, log)

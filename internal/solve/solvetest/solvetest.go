@@ -105,7 +105,7 @@ func (w *World) Start() *Replica {
 	w.replicas = append(w.replicas, r)
 	name := fmt.Sprint("r", len(w.replicas))
 	w.mu.Unlock()
-	r.Pool = pool.New(pool.Config{DB: r.DB, Prefix: "p", Replica: name, Log: log, Changed: func(id captcha.ID) {
+	r.Pool = pool.New(pool.Config{DB: r.DB, Takes: r.DB, Prefix: "p", Replica: name, Log: log, Changed: func(id captcha.ID) {
 		select {
 		case r.changed <- id:
 		default:

@@ -15,12 +15,8 @@ type Doubling struct{ First, Most time.Duration }
 // Pause returns the pause after the n-th failure in a row; n counts from 1. The result is a random
 // duration from 50 % to 150 % of the doubled pause.
 func (d Doubling) Pause(n int) time.Duration {
-	pause := d.First
-	for ; n > 1 && pause < d.Most; n-- {
-		pause *= 2
-	}
-	pause = min(pause, d.Most)
-	return Around(pause, 0.5)
+	const mostDoublings = 20 // beyond every Most, and far below an overflow
+	return Around(min(d.First<<min(n-1, mostDoublings), d.Most), 0.5)
 }
 
 // Wait sleeps for the pause after the n-th failure in a row. If ctx ends during the pause, Wait

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 )
@@ -74,6 +75,7 @@ func New(c Config) *Pool {
 		cancels: make(chan struct{}, mostCancels), ended: make(chan struct{}), lanes: map[captcha.ID]*lane{},
 	}
 	p.waiters.of = map[string][]chan struct{}{}
+	p.live.Store(new([]string))
 	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*c.Beat).Milliseconds(), 10),
 		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
 	for _, s := range scripts {
@@ -92,24 +94,20 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 		p.settle()
 		last.Stop()
 	}()
-	var group errgroup.Group
-	group.Go(func() error { p.listen(ctx); return nil })
-	group.Go(func() error {
-		for {
-			limited, stop := context.WithTimeout(ctx, p.c.Beat)
-			owned, late, err := p.Beat(limited)
-			stop()
-			if err == nil {
-				beaten(owned, late)
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(p.c.Beat):
-			}
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() { p.listen(ctx) })
+	for {
+		limited, stop := context.WithTimeout(ctx, p.c.Beat)
+		owned, late, err := p.Beat(limited)
+		stop()
+		if err == nil {
+			beaten(owned, late)
 		}
-	})
-	return group.Wait()
+		if backoff.Sleep(ctx, p.c.Beat) != nil {
+			return nil
+		}
+	}
 }
 
 // inBackground runs work in a goroutine. A call may still begin while Run waits for the others, which no WaitGroup
@@ -133,12 +131,7 @@ func (p *Pool) settle() {
 func (p *Pool) EndWaits() { p.close.Do(func() { close(p.closing) }) }
 
 // Live returns the names of the live replicas, as of the last beat; nil = unknown.
-func (p *Pool) Live() []string {
-	if list := p.live.Load(); list != nil {
-		return *list
-	}
-	return nil
-}
+func (p *Pool) Live() []string { return *p.live.Load() }
 
 // Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
 func (p *Pool) Leave(ctx context.Context) error {
@@ -165,13 +158,8 @@ func (w *waiters) add(call string, waits bool) (woken <-chan struct{}, stop func
 	return c, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		rest := w.of[call][:0:0]
-		for _, other := range w.of[call] {
-			if other != c {
-				rest = append(rest, other)
-			}
-		}
-		if w.of[call] = rest; len(rest) == 0 {
+		w.of[call] = slices.DeleteFunc(w.of[call], func(other chan struct{}) bool { return other == c })
+		if len(w.of[call]) == 0 {
 			delete(w.of, call)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/crash"
 	"poold/internal/panics"
@@ -285,23 +286,21 @@ func (b *Buyer) OrdersInFlight(ctx context.Context) (list []OrderInFlight, err e
 func (b *Buyer) Run(ctx context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBeats()
-	var pulse, recovery, duties errgroup.Group
+	var pulse, duties sync.WaitGroup
+	var recovery errgroup.Group
 	recovery.SetLimit(1)
-	pulse.Go(func() error {
-		return b.c.Pool.Run(beats, func(owned int, late []string) {
+	pulse.Go(func() {
+		_ = b.c.Pool.Run(beats, func(owned int, late []string) { // it does not fail
 			recovery.TryGo(func() error { // else the former beat's orders are being handled
 				return panics.Contain(b.c.Log, "panic while recovering orders", func() { b.handleBeat(ctx, owned, late) })
 			})
 		})
 	})
-	duties.Go(func() error {
-		b.repeat(ctx, replayEvery, func(ctx context.Context) { _, _ = b.Replay(ctx) })
-		return nil
-	})
-	duties.Go(func() error { b.repeat(ctx, time.Second, b.readBrakes); return nil })
-	duties.Go(func() error { b.repeat(ctx, time.Second, b.Chooser.Read); return nil })
-	duties.Go(func() error { b.repeat(ctx, time.Second, b.refresh); return nil })
-	_ = duties.Wait() // no duty fails
+	duties.Go(func() { b.repeat(ctx, replayEvery, func(ctx context.Context) { _, _ = b.Replay(ctx) }) })
+	duties.Go(func() { b.repeat(ctx, time.Second, b.readBrakes) })
+	duties.Go(func() { b.repeat(ctx, time.Second, b.Chooser.Read) })
+	duties.Go(func() { b.repeat(ctx, time.Second, b.refresh) })
+	duties.Wait()
 
 	// The beats go on until the last submit in flight is stored: otherwise another replica would take its
 	// order over.
@@ -317,7 +316,8 @@ func (b *Buyer) Run(ctx context.Context) error {
 	<-b.idle
 	_ = errors.Join(b.adopted.Wait(), b.reports.Wait()) // panics, which are logged
 	stopBeats()
-	_ = errors.Join(pulse.Wait(), recovery.Wait()) // Run of the pool does not fail
+	pulse.Wait()
+	_ = recovery.Wait()
 	_ = b.c.Pool.Leave(context.WithoutCancel(ctx)) // else the others take the orders over when this replica counts as dead
 	return nil
 }
@@ -326,10 +326,8 @@ func (b *Buyer) Run(ctx context.Context) error {
 func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(context.Context)) {
 	for {
 		_ = panics.Contain(b.c.Log, "panic at the buyer", func() { work(ctx) })
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, every) != nil {
 			return
-		case <-time.After(every):
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"sync"
 
@@ -32,29 +31,23 @@ func MAC(secret captcha.Secret, texts ...string) []byte {
 // Secrets stores the secrets that sign callback addresses, including those of removed providers. It is
 // safe for concurrent use. The zero value contains no secret.
 type Secrets struct {
-	mu  sync.Mutex
-	all []captcha.Secret
+	all sync.Map // captcha.Secret -> true
 }
 
 // Remember adds the secrets of a provider. It keeps the former ones, because callbacks of orders that were
 // placed before a reload are signed with them.
 func (s *Secrets) Remember(current []captcha.Secret) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, secret := range current {
-		if !slices.Contains(s.all, secret) {
-			s.all = append(s.all, secret)
-		}
+		s.all.Store(secret, true)
 	}
 }
 
 // IsGenuine reports whether this daemon issued a callback address. It tries the secrets of all providers,
 // because a provider may have been renamed. The check of each secret takes constant time.
 func (s *Secrets) IsGenuine(provider, order, signature string) (found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, secret := range s.all {
-		found = hmac.Equal([]byte(Of(secret, provider, order)), []byte(signature)) || found
-	}
+	s.all.Range(func(secret, _ any) bool {
+		found = hmac.Equal([]byte(Of(secret.(captcha.Secret), provider, order)), []byte(signature)) //nolint:forcetypeassert // see all
+		return !found
+	})
 	return found
 }

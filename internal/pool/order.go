@@ -33,14 +33,13 @@ var place = newScript("place", `
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
 --      then scope, per_hour, per_day for each budget
--- Reply {ok, now, next identity of wants}, {enough}, {brake, ms, reason, kind},
---       or {paused | permit | budget, ms, text}
+-- Reply {ok, now, next identity of wants}, or {enough | paused | permit | budget | brake, ms, text, kind of the brake}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local _, outliving = ageing(id, now + ARGV[8])
 if ARGV[11] == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= ARGV[7] + waiting then
   redis.call('ZREM', KEYS[10], id)
-  return {'enough'}
+  return {'enough', 0, '', ''}
 end
 local function want(obstacle, opens)
   if ARGV[11] == '1' then return end
@@ -52,7 +51,7 @@ end
 local probes = {}
 for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
   local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures')
-  if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4]} end
+  if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4], ''} end
   if b[1] then
     local wait = math.min(b[1] - now, math.max(b[2], 60000)) -- never longer than its own interval: the clock may go back
     if wait > 0 then
@@ -73,13 +72,13 @@ for i = 13, #KEYS do
     if limit > 0 and used >= limit then
       local opens = redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span
       if ARGV[at] ~= id then want(ARGV[at], opens) end
-      return {'budget', opens - now, ARGV[at]}
+      return {'budget', opens - now, ARGV[at], ''}
     end
   end
 end
 if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
   want(ARGV[3], now + 10000)
-  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. ARGV[6] .. ' threads of ' .. ARGV[3] .. ' in use'}
+  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. ARGV[6] .. ' threads of ' .. ARGV[3] .. ' in use', ''}
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
 for i = 13, #KEYS do
@@ -153,11 +152,11 @@ var end = newScript("end", `
 --      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|extra|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
 --      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
--- Reply {how, next identity of wants, 1: a decision is due soon}, {gone} or {other}: another replica owns the order
+-- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
-if not o[1] or o[2] == 'e' then return {'gone'} end
-if ARGV[2] ~= '' and o[1] ~= ARGV[2] then return {'other'} end
+if not o[1] or o[2] == 'e' then return {'gone', '', 1} end
+if ARGV[2] ~= '' and o[1] ~= ARGV[2] then return {'other', '', 1} end
 if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
 for i = 2, 4 do redis.call('ZREM', KEYS[i], order) end -- needs no memory
 redis.call('DEL', KEYS[1])
@@ -333,14 +332,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case text(v[0]) == "ok":
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
-	refused := &RefusedError{Reason: text(v[0])}
-	if len(v) > 2 {
-		refused.After, refused.Text = span(v[1]), text(v[2])
-	}
-	if len(v) > 3 {
-		refused.Kind = text(v[3])
-	}
-	return time.Time{}, "", refused
+	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]), Kind: text(v[3])}
 }
 
 // Begin notes that the submit may leave. False: the order is another replica's, or has ended, or was
@@ -441,13 +433,10 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 	if err != nil {
 		return "", "", err
 	}
-	if len(v) == 1 || number(v[2]) == 1 {
+	if number(v[2]) == 1 {
 		p.c.Changed(o.ID)
 	}
-	if len(v) > 1 {
-		next = captcha.ID(text(v[1]))
-	}
-	return text(v[0]), next, nil
+	return text(v[0]), captcha.ID(text(v[1])), nil
 }
 
 // Beat says that this replica lives, and takes over the orders of dead ones. It returns the number of

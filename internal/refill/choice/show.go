@@ -24,35 +24,40 @@ type Row struct {
 	LeadP50, LeadP90 time.Duration // 0 = unknown
 }
 
-// rowsLocked returns the rows of a type, in the order of the file.
-func (c *Chooser) rowsLocked(t captcha.Type) (rows []Row) {
-	sums, all := c.sums[t], 0.0
+// Rows returns a row for each provider of the file and each type with an ended order or a report. The
+// providers are in the order of the file. With fewer than two providers there are no rows.
+func (c *Chooser) Rows() (rows []Row) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.providers) < 2 {
 		return nil
 	}
-	for _, p := range c.providers {
-		all += sums[p.Name]["recent"]
-	}
-	for _, p := range c.providers {
-		s := sums[p.Name]
-		if len(s) == 0 {
-			continue
+	for _, t := range captcha.SolvableTypes() {
+		sums, all := c.sums[t], 0.0
+		for _, p := range c.providers {
+			all += sums[p.Name]["recent"]
 		}
-		accepted, reported := reports(s)
-		r := Row{
-			Provider: p.Name, Type: t, Cost: p.Price(t), Solved: mean(s["order:solved"], s["order:ended"]),
-			Accepted: mean(accepted, reported), Ended: s["order:ended"], Reports: reported, Share: s["recent"] / max(all, 1e-9),
-		}
-		if r.Cost >= 0 {
-			r.Cost /= r.Solved
-			if reported > 0 {
-				r.Cost /= r.Accepted
+		for _, p := range c.providers {
+			s := sums[p.Name]
+			if len(s) == 0 {
+				continue
 			}
+			accepted, reported := reports(s)
+			r := Row{
+				Provider: p.Name, Type: t, Cost: p.Price(t), Solved: mean(s["order:solved"], s["order:ended"]),
+				Accepted: mean(accepted, reported), Ended: s["order:ended"], Reports: reported, Share: s["recent"] / max(all, 1e-9),
+			}
+			if r.Cost >= 0 {
+				r.Cost /= r.Solved
+				if reported > 0 {
+					r.Cost /= r.Accepted
+				}
+			}
+			if solved := s["order:solved"]; solved > 0.01 {
+				r.LeadP50, r.LeadP90 = lognormal(s["order:leads"]/solved, s["order:squares"]/solved)
+			}
+			rows = append(rows, r)
 		}
-		if solved := s["order:solved"]; solved > 0.01 {
-			r.LeadP50, r.LeadP90 = lognormal(s["order:leads"]/solved, s["order:squares"]/solved)
-		}
-		rows = append(rows, r)
 	}
 	return rows
 }
@@ -63,15 +68,4 @@ func lognormal(mean, square float64) (p50, p90 time.Duration) {
 	spread := math.Sqrt(max(0, math.Log(square/(mean*mean))))
 	median := mean * math.Exp(-spread*spread/2) * float64(time.Millisecond)
 	return time.Duration(median), time.Duration(median * math.Exp(1.2816*spread))
-}
-
-// Rows returns a row for each provider of the file and each type with an ended order or a report. The
-// providers are in the order of the file. With fewer than two providers there are no rows.
-func (c *Chooser) Rows() (rows []Row) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range captcha.SolvableTypes() {
-		rows = append(rows, c.rowsLocked(t)...)
-	}
-	return rows
 }

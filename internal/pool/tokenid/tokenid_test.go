@@ -10,7 +10,7 @@ import (
 // The ID of a token contains the order's id and an HMAC-SHA256 of order and caller, cut to 12
 // bytes. Order accepts only this ID, and only with this caller.
 func TestIDs(t *testing.T) {
-	s := Signer("secret")
+	s := newSigner("secret")
 	for _, caller := range []string{"", "a", "key\x00nightly\x00"} {
 		mac := hmac.New(sha256.New, []byte("secret"))
 		_, _ = mac.Write([]byte("ORDER\x00" + caller))
@@ -23,7 +23,7 @@ func TestIDs(t *testing.T) {
 		if order, valid := s.Order(want, caller); order != "ORDER" || !valid {
 			t.Errorf("%q: %s %v", caller, order, valid)
 		}
-		for _, other := range []string{"", "ORDER", "ORDER.", want + "A", want[:len(want)-1], "OTHER" + want[5:], Signer("other").ID("ORDER", caller)} {
+		for _, other := range []string{"", "ORDER", "ORDER.", want + "A", want[:len(want)-1], "OTHER" + want[5:], newSigner("other").ID("ORDER", caller)} {
 			if _, valid := s.Order(other, caller); valid {
 				t.Errorf("%q: %q is valid", caller, other)
 			}
